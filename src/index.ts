@@ -10,6 +10,13 @@ export type { RunOptions, SvcOptions } from './app/options.ts';
 export type { RunningServer } from './app/lifecycle.ts';
 export { APIKeyAuth, BearerAuth, requireSession } from './auth/auth.ts';
 export type { APIKeyPlace, AuthSource, BearerAuthOptions, KnownKeys, LookedUpKeys } from './auth/auth.ts';
+export { IssuerAuth } from './auth/issuer/guard.ts';
+export type {
+  IssuerAlgorithm,
+  IssuerAuthOptions,
+  IssuerClaims,
+  TrustedIssuer,
+} from './auth/issuer/options.ts';
 export { requireIf, requireRoles, requireScopes } from './auth/require.ts';
 export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth/require.ts';
 export {
@@ -72,7 +79,7 @@ export { ToolContent } from './mcp/results.ts';
 export type { ToolAudience, ToolContentPart, ToolResult } from './mcp/results.ts';
 export type { McpConversation } from './mcp/conversation.ts';
 export type { PromptMessage } from './mcp/prompts.ts';
-export type { McpMountOptions } from './mcp/mount.ts';
+export type { McpAuthorization, McpMountOptions } from './mcp/mount.ts';
 export { toolClient, toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
 export type {

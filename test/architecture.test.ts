@@ -36,10 +36,10 @@ const READER = 'check/reader/';
 /** The only file directly in src: it may import every folder. */
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
-const MAX_FILES = 432;
+const MAX_FILES = 470;
 const MAX_LINES = 600;
 /** Modules that a program loads when it imports the package. Each adds at least 0.2 ms to the start. */
-const MAX_LOADED = 160;
+const MAX_LOADED = 162;
 
 /** Words that repeat a folder's name in another form. */
 const FORMS: Readonly<Record<string, readonly string[]>> = {
@@ -309,7 +309,9 @@ test('a program that imports the package loads no database, login plugin, comman
   const loaded = loadedWith(INDEX, sources());
   assert.deepEqual(
     loaded.filter((file) =>
-      /^(?:db|oauth|cli|testing|openapi\/docs|check\/(?:reader\/(?!functions|tokens)|source\/))/.test(file),
+      /^(?:db|oauth|cli|testing|openapi\/docs|check\/(?:reader\/(?!functions|tokens)|source\/|values\/|sources))/.test(
+        file,
+      ),
     ),
     [],
   );
@@ -535,7 +537,7 @@ for (const [what, files, expected] of [
   ],
   [
     'too many sources',
-    many(MAX_FILES + 1, (index) => `http/f${index % 11}/g${index}.ts`),
+    many(MAX_FILES + 1, (index) => `http/f${index % 15}/g${index}.ts`),
     [new RegExp(`^src has ${MAX_FILES + 1} files`)],
   ],
   [

@@ -17,6 +17,7 @@ import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
 import { within } from '../base/promises.ts';
+import { predicateOf } from '../auth/require.ts';
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
@@ -118,6 +119,8 @@ interface Entry {
   readonly isAllowable: boolean;
 }
 
+/** Ids of the rules that only `svc check` loads, because they read sources. */
+const READS_SOURCES = /^SVC(?:21[5-7]|6\d\d)$/;
 const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', 'environment'];
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
@@ -174,8 +177,8 @@ export function checkedRule(
   };
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
     refuse('the id of a check must be "area/name" or SVC followed by a number');
-  if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
-    refuse('another check already has the same id');
+  const isTaken = READS_SOURCES.test(id) || others.some((other) => other.id === id);
+  if (isTaken && !(mayExtend && id.startsWith('SVC'))) refuse('another check already has the same id');
   if (!SEVERITIES.includes(severity)) refuse('the severity of a check must be error, warning or info');
   if (phase !== 'live' && !PHASES.includes(phase))
     refuse(`the phase of a check must be one of ${PHASES.join(', ')}, live`);
@@ -489,9 +492,12 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   );
   if (view.metricsGuard !== undefined)
     pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
-  for (const { dependency } of dependenciesOf(view))
+  for (const { dependency } of dependenciesOf(view)) {
     if (viewOfDependency(dependency).label === 'APIKeyAuth')
       pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
+    const predicate = predicateOf(dependency.source);
+    if (predicate !== undefined) pending.push(probeCondition(predicate));
+  }
   await Promise.allSettled(pending);
 }
 
@@ -529,6 +535,23 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
     // the guard threw an error, perhaps because the test request lacks a member, so the result is unknown
+  }
+}
+
+/** Claims of tokens: none, and every claim with the value true. */
+const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
+
+/** Remembers the condition of a guard if it is true for a token without claims, and for one with every claim. */
+async function probeCondition(predicate: Guard): Promise<void> {
+  try {
+    const context = { req: strangeRequest() };
+    for (const claims of CLAIMS) {
+      const verdict = Promise.try(() => predicate(claims as never, context as never));
+      if ((await within(systemClock, LIMIT_MS, verdict, () => undefined)) !== true) return;
+    }
+    openGuards.add(predicate);
+  } catch {
+    // the condition reads what the test lacks, so the result is unknown
   }
 }
 

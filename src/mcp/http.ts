@@ -280,7 +280,7 @@ export class McpEndpoint {
     const leave = (): void => abort.abort(new ClientDisconnected());
     // a disconnect cancels a request only outside of sessions (MCP 2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    // aborts at shutdown, which ends subscriptions but not tool calls
+    // aborts at shutdown and when the token expires, which ends subscriptions but not tool calls
     const closing = new AbortController();
     // aborts when the client has disconnected and can no longer receive requests
     const left = new AbortController();

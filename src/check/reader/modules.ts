@@ -30,6 +30,7 @@ export type Binding =
   /** All exports of a module of the project: `import * as notes`. */
   | { readonly kind: 'module'; readonly module: SourceModule };
 
+/** A name of another module. */
 interface Imported {
   readonly from: string;
   readonly imported: string;
@@ -42,6 +43,8 @@ export class SourceModule {
   readonly body: Block;
   readonly comments: readonly Token[];
   readonly imports: ReadonlyMap<string, Imported>;
+  /** Imports of types, which Node.js removes: `import type { Deps } from './deps.ts'`. */
+  readonly #types: ReadonlyMap<string, Imported>;
   /** Modules of the project that this module imports, by import specifier. */
   readonly resolved: Map<string, SourceModule> = new Map();
   readonly #exports: ReadonlyMap<
@@ -68,6 +71,7 @@ export class SourceModule {
     this.body = body;
     this.comments = comments;
     this.imports = importsOf(body);
+    this.#types = typesOf(text);
     const { byName, all } = exportsOf(body);
     this.#exports = byName;
     this.#all = all;
@@ -92,7 +96,7 @@ export class SourceModule {
 
   /** Specifiers of all modules that this module imports. */
   get specifiers(): readonly string[] {
-    const found = new Set([...this.imports.values()].map(({ from }) => from));
+    const found = new Set([...this.imports.values(), ...this.#types.values()].map(({ from }) => from));
     for (const statement of this.body.body)
       if ((statement.type === 'import' || statement.type === 'export') && statement.from !== undefined)
         found.add(statement.from);
@@ -118,6 +122,14 @@ export class SourceModule {
     }
     const imported = this.imports.get(name);
     return imported === undefined ? undefined : this.#bindingOf(imported);
+  }
+
+  /** Returns the module or package from which a type is imported. */
+  typeImport(name: string): (Imported & { readonly module: SourceModule | undefined }) | undefined {
+    const found = this.#types.get(name) ?? this.imports.get(name);
+    return (
+      found && { ...found, from: found.from.replace(/^node:/, ''), module: this.resolved.get(found.from) }
+    );
   }
 
   /** Returns the declaration or import to which an exported name refers. */
@@ -352,6 +364,18 @@ function importsOf(body: Block): Map<string, Imported> {
     if (statement.type === 'declare') for (const item of statement.items) addRequired(item, imports);
   }
   return imports;
+}
+
+/** Returns the imports of types of TypeScript. */
+function typesOf(text: string | undefined): Map<string, Imported> {
+  const types = new Map<string, Imported>();
+  for (const [, isType, names, from] of (text ?? '').matchAll(
+    /\bimport\s+(type\s+)?(?:\w+\s*,\s*)?\{([^}]*)\}\s*from\s*['"]([^'"\n]+)['"]/g,
+  ))
+    for (const [, mark, imported, local] of names!.matchAll(/(type\s+)?([\w$]+)(?:\s+as\s+([\w$]+))?/g))
+      if (isType !== undefined || mark !== undefined)
+        types.set(local ?? imported!, { from: from!, imported: imported! }); // both groups match
+  return types;
 }
 
 /**

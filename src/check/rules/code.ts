@@ -80,103 +80,19 @@ export const CODE_RULES: readonly CoreRule[] = [
     right: 'try { yield x; } finally { await x.close(); }',
     run: findLostCleanUp,
   },
-  {
-    id: 'SVC611',
-    severity: 'error',
-    phase: 'source',
-    cwe: [252, 253],
-    why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
-    remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
-    wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
-    right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
-  },
-  {
-    id: 'SVC612',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [252],
-    why: 'Array methods do not wait for asynchronous callbacks',
-    remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
-    wrong: 'items.forEach(async (item) => { await save(item); });',
-    right: 'for (const item of items) await save(item);',
-  },
-  {
-    id: 'SVC613',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [755],
-    why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
-    remedy:
-      'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
-    wrong: 'source.pipe(target)',
-    right: 'await pipeline(source, target)',
-  },
-  {
-    id: 'SVC614',
-    severity: 'error',
-    phase: 'source',
-    cwe: [662],
-    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
-    remedy:
-      'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
-    wrong: 'db.transaction(async () => { await db.execute(…); })',
-    right: 'db.transaction(async (tx) => { await tx.execute(…); })',
-  },
-  {
-    id: 'SVC615',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [476],
-    why: 'A request with an unknown id finds no row. The client should then get status 404, and not 500',
-    remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
-    wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
-    right: 'if (user === undefined) throw new NotFound(); return user.name;',
-  },
-  {
-    id: 'SVC631',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [488],
-    why: 'Requests run at the same time and share the variables of a module, so a client can see data of another client',
-    remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
-    wrong: 'let current; … current = me;',
-    right: 'const current = me;',
-  },
-  {
-    id: 'SVC632',
-    severity: 'error',
-    phase: 'source',
-    cwe: [524],
-    why: 'A cache finds a result by its key only. If a result depends on more than the key, clients receive results of other clients',
-    remedy:
-      'Add everything that the result depends on to the key: cached(load, { key: (path, user) => `${user} ${path}` })',
-    wrong: 'cached(load, { key: (path) => path })',
-    right: 'cached(load, { key: (path, user) => `${user} ${path}` })',
-  },
-  {
-    id: 'SVC633',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [915],
-    sources: ['OWASP Cheat Sheet: Mass Assignment'],
-    why: 'A request body may contain any field. Code that copies the whole body also sets fields that clients must not set',
-    remedy: 'Declare a schema of the body, such as body: Rename, and copy its fields by name',
-    wrong: 'Object.assign(user, await req.json())',
-    right: 'user.name = body.name',
-  },
 ];
 
 type AnyFunction = (...args: never[]) => unknown;
 
 /** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
-let parser: typeof import('../source/once.ts') | undefined;
+let parser: typeof import('../reader/once.ts') | undefined;
 
 /**
  * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
  * development. Without this, the rule reads the text: an application that starts does not load the parser.
  */
 export async function parseHandlers(): Promise<void> {
-  parser = await import('../source/once.ts');
+  parser = await import('../reader/once.ts');
 }
 
 /** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */

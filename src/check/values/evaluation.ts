@@ -4,13 +4,17 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { Classes } from './classes.ts';
 import { memberOfInput } from './inputs.ts';
+import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
+import { awaited } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Assign, Block, Call, Entry, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
+import type { MisusedPromise, PromiseUse } from './promises.ts';
 import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
@@ -24,7 +28,7 @@ export interface Kept {
 }
 
 /** A comparison of two values. */
-export interface Compared {
+interface Compared {
   readonly node: Node;
   readonly module: SourceModule;
   readonly sides: readonly [Value, Value];
@@ -34,30 +38,31 @@ export interface Compared {
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
+  onPromise(misused: MisusedPromise): void;
   readonly typeOf: TypeOfInput;
 }
 
 /** Expressions that are evaluated for one handler. A handler beyond it is analysed in part. */
 const MAX_STEPS = 60_000;
 
-export abstract class Evaluation {
+export abstract class Evaluation extends Classes {
   protected readonly listeners: EvaluationListeners;
   protected readonly closures: Map<Fn, Closure> = new Map();
   protected path: Path = new Path();
-  protected scope: values.Scope = new values.Scope();
-  protected module!: SourceModule; // run() of the interpreter sets `module` before other methods read it
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
 
   constructor(listeners: EvaluationListeners) {
+    super();
     this.listeners = listeners;
   }
 
   /** Returns the result of a call. */
   protected abstract call(call: Call): Value;
-  protected abstract invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value;
-  /** Returns the variables of a module. Runs its statements first. */
-  protected abstract scopeOf(module: SourceModule): values.Scope;
+  /** Notes that an error may leave the function that is being evaluated. */
+  protected abstract mayThrow(): void;
+  /** Notes the function to which an expression refers. */
+  protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
 
@@ -139,6 +144,7 @@ export abstract class Evaluation {
     if (++this.steps > MAX_STEPS) return KNOWN;
     const value = this.#made(node, values.withFacts(this.#evaluate(node), this.path.facts));
     this.seen.set(node, value);
+    if (value.fn !== undefined) this.found(node, value.fn.fn);
     return value;
   }
 
@@ -161,8 +167,9 @@ export abstract class Evaluation {
       case 'function':
         return this.#closure(node);
       case 'class':
-        return { texts: KNOWN.texts, of: { node, module: this.module, scope: this.scope } };
+        return this.#classOf(node);
       case 'await':
+        return this.#awaited(node.value);
       case 'spread':
         return this.value(node.value);
       case 'assign':
@@ -184,10 +191,28 @@ export abstract class Evaluation {
     }
   }
 
+  #awaited(node: Node): Value {
+    const value = this.value(node);
+    // a call of an unknown function may return any promise
+    if (value.promise?.mayFail ?? (node.type === 'call' && !isCaught(node))) this.mayThrow();
+    return awaited(value);
+  }
+
+  /** Tells the listener of a promise that code uses without `await`. */
+  protected misuse(use: PromiseUse, { promise }: Value, node: Node): void {
+    if (promise !== undefined) this.listeners.onPromise({ promise, use, node, module: this.module });
+  }
+
   #closure(fn: Fn): Value {
     const closure: Closure = { fn, module: this.module, scope: this.scope, self: this.scope.self };
     this.closures.set(fn, closure);
     return { texts: KNOWN.texts, fn: closure };
+  }
+
+  #classOf(node: ClassNode): Value {
+    const of: ClassValue = { node, module: this.module, scope: this.scope };
+    this.classes.set(node, of);
+    return { texts: KNOWN.texts, of };
   }
 
   #named(node: Extract<Node, { type: 'name' }>): Value {
@@ -225,6 +250,9 @@ export abstract class Evaluation {
 
   #template({ tag, texts, values: inner }: Extract<Node, { type: 'template' }>): Value {
     const parts = inner.map((each) => this.value(each));
+    parts.forEach((part, index) => {
+      if (tag === undefined) this.misuse('value', part, inner[index]!); // each part has its node
+    });
     const tagged = tag === undefined ? undefined : this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
@@ -265,6 +293,7 @@ export abstract class Evaluation {
 
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
+    if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
     const by = key === undefined ? undefined : makerOf(object, key);
     return by === undefined
       ? this.member(object, key, index)
@@ -286,6 +315,8 @@ export abstract class Evaluation {
     }
     const own = value.members?.get(key) ?? this.method(value, key);
     if (own !== undefined) return own;
+    const type = typeOfMember(value.type, key);
+    if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
     if (value.source !== undefined) {
       const replaced = this.path.replaced.get(`${value.source.id}.${key}`);
@@ -297,62 +328,6 @@ export abstract class Evaluation {
     if (key === 'length' || /^\d+$/.test(key))
       return key === 'length' ? { ...KNOWN, keys: value.keys } : { ...itemOf(value), keys: value.keys };
     return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
-  }
-
-  /** Returns a method or static member of a class, bound to its object. */
-  protected method(value: Value, key: string): Value | undefined {
-    for (let of = value.of; of !== undefined; of = this.#baseOf(of)) {
-      const found = of.node.members.find(
-        (member): member is Entry =>
-          member.type === 'entry' && member.key === key && member.isStatic !== (value.isInstance === true),
-      );
-      if (found?.value === undefined) continue;
-      const scope = new values.Scope(of.scope, value);
-      if (found.value.type === 'function') {
-        const closure = { fn: found.value, module: of.module, scope, self: value };
-        const isGetter = /^(?:static\s+)?get\s+[^\s(=]/.test(of.module.source.slice(found.start, found.end));
-        return isGetter ? this.invoke(closure, [], undefined) : { texts: KNOWN.texts, fn: closure };
-      }
-      return this.within(of, scope, () => this.value(found.value!)); // found.value is defined: see above
-    }
-    return undefined;
-  }
-
-  protected within<T>({ module }: ClassValue, scope: values.Scope, work: () => T): T {
-    const before = [this.module, this.scope] as const;
-    [this.module, this.scope] = [module, scope];
-    const result = work();
-    [this.module, this.scope] = before;
-    return result;
-  }
-
-  #baseOf(of: ClassValue): ClassValue | undefined {
-    const { base } = of.node;
-    return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;
-  }
-
-  protected instance(of: ClassValue, args: readonly Value[], call: Call | undefined): Value {
-    const self: Value = { texts: KNOWN.texts, members: new Map(), of, isInstance: true };
-    for (let at: ClassValue | undefined = of; at !== undefined; at = this.#baseOf(at)) {
-      const { node } = at;
-      this.within(at, new values.Scope(at.scope, self), () => this.#fields(node.members, self));
-    }
-    const constructor = this.method(self, 'constructor');
-    if (constructor?.fn !== undefined) this.invoke(constructor.fn, args, call);
-    return self;
-  }
-
-  #fields(members: readonly (Entry | Block)[], self: Value): void {
-    for (const member of members)
-      if (
-        member.type === 'entry' &&
-        !member.isStatic &&
-        member.key !== undefined &&
-        member.value?.type !== 'function'
-      ) {
-        if (self.members?.has(member.key) === false)
-          self.members.set(member.key, member.value === undefined ? KNOWN : this.value(member.value));
-      }
   }
 
   #assignment(node: Assign): Value {
@@ -372,8 +347,10 @@ export abstract class Evaluation {
     return value;
   }
 
-  #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
+  #unary(node: Extract<Node, { type: 'unary' }>): Value {
+    const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
@@ -382,9 +359,11 @@ export abstract class Evaluation {
   #binary(node: Extract<Node, { type: 'binary' }>): Value {
     const { operator, left, right } = node;
     const first = this.value(left);
-    if (operator === '&&' || operator === '||' || operator === '??')
-      return this.#logical(operator, first, right);
+    if (operator === '&&' || operator === '||' || operator === '??') return this.#logical(node, first);
     const second = this.value(right);
+    if (operator === '+' || constantIn(second) !== undefined || second === ABSENT)
+      this.misuse(operator === '+' ? 'value' : 'condition', first, left);
+    if (operator === '+') this.misuse('value', second, right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
     switch (operator) {
@@ -405,7 +384,8 @@ export abstract class Evaluation {
     }
   }
 
-  #logical(operator: '&&' | '||' | '??', first: Value, right: Node): Value {
+  #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
+    this.misuse('condition', first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -419,6 +399,7 @@ export abstract class Evaluation {
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
     const value = this.value(test);
+    this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
       this.branch(values.factsIf(value, false), () => this.value(no)),
@@ -463,6 +444,12 @@ export abstract class Evaluation {
   }
 }
 
+/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
+function isCaught({ callee, args }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return method === 'catch' || (method === 'then' && args.length > 1);
+}
+
 function hasMarkup({ texts }: Value): boolean {
   return texts.some((text) => literalOf(text).includes('<'));
 }
@@ -478,6 +465,9 @@ export function equality(left: Value, right: Value): Value {
       const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
       return values.judged(NO_FACTS, keys);
     }
+    // a member of a found record: if it equals a text, the record exists
+    if (constant !== undefined && one.keys !== undefined && !one.texts.some(hasClient))
+      return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
     if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
     if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one);
   }

@@ -11,7 +11,7 @@ import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { RouteCall } from '../source/routes.ts';
+import type { RouteCall } from './functions.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -27,7 +27,13 @@ export class DeclaredInputs {
 
   /** Returns the type of an input of a route; undefined if no loaded route declares it. */
   typeOf({ call, module }: RouteCall, input: string): InputType | undefined {
-    const place = module.placeAt(call.start);
+    const { callee } = call;
+    // a stack trace has the place of the method, which may follow others: `app.get(…).post(…)`
+    const place = module.placeAt(
+      callee.type === 'member' && callee.property !== undefined
+        ? callee.end - callee.property.length
+        : call.start,
+    );
     const detail = this.#details.get(`${fileOfPlace(place)}:${place.line}`);
     if (detail === undefined) return undefined;
     const { texts, body, form } = detail.inputs;

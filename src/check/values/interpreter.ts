@@ -5,20 +5,32 @@
  */
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
-import { FUNCTIONS, METHODS, constantIn, itemOf, keyOf } from './effects.ts';
-import { Evaluation, equality, listOf } from './evaluation.ts';
+import { FUNCTIONS, METHODS, constantIn, itemOf } from './effects.ts';
+import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
+import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
+import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
+import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { Handlers, Role, RouteCall } from '../source/routes.ts';
+import { typeAfter } from './annotations.ts';
+import type { Functions, RouteCall } from './functions.ts';
+import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
 import type { Facts } from './text.ts';
-import type { ClassValue, Closure, Given, Value } from './value.ts';
+import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
+
+/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
+interface OpenTransaction {
+  readonly owner: Value;
+  readonly session: Value;
+  readonly work: Fn;
+}
 
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
@@ -29,6 +41,8 @@ export interface Site {
   readonly receiver: Value | undefined;
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
+  /** The transaction whose callback makes the call: the database, and the session that the callback received. */
+  readonly transaction: OpenTransaction | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** Returns the value of an argument, or of an expression in it. */
@@ -45,7 +59,8 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-interface Listeners extends EvaluationListeners {
+/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+export interface ValueListeners extends EvaluationListeners {
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -65,12 +80,6 @@ interface Called {
   readonly meaning: string;
 }
 
-interface Result {
-  readonly value: Value;
-  readonly facts: Facts;
-  readonly path: Path;
-}
-
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
@@ -81,12 +90,18 @@ interface Pending {
   readonly isGuarded?: boolean;
 }
 
+/** The result of a function, and whether an error may leave it. */
+interface Summary {
+  readonly value: Value;
+  readonly facts: Facts;
+  readonly fails: boolean;
+}
+
 const MAX_DEPTH = 10;
-const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 /** Functions whose results rules recognise again. */
 const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
-const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
+const GUARDS = /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
@@ -94,28 +109,33 @@ const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
  * the inputs of a client. Tells the listeners which values calls, replies and comparisons have.
  */
-export class Interpreter extends Evaluation {
+export class Interpreter extends ControlFlow {
   readonly #project: Project;
-  readonly #handlers: Handlers;
-  readonly #onCall: Listeners['onCall'];
-  readonly #onReply: Listeners['onReply'];
+  readonly #functions: Functions;
+  readonly #onCall: ValueListeners['onCall'];
+  readonly #onReply: ValueListeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
-  readonly #summaries = new WeakMap<Fn, Map<string, { readonly value: Value; readonly facts: Facts }>>();
+  readonly #summaries = new WeakMap<Fn, Map<string, Summary>>();
   /** Path of the statements of modules. Handlers run on paths after it. */
   readonly #root = this.path;
   readonly #started: Pending[] = [];
   /** Whether a handler put a value of a client into a map, where another handler may find it. */
   #isStored = false;
   #stack: Frame[] = [];
-  #results: Result[] = [];
   #current: Pending | undefined;
+  /** The handler that runs, directly or through other functions. */
+  #handler: Fn | undefined;
+  readonly #ran = new Set<Fn>();
+  #transaction: OpenTransaction | undefined;
+  /** Results of `provide()`, by their functions. */
+  readonly #providers = new Map<Fn, Value>();
 
-  constructor(project: Project, handlers: Handlers, listeners: Listeners) {
+  constructor(project: Project, functions: Functions, listeners: ValueListeners) {
     super(listeners);
     this.#project = project;
-    this.#handlers = handlers;
+    this.#functions = functions;
     this.#onCall = (site) => listeners.onCall(site);
     this.#onReply = (sent) => listeners.onReply(sent);
   }
@@ -123,13 +143,11 @@ export class Interpreter extends Evaluation {
   run(): void {
     for (const module of this.#project.modules.toReversed()) this.scopeOf(module);
     this.#runPending();
-    for (const fn of this.#handlers.all) {
-      if (this.#done.has(fn)) continue;
-      // no call reached the function around the handler, so it runs with unknown arguments
-      const outer = this.#outermost(fn);
-      if (!this.closures.has(fn) && outer !== undefined) this.#start({ closure: outer, args: [] });
-      const closure = this.closures.get(fn);
-      if (closure !== undefined) this.#queue(closure, undefined, undefined);
+    for (const [fn, source] of this.#providers) if (!this.#ran.has(fn)) this.#provided(source);
+    // functions that no call reached run with arguments of which only the declared types are known
+    for (const [fn] of this.#functions.all) {
+      const closure = this.#ran.has(fn) ? undefined : (this.closures.get(fn) ?? this.#methodOf(fn));
+      if (closure !== undefined) this.#evaluate({ closure, args: [] });
       this.#runPending();
     }
     if (!this.#isStored) return;
@@ -149,19 +167,31 @@ export class Interpreter extends Evaluation {
   #evaluate(pending: Pending): void {
     const { closure, args, route, isReply } = pending;
     this.#current = pending;
+    this.#handler = this.#functions.isHandler(closure.fn) ? closure.fn : undefined;
     this.steps = 0;
     this.seen = new Map();
     this.path = new Path(this.#root);
     this.#stack = [];
-    const value = this.invoke(closure, args, undefined);
+    const value = awaited(this.invoke(closure, args, undefined));
     if (isReply === true) this.#onReply({ value, route });
+    const lost = isReply === true ? promiseIn(value) : undefined;
+    if (lost !== undefined)
+      this.listeners.onPromise({
+        promise: lost,
+        use: 'value',
+        node: lost.call ?? lost.fn ?? closure.fn,
+        module: lost.module,
+      });
   }
 
-  #outermost(fn: Fn): Closure | undefined {
-    let found: Closure | undefined;
-    for (let at = functionAround(fn); at !== undefined; at = functionAround(at))
-      found = this.closures.get(at) ?? found;
-    return found;
+  /** Returns a method of a class, bound to an instance of which nothing is known. */
+  #methodOf({ parent, name }: Fn): Closure | undefined {
+    const of =
+      parent?.type === 'entry' && parent.parent?.type === 'class'
+        ? this.classes.get(parent.parent)
+        : undefined;
+    if (of === undefined || parent?.type !== 'entry' || parent.isStatic) return undefined;
+    return name === undefined ? undefined : this.method(this.unknownInstance(of), name)?.fn;
   }
 
   /** Returns the variables of a module. Runs its statements first. */
@@ -170,102 +200,134 @@ export class Interpreter extends Evaluation {
     if (known !== undefined) return known;
     const scope = new values.Scope();
     this.#scopes.set(module, scope);
-    const before = [this.module, this.scope, this.path, this.#stack, this.steps] as const;
+    const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] as const;
+    const state = [this.shield, this.fails] as const;
     [this.module, this.scope, this.path, this.#stack, this.steps] = [module, scope, this.#root, [], 0];
-    this.#statements(module.body.body);
+    this.#handler = undefined;
+    this.statements(module.body.body);
     this.#root.end = undefined;
-    [this.module, this.scope, this.path, this.#stack, this.steps] = before;
+    [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] = before;
+    [this.shield, this.fails] = state;
     return scope;
   }
 
-  /** Adds a handler to the functions that run later, with the inputs of its role. */
-  #queue(closure: Closure, spec: Value | undefined, deps: Value | undefined): void {
-    const roles = this.#handlers.rolesOf(closure.fn);
-    if (roles.length === 0 || this.#done.has(closure.fn)) return;
+  /** Adds a handler to the functions that run later, with the inputs of its parameters. */
+  #queue(closure: Closure, parameters: readonly Parameter[], declaration: Declaration): void {
+    const { route, spec, deps } = declaration;
+    this.#functions.addHandler(closure.fn, route);
+    if (this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
-    const args = closure.fn.params.map((_, index) => this.#inputOf(roles[index], spec, deps));
-    const route = roles.find((role) => role?.route !== undefined)?.route;
+    const args = parameters.map((kind) => this.#inputOf(kind, declaration));
     const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
     const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
-    this.#pending.push({ closure, args, route, isGuarded, isReply: route !== undefined });
+    const isReply = parameters[0] === 'request' || parameters[0] === 'error';
+    this.#pending.push({ closure, args, route, isGuarded, isReply });
   }
 
-  #inputOf(role: Role | undefined, spec: Value | undefined, deps: Value | undefined): Value {
-    if (role === undefined) return KNOWN;
-    if (role.kind === 'request') return this.#context(role.route, spec, deps);
-    return inputValue({
-      id: 'message',
-      origin: { what: 'the message', input: 'message' },
-      route: role.route,
-    });
+  #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
+    if (kind === 'request') return this.#context(route, spec, deps);
+    if (kind !== 'message') return kind === 'error' ? ERROR : KNOWN;
+    return inputValue({ id: 'message', origin: { what: 'the message', input: 'message' }, route });
   }
 
   /** Returns the context of a handler: its inputs, and the results of its dependencies. */
   #context(route: RouteCall | undefined, spec: Value | undefined, deps?: Value): Value {
-    if (route?.isValidated === true) return KNOWN;
     const members = new Map<string, Value>();
     for (const [key, { gives }] of [...(deps?.members ?? []), ...(spec?.members ?? [])])
       if (gives !== undefined) members.set(key, gives);
     return { ...requestValue(route), members };
   }
 
+  #providerOf(spec: Value, made: Value): Value {
+    if (made.fn !== undefined) this.#providers.set(made.fn.fn, { ...made, spec });
+    return { ...made, spec };
+  }
+
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
   #provided(source: Value): Value {
     const context = this.#context(undefined, source.spec);
-    if (source.of !== undefined) return this.instance(source.of, [context], undefined);
-    if (source.fn === undefined) return { texts: KNOWN.texts, type: source.meaning ?? source.type };
-    this.#done.add(source.fn.fn);
-    return this.invoke(source.fn, [context], undefined);
+    const made =
+      source.of === undefined ? source.fn : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
+    if (source.of === undefined && source.fn === undefined)
+      return { texts: KNOWN.texts, type: source.meaning ?? source.type };
+    const before = this.#handler;
+    if (made !== undefined) {
+      this.#done.add(made.fn);
+      this.#functions.addHandler(made.fn, undefined);
+      this.#handler = made.fn;
+    }
+    const value =
+      source.of !== undefined
+        ? this.instance(source.of, [context], undefined)
+        : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
+    this.#handler = before;
+    return value;
   }
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
-    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn)) return KNOWN;
+    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn))
+      return this.#promised(closure, KNOWN, true, call);
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
-      ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';')
+      ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
+        String(this.#handler === undefined)
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
     const known = isShared ? summaries.get(key) : undefined;
     if (known !== undefined) {
       this.path.facts = allFacts(this.path.facts, known.facts);
-      return known.value;
+      return this.#promised(closure, known.value, known.fails, call);
     }
-    const { value, facts } = this.#runBody(closure, args, call);
-    if (isShared) summaries.set(key, { value, facts });
-    return value;
+    const { value, facts, fails } = this.#runBody(closure, args, call);
+    if (isShared) summaries.set(key, { value, facts, fails });
+    return this.#promised(closure, value, fails, call);
   }
 
-  #runBody(
-    { fn, module, scope, self }: Closure,
-    args: readonly Value[],
-    call: Call | undefined,
-  ): Omit<Result, 'path'> {
-    const before = [this.module, this.scope, this.path, this.#results] as const;
+  /** Returns the result of a call: for an asynchronous function, a promise of it. */
+  #promised({ fn }: Closure, value: Value, mayFail: boolean, call: Call | undefined): Value {
+    const { module } = this;
+    if (fn.isAsync && !fn.isGenerator)
+      return { ...awaited(value), promise: { call, module, by: undefined, fn, mayFail } };
+    if (mayFail) this.mayThrow();
+    return value.promise === undefined || call === undefined
+      ? value
+      : { ...value, promise: { ...value.promise, call, module, fn } };
+  }
+
+  #runBody({ fn, module, scope, self }: Closure, args: readonly Value[], call: Call | undefined): Summary {
+    const before = [this.module, this.scope, this.path, this.results, this.shield, this.fails] as const;
     const around = this.path;
     this.#stack.push({ fn, call, module: this.module });
+    this.#ran.add(fn);
+    if (this.#handler !== undefined) this.#functions.reach(fn, this.#handler);
     this.module = module;
     this.scope = new values.Scope(scope, self);
     this.path = new Path(around);
-    this.#results = [];
+    this.results = [];
+    [this.shield, this.fails] = [NO_SHIELD, false];
     fn.params.forEach((param, index) => {
       const value =
         param.type === 'spread'
           ? listOf(args.slice(index))
           : (args[index] ?? (call === undefined ? KNOWN : ABSENT));
-      this.bind(param.type === 'spread' ? param.value : param, value);
+      const typed =
+        value === KNOWN
+          ? this.typed(typeAfter(param.type === 'assign' ? param.target : param, module), module)
+          : undefined;
+      this.bind(param.type === 'spread' ? param.value : param, typed ?? value);
     });
     const [only] = fn.body;
     if (fn.isExpression && only !== undefined) this.addResult(this.value(only));
     else {
-      this.#statements(fn.body);
+      this.statements(fn.body);
       if (this.path.end === undefined) this.addResult(ABSENT);
     }
-    const results = this.#results;
+    const { results, fails } = this;
     this.#stack.pop();
-    [this.module, this.scope, this.path, this.#results] = before;
+    [this.module, this.scope, this.path, this.results, this.shield, this.fails] = before;
     if (results.length > 0) around.continueAfter(results.map(({ path }) => path));
     const value = values.oneOf(results.map((result) => result.value));
     const facts = results
@@ -274,138 +336,18 @@ export class Interpreter extends Evaluation {
         (all, each) => (all === undefined ? each : sharedFacts(all, each)),
         undefined,
       );
-    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS };
+    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS, fails };
   }
 
-  protected addResult(value: Value): void {
-    this.#results.push({ value, facts: this.path.facts, path: this.path });
-  }
-
-  #statements(body: readonly Node[]): void {
-    for (const node of body) this.#hoist(node.type === 'export' ? node.declared : node);
-    for (const node of body) {
-      if (this.path.end !== undefined) return;
-      this.#statement(node);
-    }
-  }
-
-  #hoist(node: Node | undefined): void {
-    if (node?.type === 'function' && node.name !== undefined) this.define(node.name, this.value(node));
-    if (node?.type === 'class' && node.name !== undefined) this.define(node.name, this.value(node));
-  }
-
-  #statement(node: Node): void {
-    switch (node.type) {
-      case 'declare':
-        for (const { target, value } of node.items)
-          this.bind(target, value === undefined ? ABSENT : this.value(value));
-        return;
-      case 'leave':
-        return this.#leave(node);
-      case 'if':
-        return this.#ifStatement(node);
-      case 'loop':
-        return this.#loopStatement(node);
-      case 'block':
-        return this.inScope(() => this.#statements(node.body));
-      case 'try':
-        return this.#tryStatement(node);
-      case 'switch':
-        return this.#switchStatement(node);
-      case 'export':
-        if (node.declared !== undefined) this.#statement(node.declared);
-        return;
-      case 'statement':
-        return this.#asserted(this.value(node.value), node.value);
-      case 'function':
-      case 'class':
-      case 'import':
-        return;
-      default:
-        this.value(node);
-    }
-  }
-
-  /** A call of an undeclared function as a statement may throw for texts that are not known. */
-  #asserted({ keys }: Value, node: Node): void {
-    const call = node.type === 'await' ? node.value : node;
-    if (keys === undefined || call.type !== 'call' || call.callee.type !== 'name') return;
-    const known = new Map(keys.map((id) => [id, { isKnown: true }]));
-    this.path.facts = allFacts(this.path.facts, known);
-  }
-
-  #leave({ how, value }: Extract<Node, { type: 'leave' }>): void {
-    const result = value === undefined ? ABSENT : this.value(value);
-    if (how === 'return') this.addResult(result);
-    this.path.end = how === 'return' || how === 'throw' ? 'exit' : 'break';
-  }
-
-  #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
-    const value = this.value(test);
-    const branches = [
-      this.branch(values.factsIf(value, true), () => this.#statement(yes)),
-      this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
-    ];
-    this.path.join(branches.map(({ path }) => path));
-  }
-
-  #loopStatement({ kind, head, body }: Extract<Node, { type: 'loop' }>): void {
-    this.inScope(() => {
-      const isOver = kind === 'of' || kind === 'in';
-      const over = isOver && head[1] !== undefined ? this.value(head[1]) : undefined;
-      let test = KNOWN;
-      if (!isOver)
-        for (const part of head)
-          if (part.type === 'declare') this.#statement(part);
-          else test = this.value(part);
-      const around = this.path;
-      const { path } = this.branch(values.factsIf(test, true), () => {
-        const [target] = head;
-        if (over !== undefined && target !== undefined)
-          for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
-            this.bind(each, kind === 'of' ? itemOf(over) : keyOf(over));
-        this.#statement(body);
-      });
-      path.end = undefined;
-      around.join([path, new Path(around)]);
-    });
-  }
-
-  #tryStatement({ block, param, handler, finalizer }: Extract<Node, { type: 'try' }>): void {
-    const branches = [this.branch(NO_FACTS, () => this.#statement(block)).path];
-    if (handler !== undefined) {
-      const caught = this.branch(NO_FACTS, () =>
-        this.inScope(() => {
-          if (param !== undefined) this.bind(param, ERROR);
-          this.#statement(handler);
-        }),
-      );
-      branches.push(caught.path);
-    }
-    this.path.join(branches);
-    const { end } = this.path;
-    this.path.end = undefined;
-    if (finalizer !== undefined) this.#statement(finalizer);
-    this.path.end ??= end;
-  }
-
-  #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
-    const subject = this.value(value);
-    const hasDefault = cases.some(({ test }) => test === undefined);
-    const branches = cases.map(({ test, body }) => {
-      const equal = test === undefined ? KNOWN : equality(subject, this.value(test));
-      // an empty case falls through to the next one
-      const facts = values.factsIf(equal, true);
-      const { path } = this.branch(facts, () => this.inScope(() => this.#statements(body)));
-      if (path.end === 'break') path.end = undefined;
-      return path;
-    });
-    this.path.join(hasDefault ? branches : [...branches, new Path(this.path)]);
+  protected found(node: Node, fn: Fn): void {
+    this.#functions.note(node, fn);
   }
 
   protected call(call: Call): Value {
     const { callee } = call;
     const receiver = callee.type === 'member' ? this.value(callee.object) : undefined;
+    if (callee.type === 'member' && !/^(?:then|catch|finally)$/.test(callee.property ?? ''))
+      this.misuse('value', receiver ?? KNOWN, callee.object);
     const called =
       callee.type === 'member' && callee.property !== undefined
         ? this.member(receiver!, callee.property)
@@ -416,13 +358,48 @@ export class Interpreter extends Evaluation {
     });
     const method = callee.type === 'member' ? (callee.property ?? '') : '';
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
-    for (const arg of args) this.#register(arg, method, args, receiver);
+    if (called.fn !== undefined) this.found(callee, called.fn.fn);
+    const all = { called, receiver, args, method, meaning };
+    const declares = this.#register(call, all);
     this.#visit(call, meaning, receiver);
-    const result = this.#resultOf(call, { called, receiver, args, method, meaning });
+    if (method === 'websocket' && declares !== undefined)
+      return { texts: KNOWN.texts, type: SOCKET_ROUTER, declares };
+    if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
+    const result = this.#settled(call, all, this.#resultOf(call, all));
     const made = { by: meaning, node: call, module: this.module };
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
-    const isQuery = ROWS.test(meaning) || (meaning === '' && ROWS.test(`svc/db.unknown.${method}`));
-    return isQuery && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+    return ROWS.test(meaning) && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+  }
+
+  /** Returns the result of a call with its promise. */
+  #settled(call: Call, { called, receiver, args, method, meaning }: Called, result: Value): Value {
+    if (/^(?:svc(?:\/\w+)?\.|JSON\.stringify$)/.test(meaning))
+      args.forEach((arg, index) =>
+        this.misuse('value', { ...KNOWN, promise: promiseIn(arg) }, call.args[index] ?? call),
+      );
+    if (called.fn !== undefined) return result;
+    const { module } = this;
+    const before = receiver?.promise;
+    if (before !== undefined && /^(?:then|catch|finally)$/.test(method)) {
+      const isCaught = method === 'catch' || (method === 'then' && args.length > 1);
+      const mayFail = !isCaught && (before.mayFail || result.promise?.mayFail === true);
+      return { ...result, promise: { ...before, call, module, mayFail } };
+    }
+    const isBuilt = meaning === 'Promise' && call.isNew;
+    if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
+      const all = [
+        ...(args[0]?.members?.values() ?? []),
+        ...(args[0]?.items === undefined ? [] : [args[0].items]),
+      ];
+      const mayFail = isBuilt
+        ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
+        : !neverRejects(meaning) &&
+          (all.length === 0 || all.some(({ promise }) => promise?.mayFail !== false));
+      return { ...settledItems(result), promise: { call, module, by: undefined, fn: undefined, mayFail } };
+    }
+    return returnsPromise(meaning, receiver, method)
+      ? { ...result, promise: { call, module, by: meaning, fn: undefined, mayFail: !neverRejects(meaning) } }
+      : result;
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
@@ -433,6 +410,7 @@ export class Interpreter extends Evaluation {
       meaning,
       receiver,
       route: this.#current?.route,
+      transaction: this.#transaction,
       isGuarded: this.#current?.isGuarded === true,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
@@ -440,25 +418,41 @@ export class Interpreter extends Evaluation {
     });
   }
 
-  /** Queues handlers among the arguments of a call, such as those of a route, and middleware objects. */
-  #register(arg: Value, method: string, args: readonly Value[], receiver: Value | undefined): void {
-    const spec = args.find((each) => each.members !== undefined && each.of === undefined);
-    const deps = receiver?.members?.get('deps');
-    if (method === 'exceptionHandler' && arg.fn !== undefined && !this.#done.has(arg.fn.fn)) {
-      this.#done.add(arg.fn.fn);
-      this.#pending.push({ closure: arg.fn, args: [ERROR, requestValue()], isReply: true });
+  /** Queues the handlers and the middleware that a call gives to a router, to the application or to a WebSocket. */
+  #register(call: Call, { receiver, args, method, meaning }: Called): Declaration | undefined {
+    const parameters = parametersOf(receiver?.type, method);
+    if (parameters === undefined) {
+      if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
+      return undefined;
     }
-    if (arg.fn !== undefined) this.#queue(arg.fn, spec, deps);
-    for (const item of arg.members?.values() ?? [])
-      if (item.fn !== undefined) this.#queue(item.fn, spec, deps);
-    const layers = method === 'use' ? [arg] : (arg.members?.get('use')?.members?.values() ?? []);
-    for (const layer of layers) this.#queueMiddleware(layer);
+    const last = args.at(-1);
+    if (method === 'use') {
+      if (last !== undefined) this.#queueMiddleware(last);
+      return undefined;
+    }
+    const spec = args.find(
+      (each) => each.members !== undefined && each.of === undefined && each.fn === undefined,
+    );
+    const isRoute = method !== 'exceptionHandler';
+    const declaration: Declaration = receiver?.declares ?? {
+      route: isRoute ? { call, module: this.module } : undefined,
+      spec,
+      deps: receiver?.members?.get('deps'),
+    };
+    this.#queueLayers(spec?.members?.get('use'));
+    if (last?.fn !== undefined) this.#queue(last.fn, parameters, declaration);
+    return declaration;
+  }
+
+  #queueLayers(layers: Value | undefined): void {
+    for (const layer of layers?.members?.values() ?? []) this.#queueMiddleware(layer);
   }
 
   #queueMiddleware(layer: Value): void {
     const closure = layer.of === undefined ? layer.fn : this.method(layer, 'handle')?.fn;
     if (closure === undefined || this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
+    this.#functions.addHandler(closure.fn, undefined);
     this.#pending.push({ closure, args: [requestValue(), KNOWN] });
   }
 
@@ -467,12 +461,21 @@ export class Interpreter extends Evaluation {
     if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#provided(first) };
-    if (meaning === 'svc.provide') return { ...(args[1] ?? KNOWN), spec: first };
+    if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return { ...KNOWN, items: itemOf(first) };
-    const run = (callback: Value, values_: readonly Value[]): Value =>
-      callback.fn === undefined ? KNOWN : this.invoke(callback.fn, values_, undefined);
+    const isOfList = isList(receiver);
+    const run = (callback: Value, values_: readonly Value[]): Value => {
+      if (callback.fn === undefined) return KNOWN;
+      const { fails } = this;
+      const value = this.invoke(callback.fn, values_, undefined);
+      // other functions may call a callback later
+      if (!isOfList) this.fails = fails;
+      else if (method === 'forEach' || TESTS.test(method))
+        this.misuse(method === 'forEach' ? 'each' : 'tested', value, call.args[0] ?? call);
+      return value;
+    };
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
     if (effect !== undefined) return effect(operation);
@@ -509,9 +512,18 @@ export class Interpreter extends Evaluation {
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
-    for (const arg of args)
-      if (arg.fn !== undefined && !this.#handlers.isHandler(arg.fn.fn))
-        run(arg, [receiver?.type === undefined ? KNOWN : { ...receiver }]);
+    const owner =
+      method === 'transaction' && returnsPromise(`${receiver?.type ?? ''}.transaction`, undefined, '')
+        ? receiver
+        : undefined;
+    const before = this.#transaction;
+    for (const arg of args) {
+      if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
+      const session = receiver?.type === undefined ? KNOWN : { ...receiver };
+      if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
+      run(arg, [session]);
+      this.#transaction = before;
+    }
     if (method === 'get' && receiver !== undefined)
       return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
@@ -526,6 +538,26 @@ export class Interpreter extends Evaluation {
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
+}
+
+/** Methods of lists that test the result of a callback, or compare by it. */
+const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
+
+/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
+function isList(value: Value | undefined): boolean {
+  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
+  if (value?.source !== undefined) return value.source.isRequest !== true;
+  return (
+    value?.members !== undefined &&
+    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
+    value.of === undefined
+  );
+}
+
+/** Returns a list with the results of its promises. */
+function settledItems({ promise: _promise, ...value }: Value): Value {
+  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
+  return { ...value, members, items: value.items && awaited(value.items) };
 }
 
 /** Returns the class of the option `as`: the type of the rows of a query. */

@@ -6,7 +6,7 @@ import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { RouteCall } from '../source/routes.ts';
+import type { RouteCall } from './functions.ts';
 
 /** The declared input from which a value comes, such as `query.sort`. */
 export interface Origin {

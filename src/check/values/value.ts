@@ -1,8 +1,8 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
 import { NO_FACTS, OWN, allFacts, concat, hasClient, narrowed, sharedFacts } from './text.ts';
-import type { ClassNode, Fn } from '../reader/nodes.ts';
+import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { RouteCall } from '../source/routes.ts';
+import type { RouteCall } from './functions.ts';
 import type { ClientPart, Facts, Made, Origin, Part, Text } from './text.ts';
 
 /** A function with the scope of its declaration. */
@@ -49,6 +49,26 @@ export interface Pattern {
   readonly isBuilt?: boolean;
 }
 
+/** The promise of a call, as long as no code awaits it. */
+export interface Promised {
+  /** The outermost call that returned the promise; undefined for the promise of a callback. */
+  readonly call: Call | undefined;
+  readonly module: SourceModule;
+  /** Import of the called function; undefined for a function of the project. */
+  readonly by: string | undefined;
+  /** The asynchronous function of the project. */
+  readonly fn: Fn | undefined;
+  /** Whether it may reject without a handler of its own. */
+  readonly mayFail: boolean;
+}
+
+/** A route with its options and the dependencies of its router. */
+export interface Declaration {
+  readonly route: RouteCall | undefined;
+  readonly spec: Value | undefined;
+  readonly deps: Value | undefined;
+}
+
 /** The knowledge about the value of an expression. */
 export interface Value {
   /** Texts that the value may be, or become as a text. */
@@ -70,6 +90,8 @@ export interface Value {
   readonly yes?: Facts | undefined;
   readonly no?: Facts | undefined;
   readonly constant?: boolean | undefined;
+  /** The promise that the value is, as long as no code awaits it. */
+  readonly promise?: Promised | undefined;
   /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
@@ -77,6 +99,8 @@ export interface Value {
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
+  /** For the result of `app.websocket(path)`: the route. */
+  readonly declares?: Declaration | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
   readonly keys?: readonly string[] | undefined;
 }
@@ -122,6 +146,8 @@ export function oneOf(values: readonly Value[]): Value {
     meaning: find('meaning'),
     gives: find('gives'),
     whole: find('whole'),
+    // a value that may be absent, or no promise, is not certainly one
+    promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
 }
 

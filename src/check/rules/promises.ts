@@ -1,0 +1,126 @@
+/**
+ * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612). The evaluation
+ * tells which values are promises.
+ */
+import { functionAround, pathOf } from '../reader/nodes.ts';
+import { writtenOf } from '../sources.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { MisusedPromise } from '../values/promises.ts';
+import type { Promised } from '../values/value.ts';
+
+/** Rules about promises, sorted by id. */
+export const PROMISE_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC611',
+    severity: 'error',
+    phase: 'source',
+    cwe: [252, 253],
+    why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
+    remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
+    wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
+    right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
+    watch: (report, sources) => watchPromises((misused) => reportForgotten(misused, sources, report)),
+  },
+  {
+    id: 'SVC612',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [252],
+    why: 'Array methods do not wait for asynchronous callbacks',
+    remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
+    wrong: 'items.forEach(async (item) => { await save(item); });',
+    right: 'for (const item of items) await save(item);',
+    watch: (report, sources) => watchPromises((misused) => reportCallback(misused, sources, report)),
+  },
+];
+
+/** Collects promises, and judges them once all functions are known. */
+function watchPromises(judge: (misused: MisusedPromise) => void): Watch {
+  const all: MisusedPromise[] = [];
+  return { onPromise: (misused) => void all.push(misused), finish: () => all.forEach(judge) };
+}
+
+/** SVC612: asynchronous callbacks of array methods. */
+function reportCallback(
+  { promise, use, node, module }: MisusedPromise,
+  sources: Sources,
+  report: ReportAt,
+): void {
+  if (use === 'tested')
+    report(module, node, 'the callback returns a promise, which counts as true for every element', {
+      severity: 'error',
+    });
+  if (use !== 'each' || !promise.mayFail) return;
+  if (isOfRequest(node, promise, sources) && !isOnPurpose(node, module))
+    report(
+      module,
+      node,
+      'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
+    );
+}
+
+/** SVC611: promises that are not awaited. */
+function reportForgotten(
+  { promise, use, node, module }: MisusedPromise,
+  sources: Sources,
+  report: ReportAt,
+): void {
+  if (use === 'tested' || use === 'each') return;
+  const at = { node: promise.call ?? node, module: promise.call === undefined ? module : promise.module };
+  const name = nameOf(promise, at.module);
+  if (use === 'condition')
+    report(
+      at.module,
+      at.node,
+      `${name} is not awaited: the condition tests its promise, which always counts as true`,
+    );
+  else if (use === 'value')
+    report(at.module, at.node, `${name} is not awaited: the code uses its promise in place of the result`);
+  else if (isLost(promise, at.node, sources) && !isOnPurpose(at.node, at.module))
+    report(
+      at.module,
+      at.node,
+      `${name} is not awaited: the code after the call does not wait for the result, and errors of the call are lost`,
+      { severity: 'warning' },
+    );
+}
+
+function nameOf({ call, by }: Promised, module: SourceModule): string {
+  if (call === undefined) return 'the callback';
+  const written = pathOf(call.callee) ?? writtenOf(module, call.callee);
+  return `${by !== undefined && /^(?:svc|fs)\b/.test(by) && call.callee.type === 'name' ? by.replace(/^svc(?:\/\w+)?\./, '') : written}()`;
+}
+
+/**
+ * Whether the error of a promise is lost. For a function of the project, this is true only if requests reach
+ * the call, and the project has no listener for rejections.
+ */
+function isLost(promise: Promised, node: Node, sources: Sources): boolean {
+  if (promise.by !== undefined) return promise.mayFail || /^timers/.test(promise.by);
+  return promise.mayFail && isOfRequest(node, promise, sources) && !hasListener(sources);
+}
+
+/** Whether requests reach a place. */
+function isOfRequest(node: Node, { fn }: Promised, sources: Sources): boolean {
+  return sources.reachedFrom(functionAround(node) ?? fn) !== undefined;
+}
+
+const ON_PURPOSE =
+  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block)|no-(?:floating|misused)-promises)/i;
+
+/**
+ * Whether a comment at or above a call says that code deliberately does not await it: `// fire and forget`.
+ */
+function isOnPurpose({ start, end }: Node, { source }: SourceModule): boolean {
+  const lines = source.slice(0, start).split('\n');
+  const own = `${lines.pop()!}${source.slice(start, end)}${source.slice(end).split('\n', 1)[0]!}`;
+  const above = lines.slice(lines.findLastIndex((line) => !/^\s*(?:\/\/|\/?\*)/.test(line)) + 1);
+  return [...above, own].some((line) => ON_PURPOSE.test(line));
+}
+
+/** Whether the project listens for unhandled rejections: `process.on('unhandledRejection', …)`. */
+function hasListener({ project }: Sources): boolean {
+  return project.modules.some(({ source }) => /['"]unhandledRejection['"]/.test(source));
+}

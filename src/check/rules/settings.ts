@@ -1,0 +1,102 @@
+/**
+ * Rules about settings in the sources (SVC208, SVC210 … SVC212, SVC218, SVC403). They find mistakes that the loaded
+ * application does not show, or shows without a line.
+ */
+import { calledName, entryOf } from '../reader/nodes.ts';
+import { literal, numberOf } from '../reader/constants.ts';
+import { meaningOfCall } from '../sources.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
+
+/** Rules about settings, sorted by id. */
+export const SETTING_RULES: readonly SourcePart[] = [
+  { id: 'SVC212', find: findSwitchedOff },
+  { id: 'SVC218', find: findPlainDatabases },
+  { id: 'SVC403', find: judgeMemory },
+];
+
+/** SVC212: time limits that are switched off. */
+function findSwitchedOff(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('entry'))
+    if (
+      node.parent?.type === 'object' &&
+      node.value !== undefined &&
+      LIMITS.test(node.key ?? '') &&
+      isEndless(node.value) &&
+      isOption(node.parent)
+    )
+      report(
+        module,
+        node,
+        `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
+        { severity: 'warning' },
+      );
+}
+
+/** SVC218: connections without TLS to databases on other machines. */
+function findPlainDatabases(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.all('call'))
+    judgeDatabases(call, meaningOfCall(call, module), module, report);
+}
+
+/**
+ * SVC218: connections without TLS to databases on other machines. A host name without a dot, such as `db`, is
+ * not reported, because it usually names a container on a private network.
+ */
+function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
+  if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
+    return;
+  const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
+  const value = literal(given, module);
+  if (value?.type !== 'text') return;
+  const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
+  if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
+  if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
+    report(
+      module,
+      given,
+      `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
+    );
+}
+
+/** SVC403: state in the memory of one process, although the program starts several processes. */
+function judgeMemory(sources: Sources, report: ReportAt): void {
+  const isServedByMany = sources.all('call').some(({ module, node }) => {
+    const [options] = calledName(node) === 'run' ? node.args : [];
+    const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
+    return workers !== undefined && (workers.type === 'call' || (numberOf(workers) ?? 0) > 1);
+  });
+  if (!isServedByMany) return;
+  for (const { module, node } of sources.all('call')) {
+    const name =
+      /^svc(?:\/db)?\.(Memory(?:RecordStore|RateLimitStore|Cache|RoomBus)|RateLimitMiddleware|RateLimiter)$/.exec(
+        meaningOfCall(node, module),
+      )?.[1];
+    if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
+      continue;
+    report(
+      module,
+      node,
+      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
+    );
+  }
+}
+
+const LIMITS =
+  /^(?:statementTimeoutMs|connectTimeoutMs|requestTimeoutMs|headersTimeoutMs|sendTimeoutMs|timeoutMs)$/;
+
+function isEndless(value: Node): boolean {
+  return (
+    (value.type === 'value' && (value.raw === 'false' || value.raw === '0')) ||
+    (value.type === 'name' && value.name === 'Infinity')
+  );
+}
+
+/** Whether an object is an argument of a call, or inside such an argument. */
+function isOption(node: Node): boolean {
+  return (
+    node.parent?.type === 'call' ||
+    (node.parent?.type === 'entry' && node.parent.parent !== undefined && isOption(node.parent.parent))
+  );
+}

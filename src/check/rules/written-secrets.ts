@@ -1,0 +1,277 @@
+/**
+ * Rule SVC205 in the sources: secrets that are written as arguments, in database URLs, or as fallbacks of environment
+ * variables.
+ */
+import { basename } from 'node:path';
+import { weaknessOf } from '../../crypto/keys.ts';
+import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
+import { constantOf, literal } from '../reader/constants.ts';
+import { meaningOfCall } from '../sources.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
+
+/** The search for secrets in the sources. */
+export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [{ id: 'SVC205', find: findWrittenSecrets }];
+
+/** Remedy for a secret that is written in the sources and has no environment variable yet. */
+export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
+
+/** SVC205: secrets that are written in the sources. */
+function findWrittenSecrets(sources: Sources, report: ReportAt): void {
+  const secrets = secretsOf(sources);
+  findWritten(sources, secrets, report);
+  findShared(secrets, report);
+  findFallbacks(sources, report);
+}
+
+/** A function with a parameter for a secret. */
+interface Taker {
+  readonly function: RegExp;
+  /** Position of the secret: the index of an argument, or the name of an option. */
+  readonly where: number | string;
+  readonly what: string;
+  /** Purpose of the secret. Default: the name of the function. */
+  readonly purpose?: string;
+}
+
+const TAKERS: readonly Taker[] = [
+  { function: /^svc\.BearerAuth$/, where: 0, what: 'BearerAuth', purpose: 'tokens' },
+  { function: /^svc\.SessionMiddleware$/, where: 'secrets', what: 'SessionMiddleware', purpose: 'sessions' },
+  { function: /^svc\.CSRFMiddleware$/, where: 'secrets', what: 'CSRFMiddleware', purpose: 'CSRF tokens' },
+  { function: /^svc\.(?:createToken|verifyToken)$/, where: 1, what: 'the token', purpose: 'tokens' },
+  {
+    function: /^svc\/oauth\.(?:keycloakProvider)$/,
+    where: 3,
+    what: 'the provider',
+  },
+  {
+    function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/,
+    where: 1,
+    what: 'the provider',
+  },
+  { function: /^svc\/oauth\.(?:oidc|auth0|cognito|okta)Provider$/, where: 2, what: 'the provider' },
+  { function: /^svc\/oauth\.\w*[pP]rovider$/, where: 'clientSecret', what: 'the provider' },
+  { function: /^crypto\.createHmac$/, where: 1, what: 'the HMAC', purpose: 'signatures' },
+  { function: /^jsonwebtoken\.(?:sign|verify)$/, where: 1, what: 'the token', purpose: 'tokens' },
+];
+
+const MAY_TAKE =
+  /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
+
+/** An argument that is a secret. */
+interface Taken {
+  readonly module: SourceModule;
+  readonly meaning: string;
+  readonly taker: Taker;
+  readonly secret: Node;
+}
+
+/** Returns all arguments in the project that are secrets, such as the secret of `createToken()`. */
+function secretsOf(sources: Sources): readonly Taken[] {
+  const found: Taken[] = [];
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    if (!MAY_TAKE.test(meaning)) continue;
+    for (const taker of TAKERS) {
+      const { where } = taker;
+      if (!taker.function.test(meaning)) continue;
+      const arg =
+        typeof where === 'number'
+          ? call.args[where]
+          : call.args.map((each) => entryOf(each, where)).find((each) => each !== undefined);
+      for (const secret of arg?.type === 'list' ? arg.items : [arg])
+        if (secret !== undefined) found.push({ module, meaning, taker, secret });
+    }
+  }
+  return found;
+}
+
+function findWritten(sources: Sources, secrets: readonly Taken[], report: ReportAt): void {
+  for (const { module, taker, secret } of secrets) tellWritten(secret, taker.what, module, report);
+  for (const { module, node: call } of sources.all('call')) {
+    const meaning = meaningOfCall(call, module);
+    if (!MAY_TAKE.test(meaning) && calledName(call) !== 'loadDict') continue;
+    if (meaning === 'svc.APIKeyAuth') {
+      const given = entryOf(call.args[0], 'keys');
+      const keys = given === undefined ? undefined : constantOf(given, module);
+      if (keys?.node.type === 'object')
+        for (const entry of keys.node.entries)
+          if (entry.type === 'entry')
+            for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
+              tellWritten(key, 'APIKeyAuth', keys.module, report);
+      tellKeysOfMap(entryOf(call.args[0], 'verify'), module, report);
+    }
+    if (meaning === 'svc.Svc') {
+      const ops = entryOf(call.args[0], 'ops');
+      for (const part of ['metrics', 'docs'])
+        tellWritten(entryOf(entryOf(ops, part), 'auth'), `/${part}`, module, report);
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(entryOf(call.args[0], 'config'), key), key, module, report);
+    }
+    if (calledName(call) === 'loadDict')
+      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+        tellWritten(entryOf(call.args[0], key), key, module, report);
+    if (/(?:DatabasePlugin|RedisPlugin|openDatabase|createPool|createClient)$/.test(meaning))
+      tellPassword(call.args[0], module, report);
+  }
+}
+
+/**
+ * Reports a secret that has two purposes, at its second use. If one purpose leaks the secret, the other is no
+ * longer protected.
+ */
+function findShared(secrets: readonly Taken[], report: ReportAt): void {
+  const first = new Map<string, { readonly purpose: string; readonly place: string }>();
+  for (const { module, meaning, taker, secret } of secrets) {
+    const key = keyOf(secret, module);
+    if (key === undefined) continue;
+    const purpose = taker.purpose ?? meaning.replace(/^svc\/oauth\./, '');
+    const earlier = first.get(key);
+    if (earlier === undefined) {
+      const { line } = module.placeAt(secret.start);
+      first.set(key, { purpose, place: `${basename(module.file)}:${line}` });
+    } else if (earlier.purpose !== purpose)
+      report(
+        module,
+        secret,
+        `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} is used for two purposes: for ${earlier.purpose} at ${earlier.place}, and here for ${purpose}`,
+        {
+          severity: 'warning',
+          remedy: 'Give each purpose its own secret, so that a leaked secret affects one purpose only',
+        },
+      );
+  }
+}
+
+/**
+ * Returns the text of a secret, or the environment variable from which code reads it. Uses of one secret have
+ * equal results.
+ */
+function keyOf(secret: Node, module: SourceModule): string | undefined {
+  const constant = fieldOf(secret) ?? constantOf(secret, module)?.node;
+  const value = constant?.type === 'binary' ? constant.left : constant;
+  if (value?.type === 'text') return value.value === '' ? undefined : value.value;
+  const path = value === undefined ? undefined : pathOf(value);
+  return path?.startsWith('process.env.') === true ? path : undefined;
+}
+
+/** Returns the initial value of a field: for `this.#secret`, the value of `#secret` in the class. */
+function fieldOf(node: Node): Node | undefined {
+  if (node.type !== 'member' || pathOf(node.object) !== 'this') return undefined;
+  let at = node.parent;
+  while (at !== undefined && at.type !== 'class') at = at.parent;
+  const field = at?.members.find((member) => member.type === 'entry' && member.key === node.property);
+  return field?.type === 'entry' ? field.value : undefined;
+}
+
+/**
+ * Reports API keys that are written as keys of a Map, which a function such as `(key) => clients.get(key)`
+ * reads.
+ */
+function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportAt): void {
+  if (verify === undefined) return;
+  walk(verify, (node) => {
+    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.property !== 'get') return;
+    const map = constantOf(node.callee.object, module);
+    if (map?.node.type !== 'call' || pathOf(map.node.callee) !== 'Map') return;
+    const [pairs] = map.node.args;
+    for (const pair of pairs?.type === 'list' ? pairs.items : [])
+      if (pair.type === 'list') tellWritten(pair.items[0], 'APIKeyAuth', map.module, report);
+  });
+}
+
+function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportAt): void {
+  if (node === undefined) return;
+  const value = literal(node, module);
+  if (value?.type !== 'text' || value.value === '') return;
+  const weakness = /^(?:APIKeyAuth|\/\w+)$/.test(what) ? undefined : weaknessOf(value.value);
+  report(
+    module,
+    node,
+    `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
+    { remedy: WRITTEN_REMEDY },
+  );
+}
+
+/** Reports a password in the URL of a database, such as `postgres://shop:password@db.example/shop`. */
+function tellPassword(node: Node | undefined, module: SourceModule, report: ReportAt): void {
+  const value = node === undefined ? undefined : literal(node.type === 'binary' ? node.right : node, module);
+  if (value?.type !== 'text') return;
+  const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
+  if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
+    report(module, node!, 'the password of the database is written in the source code', {
+      remedy: WRITTEN_REMEDY,
+    });
+}
+
+const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
+
+/**
+ * Endings of names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`.
+ */
+const BESIDE_SECRET =
+  /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
+
+/**
+ * Usual names of project functions that read an environment variable. Their second argument is the fallback.
+ */
+const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
+
+/**
+ * Reports secrets that are written as fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if
+ * the variable is not set.
+ */
+function findFallbacks(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('binary')) {
+    if (node.operator !== '??' && node.operator !== '||') continue;
+    const name = /^process\.env\.(\w+)$/.exec(pathOf(node.left) ?? '')?.[1];
+    if (name !== undefined && SECRET_VARIABLE.test(name)) tellFallback(node.right, name, module, report);
+  }
+  for (const { module, node: call } of sources.all('call')) {
+    const [key, fallback] = call.args;
+    if (key?.type !== 'text' || fallback === undefined || !SECRET_VARIABLE.test(key.value)) continue;
+    const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
+    const name = calledName(call) ?? '';
+    if ((name === 'get' && /(?:^|\.)(?:config|env|settings)$/.test(owner)) || READS_VARIABLE.test(name))
+      tellFallback(fallback, key.value, module, report);
+  }
+  for (const { module, node } of sources.all('declarator')) {
+    if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
+      continue;
+    for (const entry of node.target.entries)
+      if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
+        // `entry.key` is set, because SECRET_VARIABLE does not match an empty text
+        tellFallback(entry.value.value, entry.key!, module, report);
+  }
+}
+
+function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportAt): void {
+  const value = literal(fallback, module);
+  if (value?.type !== 'text' || value.value === '' || isForDevelopment(fallback, module)) return;
+  if (
+    BESIDE_SECRET.test(name) ||
+    /^(?:(?:not|un)[-_ ]?(?:used|needed|required|set)|none|null|no[-_ ]?key|empty|-+)$/i.test(value.value) ||
+    /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
+  )
+    return;
+  report(
+    module,
+    fallback,
+    `if ${name} is not set, the program uses a secret that is written in the source code`,
+    { remedy: WRITTEN_REMEDY },
+  );
+}
+
+function isForDevelopment(node: Node, module: SourceModule): boolean {
+  for (let at = node.parent; at !== undefined; at = at.parent) {
+    if (at.type !== 'if' && at.type !== 'choice') continue;
+    if (
+      /production|development|\btest\b|\bdev\b|isDev|isProd/i.test(
+        module.source.slice(at.test.start, at.test.end),
+      )
+    )
+      return true;
+  }
+  return false;
+}

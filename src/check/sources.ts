@@ -1,0 +1,221 @@
+/**
+ * Index of a parsed project. Lists all nodes by type, finds the functions that requests reach, and resolves
+ * the original names of imports.
+ */
+import { basename, dirname } from 'node:path';
+import { Functions } from './values/functions.ts';
+import { calledName, functionAround, pathOf, walk } from './reader/nodes.ts';
+import type { Project, SourceModule } from './reader/modules.ts';
+import type { Call, Fn, Node } from './reader/nodes.ts';
+import type { Severity } from '../base/findings.ts';
+import type { CoreRule } from './check.ts';
+import type { Site, ValueListeners } from './values/interpreter.ts';
+
+/** A search of the sources, for the rule with this id. */
+export interface SourcePart {
+  readonly id: `SVC${number}`;
+  /** Searches the syntax trees of a project. */
+  find?(sources: Sources, report: ReportAt): void;
+  /** Judges one call, with the values of its arguments. */
+  onCall?(site: Site, report: ReportAt, sources: Sources): void;
+  /** Returns the listeners of a search that needs more than one call. */
+  watch?(report: ReportAt, sources: Sources): Watch;
+}
+
+/** A rule that reads sources only. */
+export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, SourcePart {
+  readonly phase: 'source';
+}
+
+/** Listeners for what the analysis of values meets. `finish` comes last. */
+export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
+  finish?(): void;
+}
+
+/** Function with which a rule reports a finding at a node of the syntax tree. Default severity and remedy: those of the rule. */
+export type ReportAt = (
+  module: SourceModule,
+  node: Node,
+  message: string,
+  more?: { readonly severity?: Severity; readonly remedy?: string },
+) => void;
+
+interface Located<T extends Node['type']> {
+  readonly module: SourceModule;
+  readonly node: Extract<Node, { type: T }>;
+}
+
+const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
+
+/** A parsed project in which rules look up nodes and names. */
+export class Sources {
+  readonly project: Project;
+  readonly handlers: Functions = new Functions();
+  readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
+  #ofBrowsers: Set<SourceModule> | undefined;
+
+  constructor(project: Project) {
+    this.project = project;
+    for (const module of project.modules) {
+      walk(module.body, (node) => {
+        const located = { module, node };
+        const same = this.#nodes.get(node.type);
+        if (same === undefined) this.#nodes.set(node.type, [located]);
+        else same.push(located);
+        if (node.type === 'function') this.handlers.add(node, module);
+      });
+    }
+  }
+
+  /** Returns every node of a type, with its module. */
+  all<T extends Node['type']>(type: T): readonly Located<T>[] {
+    // each list holds nodes of one type only, so the cast is correct
+    return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
+  }
+
+  /**
+   * Whether a module runs in a browser, because it uses globals such as `document`. The rules report nothing
+   * in such a module.
+   */
+  isOfBrowser(module: SourceModule): boolean {
+    this.#ofBrowsers ??= new Set(
+      this.all('member').flatMap(({ module, node: { object } }) =>
+        object.type === 'name' &&
+        OF_BROWSERS.test(object.name) &&
+        module.lookup(object.name, object) === undefined
+          ? [module]
+          : [],
+      ),
+    );
+    return this.#ofBrowsers.has(module);
+  }
+
+  /**
+   * Returns the handler through which requests reach a function: the function itself or, for example, its
+   * caller. Undefined if no request reaches it.
+   */
+  reachedFrom(fn: Fn | undefined): Fn | undefined {
+    return this.handlers.reachedFrom(fn);
+  }
+}
+
+/**
+ * Returns the original name of an expression: `child_process.exec` for `run` after `import { exec as run }
+ * from 'node:child_process'`. Also resolves `cp.exec` and `promisify(exec)`. A name without an import stays
+ * as it is: `db.execute`.
+ */
+export function meaningOf(node: Node, module: SourceModule, depth = 0): string | undefined {
+  if (depth > 4) return undefined;
+  if (node.type === 'call') {
+    const wrapper = meaningOf(node.callee, module, depth + 1);
+    return wrapper === 'util.promisify' && node.args[0] !== undefined
+      ? meaningOf(node.args[0], module, depth + 1)
+      : undefined;
+  }
+  if (node.type === 'member') {
+    const object = meaningOf(node.object, module, depth + 1);
+    return object === undefined || node.property === undefined ? undefined : `${object}.${node.property}`;
+  }
+  if (node.type !== 'name') return undefined;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind === 'external')
+    return binding.imported === '*' || binding.imported === 'default'
+      ? binding.from
+      : `${binding.from}.${binding.imported}`;
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return node.name;
+  const { value, target } = binding.node;
+  if (value?.type === 'call' && target.type === 'name')
+    return meaningOf(value, binding.module, depth + 1) ?? node.name;
+  return node.name;
+}
+
+const meanings = new WeakMap<Call, string>();
+
+/** Returns the original name of the called function; see {@link meaningOf}. */
+export function meaningOfCall(call: Call, module: SourceModule): string {
+  let meaning = meanings.get(call);
+  if (meaning === undefined)
+    meanings.set(call, (meaning = meaningOf(call.callee, module) ?? pathOf(call.callee) ?? ''));
+  if (meaning === 'fetch' && module.lookup('fetch', call) !== undefined) return 'own fetch';
+  return meaning;
+}
+
+/**
+ * Returns the original name of the class or function that created an object: `svc.RateLimiter` after `const
+ * limiter = new RateLimiter(…)`.
+ */
+export function makerOf(node: Node, module: SourceModule): string | undefined {
+  if (node.type !== 'name') return undefined;
+  const binding = module.lookup(node.name, node);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+  const { target, value } = binding.node;
+  const made = value?.type === 'await' ? value.value : value;
+  return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
+}
+
+/** Returns the source text of a node on one line, shortened if it is long. */
+export function writtenOf(module: SourceModule, { start, end }: Node): string {
+  const text = module.source.slice(start, end).replace(/\s+/g, ' ');
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/** Whether a module is a command-line program. Such a program may print a secret as its result. */
+export function isCommand({ file, source }: SourceModule): boolean {
+  if (/^(?:bin|cli|commands|scripts|tools|tasks)$/.test(basename(dirname(file)))) return true;
+  return /^#!|\bprocess\.argv\b|['"](?:node:)?(?:readline|inquirer|prompts|commander|yargs)\b/.test(source);
+}
+
+/** Whether code runs in a page that the program opens in a browser: `page.evaluate(() => fetch('/'))`. */
+export function isInPage(node: Node): boolean {
+  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn))
+    if (
+      fn.parent?.type === 'call' &&
+      /^(?:evaluate\w*|\$\$?eval|waitForFunction)$/.test(calledName(fn.parent) ?? '')
+    )
+      return true;
+  return false;
+}
+
+/**
+ * Returns the last name of an expression in lower case and without punctuation: `xapikey` for
+ * `req.headers['x-api-key']`.
+ */
+export function wordOf(node: Node): string {
+  if (node.type === 'await') return wordOf(node.value);
+  if (node.type === 'call') {
+    const [first] = node.args;
+    const isRead = /^(?:get|header|field)$/.test(calledName(node) ?? '') && first?.type === 'text';
+    return isRead ? bare(first.value) : '';
+  }
+  const path = pathOf(node);
+  return path === undefined ? '' : bare(path.slice(path.lastIndexOf('.') + 1));
+}
+
+export function bare(name: string): string {
+  return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
+}
+
+export function wordOfTarget(target: Node): string | undefined {
+  const path = pathOf(target);
+  return path?.slice(path.lastIndexOf('.') + 1);
+}
+
+export function mentions(node: Node, test: (word: string) => boolean): boolean {
+  let found = false;
+  walk(node, (part) => {
+    if ((part.type === 'name' || part.type === 'member') && test(wordOf(part))) found = true;
+    return !found && part.type !== 'function';
+  });
+  return found;
+}
+
+export function nameOfCallback(fn: Fn): string | undefined {
+  return (
+    fn.name ??
+    (fn.parent?.type === 'entry'
+      ? fn.parent.key
+      : fn.parent?.type === 'declarator'
+        ? wordOfTarget(fn.parent.target)
+        : undefined)
+  );
+}

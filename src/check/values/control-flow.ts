@@ -1,0 +1,184 @@
+/** Statements: branches, loops, and the ways in which a function ends. */
+import { itemOf, keyOf } from './effects.ts';
+import { Evaluation, equality } from './evaluation.ts';
+import { Path } from './path.ts';
+import { NO_FACTS, allFacts } from './text.ts';
+import * as values from './value.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { Facts } from './text.ts';
+import type { Value } from './value.ts';
+
+const { ABSENT, KNOWN } = values;
+export const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
+
+/** A result of a function, with the facts that hold when the function returns it. */
+interface Result {
+  readonly value: Value;
+  readonly facts: Facts;
+  readonly path: Path;
+}
+
+export const NO_SHIELD = { tries: 0, isCatching: false } as const;
+
+export abstract class ControlFlow extends Evaluation {
+  /** Results of the function that is being evaluated. */
+  protected results: Result[] = [];
+  /**
+   * Number of `try` blocks with a `catch` around the statement that is being evaluated, and whether it is in a `catch`
+   * block. Promises that a `catch` block awaits count as safe, but not those that it throws.
+   */
+  protected shield: { readonly tries: number; readonly isCatching: boolean } = NO_SHIELD;
+  /** Whether an error may leave the function that is being evaluated. */
+  protected fails = false;
+
+  protected mayThrow(): void {
+    if (this.shield.tries === 0) this.fails = true;
+  }
+
+  protected addResult(value: Value): void {
+    this.results.push({ value, facts: this.path.facts, path: this.path });
+  }
+
+  protected statements(body: readonly Node[]): void {
+    for (const node of body) this.#hoist(node.type === 'export' ? node.declared : node);
+    for (const node of body) {
+      if (this.path.end !== undefined) return;
+      this.#statement(node);
+    }
+  }
+
+  #hoist(node: Node | undefined): void {
+    if (node?.type === 'function' && node.name !== undefined) this.define(node.name, this.value(node));
+    if (node?.type === 'class' && node.name !== undefined) this.define(node.name, this.value(node));
+  }
+
+  #statement(node: Node): void {
+    switch (node.type) {
+      case 'declare':
+        for (const { target, value } of node.items)
+          this.bind(target, value === undefined ? ABSENT : this.value(value));
+        return;
+      case 'leave':
+        return this.#leave(node);
+      case 'if':
+        return this.#ifStatement(node);
+      case 'loop':
+        return this.#loopStatement(node);
+      case 'block':
+        return this.inScope(() => this.statements(node.body));
+      case 'try':
+        return this.#tryStatement(node);
+      case 'switch':
+        return this.#switchStatement(node);
+      case 'export':
+        if (node.declared !== undefined) this.#statement(node.declared);
+        return;
+      case 'statement':
+        return this.#expression(node.value);
+      case 'function':
+      case 'class':
+      case 'import':
+        return;
+      default:
+        this.value(node);
+    }
+  }
+
+  #expression(node: Node): void {
+    const value = this.value(node);
+    this.misuse('dropped', value.promise === undefined ? (value.items ?? value) : value, node);
+    this.#asserted(value, node);
+  }
+
+  /** A call of an undeclared function as a statement may throw for texts that are not known. */
+  #asserted({ keys }: Value, node: Node): void {
+    const call = node.type === 'await' ? node.value : node;
+    if (keys === undefined || call.type !== 'call' || call.callee.type !== 'name') return;
+    const known = new Map(keys.map((id) => [id, { isKnown: true }]));
+    this.path.facts = allFacts(this.path.facts, known);
+  }
+
+  #leave({ how, value }: Extract<Node, { type: 'leave' }>): void {
+    const result = value === undefined ? ABSENT : this.value(value);
+    if (how === 'return') this.addResult(result);
+    if (how === 'throw' && this.shield.tries === Number(this.shield.isCatching)) this.fails = true;
+    this.path.end = how === 'return' || how === 'throw' ? 'exit' : 'break';
+  }
+
+  #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
+    const value = this.value(test);
+    this.misuse('condition', value, test);
+    const branches = [
+      this.branch(values.factsIf(value, true), () => this.#statement(yes)),
+      this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
+    ];
+    this.path.join(branches.map(({ path }) => path));
+  }
+
+  #loopStatement({ kind, head, body }: Extract<Node, { type: 'loop' }>): void {
+    this.inScope(() => {
+      const isOver = kind === 'of' || kind === 'in';
+      const over = isOver && head[1] !== undefined ? this.value(head[1]) : undefined;
+      let test = KNOWN;
+      if (!isOver)
+        for (const part of head)
+          if (part.type === 'declare') this.#statement(part);
+          else test = this.value(part);
+      if (over !== undefined) this.misuse('value', over, head[1] ?? body);
+      else this.misuse('condition', test, body);
+      const around = this.path;
+      const run = (): Path =>
+        this.branch(values.factsIf(test, true), () => {
+          const [target] = head;
+          if (over !== undefined && target !== undefined)
+            for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
+              this.bind(each, kind === 'of' ? itemOf(over) : keyOf(over));
+          this.#statement(body);
+        }).path;
+      // a second run meets the values that the first one left
+      for (let isAgain = false, path = run(); ; path = run(), isAgain = true) {
+        path.end = undefined;
+        const hasChanged = path.hasChanged(around);
+        around.join([path, new Path(around)]);
+        if (isAgain || !hasChanged) break;
+      }
+    });
+  }
+
+  #tryStatement({ block, param, handler, finalizer }: Extract<Node, { type: 'try' }>): void {
+    const before = this.shield;
+    const tries = before.tries + 1;
+    if (handler !== undefined) this.shield = { tries, isCatching: false };
+    const branches = [this.branch(NO_FACTS, () => this.#statement(block)).path];
+    if (handler !== undefined) {
+      this.shield = { tries, isCatching: true };
+      const caught = this.branch(NO_FACTS, () =>
+        this.inScope(() => {
+          if (param !== undefined) this.bind(param, ERROR);
+          this.#statement(handler);
+        }),
+      );
+      branches.push(caught.path);
+    }
+    this.shield = before;
+    this.path.join(branches);
+    const { end } = this.path;
+    this.path.end = undefined;
+    if (finalizer !== undefined) this.#statement(finalizer);
+    this.path.end ??= end;
+  }
+
+  #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
+    const subject = this.value(value);
+    const hasDefault = cases.some(({ test }) => test === undefined);
+    const branches = cases.map(({ test, body }) => {
+      const equal = test === undefined ? KNOWN : equality(subject, this.value(test));
+      // an empty case falls through to the next one
+      const facts = values.factsIf(equal, true);
+      const { path } = this.branch(facts, () => this.inScope(() => this.statements(body)));
+      if (path.end === 'break') path.end = undefined;
+      return path;
+    });
+    this.path.join(hasDefault ? branches : [...branches, new Path(this.path)]);
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * Functions of a project, as the evaluation meets them: handlers of routes, WebSockets and tools, middleware
+ * and dependencies; functions that requests reach; and the function to which an expression refers.
+ */
+import { literal } from '../reader/constants.ts';
+import { entryOf, functionAround } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+
+/** The call that declares a route, such as `app.get('/notes', …)`. */
+export interface RouteCall {
+  readonly call: Call;
+  readonly module: SourceModule;
+}
+
+/** Functions of a project. Empty until an evaluation has run. */
+export class Functions {
+  readonly #homes = new Map<Fn, SourceModule>();
+  readonly #handlers = new Map<Fn, RouteCall | undefined>();
+  readonly #routes = new Set<Call>();
+  readonly #reached = new Map<Fn, Fn>();
+  readonly #named = new Map<Node, Fn>();
+
+  /** Adds a function of the project. */
+  add(fn: Fn, module: SourceModule): void {
+    this.#homes.set(fn, module);
+  }
+
+  /** Adds a function that receives a request or a message of a client. */
+  addHandler(fn: Fn, route: RouteCall | undefined): void {
+    if (!this.#handlers.has(fn)) this.#handlers.set(fn, route);
+    if (route !== undefined) this.#routes.add(route.call);
+  }
+
+  /** Notes the function to which an expression refers. */
+  note(node: Node, fn: Fn): void {
+    if (!this.#named.has(node)) this.#named.set(node, fn);
+  }
+
+  /** Notes that a request reaches a function through a handler. */
+  reach(fn: Fn, handler: Fn): void {
+    if (!this.#reached.has(fn)) this.#reached.set(fn, handler);
+  }
+
+  /** All functions of the project, with their modules. */
+  get all(): Iterable<readonly [Fn, SourceModule]> {
+    return this.#homes;
+  }
+
+  /** Whether a function is a handler, so it receives a request or a message of a client. */
+  isHandler(fn: Fn): boolean {
+    return this.#handlers.has(fn);
+  }
+
+  /** Returns the route of a handler. */
+  routeOf(fn: Fn): RouteCall | undefined {
+    return this.#handlers.get(fn);
+  }
+
+  /** Whether a call declares a route, a tool, or the handlers of a WebSocket. */
+  isRoute(call: Call): boolean {
+    return this.#routes.has(call);
+  }
+
+  /** Returns the module that contains a function. */
+  homeOf(fn: Fn): SourceModule {
+    return this.#homes.get(fn)!; // add() was called for every function of the project
+  }
+
+  /** Returns the function to which an expression refers: itself, a declaration, an import, or a method. */
+  resolve(node: Node, module: SourceModule): Fn | undefined {
+    if (node.type === 'function') return node;
+    const known = this.#named.get(node);
+    if (known !== undefined || node.type !== 'name') return known;
+    const binding = module.lookup(node.name, node);
+    const found = binding?.kind === 'declared' ? binding.node : undefined;
+    if (found?.type === 'function') return found;
+    return found?.type === 'declarator' && found.target.type === 'name' && found.value?.type === 'function'
+      ? found.value
+      : undefined;
+  }
+
+  /** Returns the handler through which requests reach a function; undefined if no request reaches it. */
+  reachedFrom(fn: Fn | undefined): Fn | undefined {
+    for (let at = fn; at !== undefined; at = functionAround(at)) {
+      const found = this.#reached.get(at);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}
+
+/**
+ * Returns the object with the options of a route. The route call contains the object or names a constant that
+ * holds it.
+ */
+export function specOf({ call, module }: RouteCall): Node | undefined {
+  return call.args
+    .slice(1)
+    .map((arg) => literal(arg, module))
+    .find((arg) => arg?.type === 'object');
+}
+
+/** Whether a route declares its body, so that the handler receives only declared fields. */
+export function hasDeclaredBody(route: RouteCall | undefined): boolean {
+  if (route === undefined) return false;
+  return ['body', 'form', 'args'].some((part) => {
+    const type = typeOfInput(route, part);
+    return (
+      type !== undefined &&
+      !/^(?:any|record)\b/.test(type.module.source.slice(type.node.start, type.node.end))
+    );
+  });
+}
+
+function typeOfInput(route: RouteCall, part: string): { node: Node; module: SourceModule } | undefined {
+  const given = entryOf(specOf(route), part);
+  if (given === undefined) return undefined;
+  const { module } = route;
+  if (given.type !== 'name') return { node: given, module };
+  const binding = module.lookup(given.name, given);
+  if (binding?.kind !== 'declared') return { node: given, module };
+  const node = binding.node.type === 'declarator' ? (binding.node.value ?? given) : binding.node;
+  return { node, module: binding.module };
+}

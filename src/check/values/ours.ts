@@ -1,0 +1,64 @@
+/** Types of this package, as far as the evaluation needs them: results, members, and parameters of handlers. */
+
+/** The kind of value that a parameter of a handler receives: a context, a message of a client, or another value. */
+export type Parameter = 'request' | 'message' | 'error' | 'own';
+
+const ROUTER: Readonly<Record<string, readonly Parameter[]>> = {
+  get: ['request'],
+  post: ['request'],
+  put: ['request'],
+  patch: ['request'],
+  delete: ['request'],
+  route: ['request'],
+  websocket: ['own', 'request'],
+  tool: ['request'],
+  prompt: ['request'],
+  resource: ['request'],
+  use: ['request', 'own'],
+  exceptionHandler: ['error', 'request'],
+};
+const SOCKET: Readonly<Record<string, readonly Parameter[]>> = {
+  onOpen: ['own', 'request'],
+  onMessage: ['own', 'message', 'request'],
+  onClose: ['own', 'own', 'request'],
+  onError: ['own', 'error', 'request'],
+};
+
+/** Type of the value of `app.websocket(path)`, which takes the handlers of events. */
+export const SOCKET_ROUTER = 'svc.WebSocketRouter';
+
+export function isRouter(type: string | undefined): boolean {
+  return type === 'svc.Svc' || type === 'svc.Router';
+}
+
+/** Returns the parameters of the handler that a method of this package receives as its last argument. */
+export function parametersOf(type: string | undefined, method: string): readonly Parameter[] | undefined {
+  const table = isRouter(type) ? ROUTER : type === SOCKET_ROUTER ? SOCKET : undefined;
+  return table !== undefined && Object.hasOwn(table, method) ? table[method] : undefined;
+}
+
+/** Whether a method returns its object: `app.get(…).post(…)`. */
+export function returnsItself(type: string | undefined, method: string): boolean {
+  return (
+    parametersOf(type, method) !== undefined ||
+    (isRouter(type) &&
+      /^(?:register|includeRouter|mount|mountMcp|onStartup|onShutdown|addCheck)$/.test(method))
+  );
+}
+
+const MEMBERS: Readonly<Record<string, string>> = {
+  'svc.Svc.state': 'svc.AppState',
+  'svc.AppState.db': 'svc/db.db',
+  'svc.AppState.redis': 'svc/db.redis',
+};
+
+/** Returns the type of a member of an object of this package. */
+export function typeOfMember(type: string | undefined, key: string): string | undefined {
+  const name = `${type ?? ''}.${key}`;
+  return Object.hasOwn(MEMBERS, name) ? MEMBERS[name] : undefined;
+}
+
+/** Types whose values are the request of a client, or hold it as the context of a handler does. */
+export function isOfRequest(type: string): boolean {
+  return /^svc\.(?:Context|HandlerContext|ProviderContext|HttpRequest)$/.test(type);
+}

@@ -1,0 +1,168 @@
+/**
+ * The source phase over applications in text: what is marked is found at its line, and nothing else is.
+ */
+import assert from 'node:assert/strict';
+import { cpSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { test } from 'node:test';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
+import { examineSources } from '../../src/check/examine.ts';
+import { readProject } from '../../src/check/reader/modules.ts';
+import { fileOfPlace } from '../../src/base/findings.ts';
+import { ROOT } from '../support/build.ts';
+import { manuals } from '../support/manuals.ts';
+import { folder } from '../support/run.ts';
+import { CASES, filesOf } from './rules/cases/all.ts';
+import type { TestContext } from 'node:test';
+
+/** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */
+const RULES_OF_SOURCES = CORE_RULES.filter(
+  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406)$/.test(id),
+);
+
+function marksOf(files: Readonly<Record<string, string>>): string[] {
+  return Object.entries(files).flatMap(([name, text]) =>
+    text.split('\n').flatMap((line, index) => {
+      const rules = /\/\/ ((?:SVC\d+ ?)+)$/.exec(line)?.[1];
+      return rules === undefined ? [] : rules.split(' ').map((rule) => `${rule} ${name}:${index + 1}`);
+    }),
+  );
+}
+
+function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry: string): string[] {
+  const cwd = folder(t, files);
+  const { findings, project } = examineSources(readProject([join(cwd, entry)]), CORE_RULES);
+  assert.deepEqual(project.unread, []);
+  return [
+    ...new Set(
+      findings.map(({ rule, place }) => {
+        const file = fileOfPlace(place!);
+        return `${rule} ${relative(cwd, join(dirname(file), file.slice(dirname(file).length + 1)))}:${place!.line}`;
+      }),
+    ),
+  ];
+}
+
+for (const [name, text] of Object.entries(CASES)) {
+  test(`examineSources() reports exactly the marked lines of the example program "${name}"`, (t) => {
+    const files = filesOf(text, 'app.ts', 'app.js');
+    const entries = Object.keys(files).filter((file) => /^app\./.test(file));
+    for (const entry of entries) {
+      const own = entries.length === 1 ? files : { [entry]: files[entry]! };
+      assert.deepEqual(foundIn(t, own, entry).sort(), marksOf(own).sort(), entry);
+    }
+  });
+}
+
+test('every check rule for source code is violated by at least one example', () => {
+  const text = Object.values(CASES).join('\n');
+  for (const { id } of RULES_OF_SOURCES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
+});
+
+/** Findings of files, in words. */
+function wordsOf(entries: readonly string[]): string[] {
+  return examineSources(readProject(entries), CORE_RULES).findings.map(
+    ({ rule, severity, place, message }) =>
+      `${severity} ${rule} ${basename(fileOfPlace(place!))}:${place!.line}: ${message}`,
+  );
+}
+
+test('examineSources() reports nothing for the applications in test/check/clean and test/check/near', () => {
+  const files = ['clean', 'near'].flatMap((kind) => {
+    const path = join(ROOT, 'test/check', kind);
+    return readdirSync(path)
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(path, name));
+  });
+  assert.ok(files.length > 50);
+  assert.deepEqual(wordsOf(files), []);
+});
+
+test('examineSources() reports no error for the template of new projects and for the examples in the manuals', (t) => {
+  const starter = folder(t);
+  cpSync(join(ROOT, 'src/cli/starter/template'), starter, { recursive: true });
+  assert.deepEqual(wordsOf([join(starter, 'src/app.ts')]), []);
+  const examples = manuals().flatMap(({ text }) =>
+    [...text.matchAll(/```ts\n([^]*?)```/g)].map(([, code]) => code!),
+  );
+  assert.ok(examples.length > 30);
+  const files = Object.fromEntries(examples.map((code, index) => [`example-${index}.ts`, code]));
+  const cwd = folder(t, files);
+  const found = wordsOf(Object.keys(files).map((name) => join(cwd, name)));
+  assert.deepEqual(
+    found.filter((words) => words.startsWith('error')),
+    [],
+  );
+});
+
+test('findings of examineSources() have the line of the TypeScript file, even after types are removed or an enum is compiled', (t) => {
+  for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
+    const cwd = folder(t, {
+      'app.ts': `${head}import { Svc } from 'svc'; const app = new Svc();\napp.get('/', ({ query }: Context<string>) => eval(query.q));\n`,
+    });
+    const [finding] = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
+    assert.deepEqual([finding!.rule, finding!.place!.line], ['SVC603', 3]);
+    if (head.startsWith('interface')) assert.equal(finding!.place!.column, 51);
+  }
+});
+
+test('findings of examineSources() name the function that contains the mistake: a method, or the function around a callback', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { readFileSync } from 'node:fs';",
+      "import { Svc } from 'svc';",
+      'const app = new Svc();',
+      'class Pages { read(names) { return names.map((name) => readFileSync(name)); } }',
+      'const tools = { load(name) { return readFileSync(name); } };',
+      'const pages = new Pages();',
+      "app.get('/a', () => pages.read(['a']));",
+      "app.get('/b', () => tools.load('b'));",
+    ].join('\n'),
+  });
+  const found = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
+  const words = found.map(({ rule, subject, message }) => `${rule} ${subject}: ${message}`);
+  assert.deepEqual(words, [
+    'SVC501 function read: readFileSync() blocks all other requests until the call returns, and requests reach "read", the function that contains the call',
+    'SVC501 function load: readFileSync() blocks all other requests until the call returns, and requests reach "load", the function that contains the call',
+  ]);
+});
+
+test('readProject() names the first file beyond its limit of files, and how many there are', (t) => {
+  const cwd = folder(t, {
+    'app.ts': "import './a.ts'; import './b.ts'; import './c.ts';",
+    'a.ts': '',
+    'b.ts': '',
+    'c.ts': '',
+  });
+  const { modules, unread } = readProject([join(cwd, 'app.ts')], 2);
+  assert.deepEqual(
+    modules.map(({ file }) => basename(file)),
+    ['app.ts', 'a.ts'],
+  );
+  assert.deepEqual(unread, [
+    { file: join(cwd, 'b.ts'), why: 'the limit of svc check is 2 files (files beyond it: 2)' },
+  ]);
+});
+
+test('examineSources() accepts blocking calls of helpers whose results are kept, or that only development calls (SVC501)', (t) => {
+  const cwd = folder(t, {
+    'app.ts': [
+      "import { readFileSync } from 'node:fs';",
+      "import { Svc } from 'svc';",
+      'const app = new Svc();',
+      'const pages = new Map();',
+      'const once = (fn) => { let made; return () => (made ??= { of: fn() }).of; };',
+      "const start = once(() => readFileSync('a'));",
+      'function page(name) { const hit = pages.get(name); if (hit) return hit; const text = readFileSync(name); pages.set(name, text); return text; }',
+      'function watched(name) { return readFileSync(name); }',
+      'function template(name) { if (app.env === "production") return pages.get(name); return readFileSync(name); }',
+      'function each(name) { return readFileSync(name); }',
+      "app.get('/a', () => [start(), page('a'), template('a'), app.env === 'development' ? watched('a') : 1, each('a')]);",
+    ].join('\n'),
+  });
+  const found = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES).findings;
+  assert.deepEqual(
+    found.map(({ rule, subject }) => `${rule} ${subject}`),
+    ['SVC501 function each'],
+  );
+});

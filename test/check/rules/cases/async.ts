@@ -1,0 +1,316 @@
+/** Applications with and without the mistakes of SVC611 … SVC614, SVC634, SVC635 and SVC501. */
+export const ASYNC: Readonly<Record<string, string>> = {
+  'promises that are not awaited': `
+import { db as database } from 'svc/db';
+import { checkPassword, hashPassword, Depends, RateLimiter, Svc, Unauthorized } from 'svc';
+const app = new Svc();
+const limiter = new RateLimiter({ perMinute: 5 });
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
+  if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
+  if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
+  const isRight = checkPassword(form.password, stored); // SVC611
+  if (!isRight) throw new Unauthorized();
+  db.execute('update users set seen = ?', [now]); // SVC611
+  const user = db.fetchOne('select * from users where name = ?', [form.name]); // SVC611
+  if (user === undefined) throw new Unauthorized();
+  const { id } = db.fetchOne('select id from users'); // SVC611
+  return user.name + id;
+});
+app.post('/limited', {}, ({ req }) => { limiter.take(req); return 'x'; }); // SVC611
+app.get('/mine', {}, async ({ me }) => { if (isAllowed(me)) return 1; return 2; }); // SVC611
+async function isAllowed(me) { return await load(me); }
+app.post('/sign-up', { db: Depends(database) }, async ({ form, db }) => {
+  const hash = hashPassword(form.password); // SVC611
+  await db.execute('insert into users (hash) values (?)', [hash.toString()]);
+});
+`,
+  'promises that are awaited': `
+import { db as database } from 'svc/db';
+const app = new Svc();
+export function stores(db) {
+  const transaction = db.transaction(['files'], 'readonly');
+  transaction.onerror = () => {};
+}
+import { checkPassword, Depends, Svc, Unauthorized, reply } from 'svc';
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
+  if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
+  const isRight = await checkPassword(form.password, stored);
+  const pending = db.fetchOne('select * from users');
+  const other = db.fetchAll('select * from groups');
+  const [user, groups] = await Promise.all([pending, other]);
+  void db.execute('update users set seen = 1');
+  db.execute('update users set seen = 1').catch(() => undefined);
+  await limiter.take(req);
+  const later = db.fetchOne('select 1');
+  const row = await later;
+  if (row === undefined) return reply(undefined, 404);
+  return db.fetchAll('select 1');
+});
+app.get('/all', { db: Depends(database) }, ({ db }) => db.fetchAll('select 1'));
+const load = (db) => db.fetchAll('select 1');
+`,
+  'asynchronous functions in methods of lists': `
+import { db as database } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
+app.post('/all', { db: Depends(database) }, async ({ body, db }) => {
+  body.items.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
+  body.items.forEach(async (item) => { try { await save(item); } catch (error) { log.error(error); } });
+  const known = body.items.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
+  if (body.items.some(isKnown)) return known; // SVC612
+  await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
+  for (const item of body.items) await db.execute('insert into t values (?)', [item]);
+  body.items.forEach((item) => seen.add(item));
+  await cursor.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); });
+});
+async function isKnown(item) { return await lookUp(item); }
+`,
+  'requests to other servers by a client named request': `
+import { Svc } from 'svc';
+const app = new Svc();
+app.post('/hook', {}, ({ body }) => {
+  this.request.json('https://hooks.example/', body, (error) => { if (error) log.error(error); });
+});
+`,
+  'transactions of a synchronous database': `
+export const add = (db, note) => db.transaction(() => { write(db, note); });
+const write = (db, note) => db.run('insert into t values (?)', note);
+`,
+  'functions that another function wraps': `
+import { Svc } from 'svc';
+import { openDatabase } from 'svc/db';
+const db = await openDatabase('sqlite:notes.db');
+const app = new Svc();
+const loadStep = createStep('load', async (id) => await db.fetchOne('select * from t where id = ?', [id]));
+app.get('/a', {}, ({ params }) => {
+  const note = loadStep(params.id);
+  return note.title;
+});
+`,
+  'streams that are piped': `
+import { Readable } from 'node:stream';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { createGzip } from 'node:zlib';
+import { pipeline, finished } from 'node:stream/promises';
+export async function pack(file) {
+  createReadStream(file).pipe(createGzip()); // SVC613
+  const source = createReadStream(file);
+  source.pipe(createWriteStream('out')); // SVC613
+}
+export const sendText = (text, res) => Readable.from(Buffer.from(text)).pipe(res);
+export async function packRight(file) {
+  await pipeline(createReadStream(file), createGzip(), createWriteStream('out'));
+}
+export function packToo(file, fail) {
+  const source = createReadStream(file);
+  source.on('error', fail);
+  source.pipe(createGzip());
+}
+export async function packAgain(file) {
+  await finished(createReadStream(file).pipe(createGzip()));
+}
+export function packLater(source) {
+  const target = createWriteStream('out');
+  source.pipe(target);
+  return target;
+}
+export const schema = z.string().pipe(z.coerce.number());
+`,
+  'the database beside its transaction': `
+import { db as database, openDatabase } from 'svc/db';
+import { Depends, Svc } from 'svc';
+const app = new Svc();
+app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
+  await db.transaction(async (tx) => {
+    await tx.execute('update a set x = 1');
+    await db.execute('update b set x = 1'); // SVC614
+  });
+  await db.transaction(async (tx) => { await tx.execute('update a set x = 1'); });
+  await db.execute('update c set x = 1');
+});
+export const run = (service) => service.transaction(async () => await start(service));
+async function start(service) { return await service.load(); }
+class Store {
+  #db;
+  constructor(db) { this.#db = db; }
+  move() {
+    return this.#db.transaction(async () => {
+      await this.#db.execute('update a set x = 1'); // SVC614
+    });
+  }
+}
+export const store = new Store(await openDatabase('sqlite:notes.db'));
+`,
+  'bodies that are collected': `
+import { Svc, PayloadTooLarge, file } from 'svc';
+import zlib from 'node:zlib';
+const app = new Svc();
+app.post('/raw', {}, async ({ req }) => {
+  const chunks = [];
+  for await (const chunk of req.stream()) chunks.push(chunk); // SVC634
+  return Buffer.concat(chunks).length;
+});
+app.post('/limited', {}, async ({ req }) => {
+  const chunks = [];
+  let length = 0;
+  for await (const chunk of req.stream()) {
+    length += chunk.length;
+    if (length > 1_000_000) throw new PayloadTooLarge();
+    chunks.push(chunk);
+  }
+  for await (const chunk of req.stream({ maxBytes: 1_000_000 })) chunks.push(chunk);
+});
+app.post('/packed', {}, async ({ req }) => {
+  const packed = await req.body({ maxBytes: 1_000_000 });
+  return zlib.unzipSync(packed).length + zlib.unzipSync(packed, { maxOutputLength: 1_000_000 }).length; // SVC634
+});
+export function listener(req, res) {
+  let body = '';
+  req.on('data', (chunk) => { body += chunk; }); // SVC634
+  let size = 0;
+  req.on('data', (chunk) => { size += chunk.length; file.write(chunk); });
+  req.on('end', () => res.end(body));
+}
+`,
+  'calls of other services': `
+import { Svc } from 'svc';
+import { ratesOf } from './rates.js';
+import axios from 'axios';
+const app = new Svc();
+app.get('/again', {}, async ({ request }) => await axios({ ...request.options, url: 'https://rates.example/eur' }));
+app.get('/rate', {}, async () => (await fetch('https://rates.example/eur')).json()); // SVC635
+app.get('/post', {}, async () => (await fetch('https://rates.example/eur', { method: 'POST' })).json()); // SVC635
+app.get('/limited', {}, async ({ signal }) => (await fetch('https://rates.example/eur', { signal })).json());
+app.get('/sent', {}, async () => await axios.post('https://rates.example/eur', { sum: 1 }, { timeout: 5_000 }));
+app.get('/helper', {}, async () => await load('eur'));
+async function load(name) {
+  const answer = await fetch(\`https://rates.example/\${name}\`); // SVC635
+  return await answer.json();
+}
+const first = await fetch('https://rates.example/first');
+app.get('/own', {}, async () => {
+  const fetch = async () => await rates.load();
+  return await fetch();
+});
+`,
+  'blocking calls in helpers, classes and other modules': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { readFileSync } from 'node:fs';
+import { render } from './render.ts';
+import { Store } from './store.ts';
+const app = new Svc();
+const store = new Store();
+const start = readFileSync('start.txt', 'utf8');
+app.get('/a', {}, () => render('a'));
+app.get('/b', {}, () => store.loadPage('b'));
+app.onStartup(() => { readFileSync('warm.txt'); });
+// FILE render.ts
+import { readFileSync } from 'node:fs';
+let cached: string | undefined;
+export function render(name: string): string {
+  return readFileSync(name, 'utf8') + footer(); // SVC501
+}
+function footer(): string {
+  if (cached === undefined) cached = readFileSync('footer', 'utf8');
+  return cached;
+}
+export function unused(): string { return readFileSync('x', 'utf8'); }
+// FILE store.ts
+import { readFileSync } from 'node:fs';
+export class Store {
+  loadPage(name: string): string {
+    return this.#read(name);
+  }
+  #read(name: string): string {
+    return readFileSync(name, 'utf8'); // SVC501
+  }
+}
+`,
+  'background work that catches what fails': `
+import { Svc } from 'svc';
+const app = new Svc();
+app.post('/a', async (req, res) => {
+  notify(req.body);
+  notifyAll(req.body);
+  refresh(req.body);
+  show(req.body, console.log);
+  notifyOrFail(req.body); // SVC611
+  res.sendStatus(202);
+});
+async function download(data) {
+  try { await load(data.url); } catch (error) { console.log(error); }
+}
+async function notify(data) {
+  if (data.isLarge) await download(data);
+  try { await send(data); } catch (error) { console.log(error); }
+}
+async function show(data, next) {
+  try { await send(data); } catch (error) { return next(error); }
+}
+const notifyAll = async (data) => await Promise.allSettled(data.map(notify));
+const refresh = async (data) => { await load(data).catch((error) => console.log(error)); };
+async function notifyOrFail(data) {
+  try { await send(data); } catch (error) { throw new Error('not sent', { cause: error }); }
+}
+`,
+  'databases without promises': `
+import Database from 'better-sqlite3';
+import { Svc } from 'svc';
+const app = new Svc();
+const db = new Database('notes.db');
+app.post('/a', (req, res) => {
+  db.transaction(() => { insert.run(req.body.name); });
+  res.sendStatus(204);
+});
+`,
+  'answers of other servers that are collected': `
+import https from 'node:https';
+export function load(address, done) {
+  const req = client.request({ ':path': '/' });
+  let text = '';
+  req.on('data', (chunk) => { text += chunk; });
+  https.get(address, (req) => {
+    let body = '';
+    req.on('data', (chunk) => { body += chunk; });
+    req.on('end', () => done(body));
+  });
+}
+`,
+  'promises of callbacks in another function': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { db } from 'svc/db';
+import { Gate } from './gate.ts';
+const app = new Svc();
+const gate = new Gate();
+const store = async (row) => {
+  await db.execute('insert into a values (?)', [row]);
+};
+app.post('/a', {}, async ({ body }) => {
+  body.rows.forEach(store); // SVC612
+  body.rows.forEach((row) => store(row)); // SVC612
+  body.rows.forEach(count);
+  for (const row of body.rows) await store(row);
+  await Promise.all(body.rows.map(store));
+  return gate.open(body.rows);
+});
+function count(row) {
+  return row.length;
+}
+// FILE gate.ts
+import { db } from 'svc/db';
+export class Gate {
+  open(rows) {
+    if (rows.every(this.isOpen)) return []; // SVC612
+    return rows.some((row) => this.isOpen(row)) ? [] : rows.filter((row) => this.isShort(row)); // SVC612
+  }
+  async isOpen(row) {
+    return (await db.scalar('select 1 from a where b = ?', [row])) === 1;
+  }
+  isShort(row) {
+    return row.length < 3;
+  }
+}
+`,
+};

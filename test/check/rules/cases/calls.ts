@@ -1,0 +1,269 @@
+/** Applications with and without mistakes in calls of Node.js and of this package (SVC206, SVC207, SVC628 … SVC639). */
+export const CALLS: Readonly<Record<string, string>> = {
+  'origins that a reply repeats': `
+import { Svc, reply } from 'svc';
+const SHOPS = new Set(['https://a.example']);
+const app = new Svc();
+class Open {
+  async handle(incoming, next) {
+    const answer = await next();
+    answer.headers.set('access-control-allow-credentials', 'true');
+    answer.headers.set('access-control-allow-origin', incoming.headers.origin ?? 'null'); // SVC206
+    return answer;
+  }
+}
+app.use(new Open());
+app.get('/direct', {}, ({ req: asked }) =>
+  reply({}, 200, { 'Access-Control-Allow-Origin': asked.headers['origin'] }), // SVC206
+);
+app.get('/known', {}, ({ req }) => {
+  const { origin } = req.headers;
+  return SHOPS.has(origin) ? reply({}, 200, { 'Access-Control-Allow-Origin': origin }) : reply({});
+});
+const ENDS = ['.a.example', '.b.example'];
+app.get('/end', {}, ({ req }) => {
+  const { origin } = req.headers;
+  if (!ENDS.some((end) => origin.endsWith(end))) return reply({});
+  return reply({}, 200, { 'Access-Control-Allow-Origin': origin });
+});
+app.get('/pattern', {}, ({ req }) => {
+  const { origin } = req.headers;
+  if (!/^https:\\/\\/\\w+\\.a\\.example$/.test(origin)) return reply({});
+  return reply({}, 200, { 'Access-Control-Allow-Origin': origin });
+});
+app.get('/fixed', {}, () => reply({}, 200, { 'Access-Control-Allow-Origin': 'https://a.example' }));
+`,
+  'origins that a reply repeats without credentials': `
+import { Svc, reply } from 'svc';
+const app = new Svc();
+app.get('/', {}, ({ req }) => reply({}, 200, { 'Access-Control-Allow-Origin': req.headers.origin }));
+`,
+  'cookies in headers': `
+import { APIKeyAuth, Svc, reply } from 'svc';
+import * as random from 'node:crypto';
+const app = new Svc();
+const kiosk = APIKeyAuth({ cookie: 'kiosk', verify });
+const cookieOf = (key, value, rest = '') => key + '=' + value + '; Path=/' + rest;
+app.post('/a', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('visit', random.randomUUID()) })); // SVC207
+app.post('/b', {}, async () => reply({}, 200, { 'Set-Cookie': cookieOf('kiosk', await keyOf()) })); // SVC207
+app.post('/c', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('x', random.randomUUID(), '; HttpOnly; Secure') }));
+app.post('/d', {}, ({ query }) => reply({}, 200, { 'Set-Cookie': cookieOf('colour', encodeURIComponent(query.colour)) }));
+app.post('/e', {}, () => reply({}, 200, { 'Set-Cookie': 'kiosk=; Path=/; Max-Age=0' }));
+app.post('/f', {}, () => reply({}, 200, { 'Set-Cookie': cookieOf('twice', random.randomUUID(), '; Secure') }));
+`,
+  'initialisation vectors': `
+import { Svc } from 'svc';
+import { createCipheriv as encrypt, randomBytes, randomFillSync } from 'node:crypto';
+const app = new Svc();
+const ZEROS = Buffer.alloc(12);
+const WORD = '0123456789abcdef';
+const cipherOf = (key, start) => encrypt('aes-256-cbc', key, start); // SVC628
+export const seal = (key) => cipherOf(key, WORD);
+export const box = (key) => encrypt('aes-256-gcm', key, ZEROS); // SVC628
+export const bytes = (key) => encrypt('aes-256-gcm', key, Buffer.from('a constant of 16')); // SVC628
+export const fresh = (key) => encrypt('aes-256-gcm', key, randomBytes(12));
+export const once = () => encrypt('aes-256-gcm', randomBytes(32), ZEROS);
+export const wrapped = (key) => encrypt('id-aes256-wrap', key, Buffer.from('A6A6A6A6A6A6A6A6', 'hex'));
+export function filled(key) {
+  const start = Buffer.alloc(12);
+  randomFillSync(start);
+  return encrypt('aes-256-gcm', key, start);
+}
+export function counted(key, count) {
+  const start = Buffer.alloc(12);
+  start.writeUInt32BE(count);
+  return encrypt('aes-256-gcm', key, start);
+}
+app.get('/', {}, () => [seal(KEY), box(KEY), bytes(KEY), fresh(KEY), once(), wrapped(KEY), filled(KEY), counted(KEY, next())]);
+`,
+  'connections without a check of the certificate': `
+import { Svc } from 'svc';
+import https from 'node:https';
+import { connect } from 'node:tls';
+import pg from 'pg';
+const app = new Svc();
+const relaxed = { rejectUnauthorized: false };
+const pool = new pg.Pool({ ssl: relaxed }); // SVC629
+const dial = (port, more) => connect({ port, ...more }); // SVC629
+app.get('/a', {}, () => dial(443, relaxed));
+app.get('/b', {}, () => https.get('https://b.example', { timeout: 9, rejectUnauthorized: false })); // SVC629
+app.get('/c', {}, () => https.get('https://b.example', { timeout: 9, rejectUnauthorized: true, ca }));
+app.get('/d', {}, () => validate({ rejectUnauthorized: false }));
+`,
+  'replies of guarded routes in caches': `
+import { Depends, JSONResponse, Router, requireSession } from 'svc';
+const router = new Router({ deps: { me: Depends(requireSession(user)) } });
+const FIVE = { 'cache-control': 's-maxage=300' };
+router.get('/a', {}, () => new JSONResponse({}, { headers: FIVE })); // SVC638
+router.get('/b', {}, () => new JSONResponse({}, { headers: { 'Cache-Control': 'private, max-age=3' } }));
+router.get('/c', {}, ({ me }) => {
+  const page = new JSONResponse({ me });
+  page.headers.set('Cache-Control', 'max-age=60, public'); // SVC638
+  return page;
+});
+const open = new Router();
+open.get('/d', {}, () => new JSONResponse({}, { headers: FIVE }));
+`,
+  'links for the host of a request': `
+import { Depends, Svc, createToken } from 'svc';
+import { randomBytes } from 'node:crypto';
+const app = new Svc();
+const BASE = 'https://shop.example';
+const keyOf = () => randomBytes(20).toString('hex');
+app.post('/a', {}, async ({ req, body }) => {
+  const { host } = req; // SVC639
+  await mail.send(body.email, 'https://' + host + '/confirm/' + keyOf());
+});
+app.post('/b', {}, async ({ req, body }) => {
+  const { origin } = req.url; // SVC639
+  await mail.send({ to: body.email, text: \`\${origin}?key=\${createToken(body.email, KEY)}\` });
+});
+app.post('/c', {}, ({ body }) => mail.send(body.email, BASE + '/confirm/' + keyOf()));
+app.get('/d', {}, ({ req }) => audit.write('https://' + req.host + '/d'));
+app.get('/f', {}, ({ req }) => app.log.info(\`\${req.host} \${keyOf()}\`));
+app.get('/e', {}, ({ req }) => audit.write({ host: req.host, key: keyOf() }));
+`,
+  'values that replies reveal': `
+// FILE app.ts
+import { Depends, JSONResponse, Svc, reply } from 'svc';
+import { db } from 'svc/db';
+import { env } from 'node:process';
+import { Users } from './users.ts';
+const app = new Svc();
+const surroundings = () => ({ variables: env }); // SVC626
+app.get('/a', {}, () => reply({ ok: true, ...surroundings() }));
+app.get('/b', {}, () => ({ region: env.REGION, names: Object.keys(env) }));
+app.get('/c', {}, async () => {
+  try {
+    return await work();
+  } catch (problem) {
+    const lines = problem.stack.split('\\n');
+    return new JSONResponse({ lines }, { status: 500 }); // SVC626
+  }
+});
+app.get('/d', { db: Depends(db) }, async ({ db: store }) => ({ all: await new Users(store).all() }));
+app.get('/e', { db: Depends(db) }, async ({ db: store }) => (await new Users(store).named()).map(({ name }) => ({ name })));
+app.get('/f', { db: Depends(db), response: User }, async ({ db: store }) => new Users(store).named());
+app.get('/g', { db: Depends(db) }, async ({ db: store }) => {
+  const { password_hash, ...rest } = await new Users(store).named();
+  return rest;
+});
+app.get('/i', { db: Depends(db) }, async ({ db: store }) => {
+  const one = await new Users(store).named();
+  return { ...one, password_hash: undefined };
+});
+app.get('/j', { db: Depends(db) }, async ({ db: store }) => {
+  const one = await new Users(store).named();
+  delete one.password_hash;
+  return one;
+});
+app.get('/h', { db: Depends(db) }, async ({ db: store }) => new Users(store).checked());
+// FILE users.ts
+const COLUMNS = 'create table users (name text, password_hash text)';
+export class Users {
+  constructor(store) {
+    this.store = store;
+  }
+  all() {
+    return this.store.fetchAll('select * from users'); // SVC626
+  }
+  named() {
+    return this.store.fetchOne('select * from users where name = ?', ['a']);
+  }
+  checked() {
+    return this.store.fetchAll('select * from users', [], { as: User });
+  }
+}
+`,
+  'signatures that operators compare': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { isGenuine } from './mark.ts';
+const app = new Svc();
+const gate = (key) => async (incoming, next) => {
+  if (!isGenuine(key, await incoming.text(), incoming.headers['x-mark'])) throw new Error('no');
+  return next();
+};
+app.post('/in', { use: [gate(KEY)] }, () => 1);
+// FILE mark.ts
+import * as c from 'node:crypto';
+export function isGenuine(key, message, mark) {
+  const mac = c.createHmac('sha512', key);
+  mac.update(message);
+  const wanted = mac.digest('base64');
+  if (wanted.length !== mark.length) return false;
+  if (message === c.createHash('sha1').digest('hex')) return true;
+  return wanted === mark; // SVC621
+}
+`,
+  'numbers of rows that a client chooses': `
+import { Depends, Field, Svc, int } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const page = { size: Field(int, { ge: 1 }), count: Field(int, { ge: 1, le: 100 }), skip: Field(int) };
+app.get('/a', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a where c = ? limit ? offset ?', [1, query.size, query.skip]), // SVC637
+);
+app.get('/b', { db: Depends(db), query: page }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a where c = $1 limit $2', [1, size]), // SVC637
+);
+app.get('/c', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a where c = ? limit ?', [query.skip, query.count]),
+);
+app.get('/d', { db: Depends(db), query: page }, ({ db, query }) =>
+  db.fetchAll('select b from a limit ?', [Math.min(query.size, 100)]),
+);
+const rowsOf = (db, count) => {
+  if (count > 100) throw new RangeError('too many');
+  return db.fetchAll('select b from a limit ?', [count]);
+};
+app.get('/e', { db: Depends(db), query: { some: Field(int) } }, ({ db, query }) => rowsOf(db, query.some));
+`,
+  'inputs that are passwords': `
+import { Field, Schema, Svc, checkPassword, hashPassword, str } from 'svc';
+const app = new Svc();
+class Entry extends Schema {
+  name = Field(str);
+  phrase = Field(str);
+}
+app.post('/enter', { body: Entry }, async ({ body: entry }) => {
+  app.log.info('enter', { name: entry.name });
+  app.log.info(\`enter \${entry.phrase}\`); // SVC625
+  app.log.warn('enter', { sent: JSON.stringify(entry) }); // SVC625
+  return { ok: await checkPassword(entry.phrase, await hashOf(entry.name)) };
+});
+app.post('/change', { body: Entry }, async ({ body: { name, phrase } }) => {
+  console.log(phrase); // SVC625
+  app.log.info('change', { name });
+  return keep(name, await hashPassword(phrase));
+});
+app.post('/note', { body: Entry }, async ({ body }) => app.log.info('note', { sent: JSON.stringify(body) }));
+`,
+  'algorithms that a token chooses': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { chosen, checked, mapped } from './token.ts';
+const app = new Svc();
+app.get('/a', {}, ({ req }) => chosen(req.cookies.pass));
+app.get('/b', {}, ({ req }) => checked(req.cookies.pass));
+app.get('/c', {}, ({ req }) => mapped(req.cookies.pass));
+// FILE token.ts
+import * as crypto from 'node:crypto';
+const KINDS = new Map([['RS256', (text, mark) => crypto.verify('sha256', text, KEY, mark)]]);
+const headOf = (text) => JSON.parse(atob(text.split('.')[0]));
+export function chosen(text) {
+  const { alg } = headOf(text);
+  const [head, body, mark] = text.split('.');
+  return crypto.createHmac('sha' + alg.slice(2), KEY).update(head + body).digest('hex').length - mark.length; // SVC624
+}
+export function mapped(text) {
+  const run = KINDS.get(headOf(text).alg);
+  return run(text, ''); // SVC624
+}
+export function checked(text) {
+  const { alg } = headOf(text);
+  if (alg !== 'HS256') throw new Error('no');
+  return crypto.createHmac('sha' + alg.slice(2), KEY).update(text).digest('hex').length;
+}
+`,
+};

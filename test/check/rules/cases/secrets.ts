@@ -1,0 +1,364 @@
+/** Applications with and without the mistakes of SVC621 … SVC627, and secrets in the sources (SVC205). */
+export const SECRETS: Readonly<Record<string, string>> = {
+  'secrets that are compared': `
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Svc, Unauthorized, BadRequest, file } from 'svc';
+const app = new Svc();
+const TOKEN = process.env['HOOK_TOKEN'];
+app.post('/hook', {}, async ({ req, body }) => {
+  if (req.headers['x-api-key'] !== process.env['API_KEY']) throw new Unauthorized(); // SVC621
+  if (req.headers['x-token'] === TOKEN) return 'in'; // SVC621
+  const signature = createHmac('sha256', key).update(body).digest('hex');
+  if (signature !== req.headers['x-signature']) throw new Unauthorized(); // SVC621
+  const expectedToken = await tokenOf(me);
+  if (body.token !== expectedToken) throw new Unauthorized(); // SVC621
+  if (form.password === user.passwordHash) return 1; // SVC621
+});
+const MAGIC = 'NTLMSSP';
+app.post('/right', {}, ({ req, form }) => {
+  if (token === undefined || token === '' || typeof secret === 'string') return 0;
+  if (form.password !== form.passwordAgain) throw new BadRequest();
+  if (secret.length !== 32) return 1;
+  if (type === 'password') return 2;
+  if (header.digest !== computedDigest) throw new BadRequest();
+  if (signature !== MAGIC) throw new BadRequest();
+  if (file.hash === other.hash) return 3;
+  if (user.settings.accessToken !== settings.options.accessToken) return 5;
+  if (consts.ID_ZIP64 === signature) return 6;
+  if (event === InteractionEvent.ForgotPassword || fields.password === ControlValue.Edit) return 7;
+  const decoded = Buffer.from(secret, 'base64url');
+  if (decoded.toString('base64url') !== secret) return 8;
+  if (token.kind === previous.kind) return 4;
+  if (sessionSecret === DEFAULT_SESSION_SECRET) return 9;
+  if (left.accessToken === right.accessToken) return 13;
+  if (expectedSourceKey === sourceKey) return 14;
+  if (constants.CONVERT_PASSWORD === status || name === SettingName.NAMES.MfaSecret) return 15;
+  if (user.password === user.digestOf(form.password)) return 10;
+  if (user.password === SHA512(form.password).toString()) return 12;
+  for (const name in form) if (name === secret) return 11;
+  return timingSafeEqual(a, b);
+});
+`,
+  'secrets that clients send in other ways': `
+import { Svc } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { HTTP_API_KEY } from './constants.js';
+const app = new Svc();
+app.post('/login', async (req, res) => {
+  const { password, token: given } = req.body;
+  if (password === config('password')) return 1; // SVC621
+  if (req.get('x-key') === HTTP_API_KEY) return 2; // SVC621
+  const client = await clients.find(req.body.client);
+  if (client.secret !== req.body.secret.trim()) return 3; // SVC621
+  if (given === settings.hook.token) return 4; // SVC621
+  const claims = await jwt.verify(req.cookies.session, key);
+  if (claims.csrfToken !== user.csrfToken) return 5; // SVC621
+  const old = await tokens.find(req.body.id);
+  if (old.resetToken === req.body.resetToken) return 6; // SVC621
+  if (req.body.state !== this.stateGetAccessToken) return 7;
+});
+export const isHook = (signature, text) => signature === createHmac('sha256', key).update(text).digest('hex'); // SVC621
+export const isAllowed = (apiKey) => apiKey === process.env.API_KEY; // SVC621
+export function right(item, state, signature, desired) {
+  if (getNodeSignature(item) === signature || state.signature === signature) return 1;
+  if (state.key === desired.key || state.key === item) return 2;
+  if (state.token === desired) return 3;
+  const token = next();
+  return token === state.token || token === CLOSING_TOKEN;
+}
+`,
+  'secrets that are made': `
+export function makeToken() {
+  return Math.random().toString(36).slice(2); // SVC622
+}
+const sessionId = String(Math.random()); // SVC622
+const record = { resetToken: 'r' + Math.random() }; // SVC622
+const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
+const cspNonce = Math.random().toString(36); // SVC622
+const call = { SignatureNonce: Math.random() };
+const delay = Math.random() * 1000;
+const passwords = letters.sort(() => Math.random() - 0.5);
+const password = generate({ length: 20 + Math.random() * 20 });
+const color = pick(Math.random());
+const jitter = { statusCode: 200, wait: Math.random() };
+`,
+  'passwords that are hashed': `
+import { createHash, hash } from 'node:crypto';
+import crypto from 'node:crypto';
+const a = createHash('sha256').update(password).digest('hex'); // SVC623
+const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); // SVC623
+const c = hash('sha256', user.password); // SVC623
+const twice = md5(md5(form.password)); // SVC623
+const d = createHash('sha256').update(content).digest('hex');
+const e = hash('sha256', token);
+const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
+const signingKey = sha256(user.password);
+`,
+  'passwords that are hashed twice': `
+import { createHash } from 'node:crypto';
+import bcrypt from 'bcrypt';
+export async function slow(password) {
+  return await bcrypt.hash(createHash('sha512').update(password).digest('base64'), 12);
+}
+`,
+  'passwords that are hashed for a worker': `
+import { createHash } from 'node:crypto';
+export async function slow(password) {
+  password = createHash('sha512').update(password).digest('hex');
+  return await pool.exec('hash', [password]);
+}
+`,
+  'secrets that no client sends': `
+import { parseAddress, readSetting } from './settings.js';
+const state = readSetting('state');
+export function setSecret(secret) {
+  if (secret === state.secret) return false;
+  state.secret = secret;
+  return true;
+}
+export function warnOfReuse() {
+  const apiSecret = readSetting('API_SECRET');
+  const parsed = parseAddress(state.address);
+  if (parsed.auth.password === apiSecret) console.warn('one secret serves two purposes');
+}
+export const declaredOf = (hooks, webhookKey) => hooks.find((webhook) => webhook.key === webhookKey);
+export const isOurs = (state, stateOfAccessToken) => state === stateOfAccessToken;
+export const isSame = (state, made) => state !== made.stateGetAccessToken;
+export function isSecret(secret) {
+  if (secret === state.secret) return true; // SVC621
+  return false;
+}
+`,
+  'tokens that are decoded elsewhere': `
+import jwt from 'jsonwebtoken';
+export const expiryOf = (user) => jwt.decode(user.ssoToken, { complete: true });
+export async function infoOf(tokens) {
+  const { tid } = jwt.decode(tokens.idToken);
+  const jwtVerifyOptions = { issuer: tid };
+  return await claimsOf(tokens.idToken, jwtVerifyOptions);
+}
+`,
+  'fallbacks of what belongs to secrets': `
+const rounds = parseInt(process.env.PASSWORD_HASH_ROUNDS || '10', 10);
+const region = process.env.SECRETKEY_AWS_REGION || 'us-east-1';
+const lasts = process.env.ACCESS_TOKEN_LASTS || '15m';
+const key = process.env.SECRETKEY_AWS || 'us-east-1'; // SVC205
+`,
+  'tokens that are decoded': `
+import jwt from 'jsonwebtoken';
+import { decodeJwt } from 'jose';
+export function who(token) {
+  return JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString()); // SVC624
+}
+export function whoToo(token) {
+  const [, payload] = token.split('.');
+  return JSON.parse(atob(payload)); // SVC624
+}
+export const c = (token) => jwt.decode(token); // SVC624
+export const d = (token) => decodeJwt(token).sub; // SVC624
+export function isAdmin(req) {
+  const claims = jwt.decode(req.cookies.session); // SVC624
+  return claims.role === 'admin';
+}
+export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+`,
+  'tokens that are decoded and verified': `
+import jwt from 'jsonwebtoken';
+export function right(token) {
+  const { header } = jwt.decode(token, { complete: true });
+  return jwt.verify(token, keyOf(header));
+}
+export const who = (token) => jwt.decode(token).sub;
+`,
+  'tokens that are read for another purpose': `
+import jwt from 'jsonwebtoken';
+export function isOld(token) {
+  const claims = jwt.decode(token);
+  return claims.exp * 1000 < Date.now();
+}
+export const expiryOf = (token) => jwt.decode(token);
+`,
+  'secrets in logs': `
+import { Svc, Field, str, createToken } from 'svc';
+const app = new Svc();
+app.post('/login', { form: { name: Field(str), password: Field(str) } }, async ({ form, req }) => {
+  console.log('login', form.name, form.password); // SVC625
+  const token = createToken(form.name, key);
+  console.log(\`token \${token}\`); // SVC625
+  console.log(req.headers); // SVC625
+  console.log(form); // SVC625
+  app.log.info(\`login of \${form.name} with \${form.password}\`); // SVC625
+  console.log({ user: form.name, apiKey }); // SVC625
+  app.log.info('login', { name: form.name });
+  app.log.info('login', { password: form.password });
+  console.log('password is wrong', tokens.length, tokenCount);
+  if (app.env === 'development') console.log('code', otp);
+});
+`,
+  'secrets and stacks in answers': `
+import { db as database } from 'svc/db';
+import { JSONResponse, reply, Depends, Svc, hashPassword } from 'svc';
+const app = new Svc();
+app.exceptionHandler(Error, (error) => new JSONResponse({ message: error.message, stack: error.stack }, { status: 500 })); // SVC626
+app.get('/a', {}, async () => {
+  try { return await load(); } catch (err) {
+    return reply({ detail: err.stack }, 500); // SVC626
+  }
+});
+app.get('/b', { db: Depends(database) }, async ({ db }) => {
+  const user = await db.fetchOne('select * from users');
+  return { id: user.id, passwordHash: user.password_hash }; // SVC615 SVC626
+});
+app.get('/env', {}, () => process.env); // SVC626
+app.get('/c', { response: User }, ({ user }) => ({ id: user.id, passwordHash: user.hash }));
+app.post('/d', { db: Depends(database) }, async ({ form, db }) => {
+  await createUser({ name: form.name, passwordHash: await hashPassword(form.password) });
+  try { await load(); } catch (error) { app.log.error('failed', { stack: error.stack }); }
+  return { ok: true };
+});
+app.exceptionHandler(TypeError, (error) => reply({ stack: environment === 'prod' ? null : error.stack }, 500));
+`,
+  'accounts by an e-mail address': `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db = await openDatabase('sqlite:notes.db');
+const a = new OAuthPlugin({
+  onUser: async (provider, info) => {
+    const user = await db.fetchOne('select id from users where email = ?', [info.email]); // SVC627
+    return { sub: user.id }; // SVC615
+  },
+});
+const b = new OAuthPlugin({
+  onUser: async (provider, { email, emailVerified, subject }) => {
+    const user = emailVerified ? await db.fetchOne('select id from users where email = ?', [email]) : undefined;
+    return { sub: user?.id ?? subject };
+  },
+});
+const c = new OAuthPlugin({
+  onUser: async (provider, info) => {
+    const user = await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]);
+    return { sub: user.id, claims: { email: info.email } }; // SVC615
+  },
+});
+`,
+  'secrets in the sources': `
+// FILE app.ts
+import { DatabasePlugin } from 'svc/db';
+import { BearerAuth, SessionMiddleware, createToken, Svc, Depends } from 'svc';
+import { githubProvider } from 'svc/oauth';
+import { SECRET } from './config.ts';
+export const app: Svc = new Svc();
+app.use(new SessionMiddleware({ secrets: 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAe' })); // SVC205
+app.get('/me', { me: Depends(BearerAuth(SECRET)) }, ({ me }) => me); // SVC205
+app.get('/too', { me: Depends(BearerAuth(process.env['JWT_SECRET'] ?? 'dev')) }, ({ me }) => me); // SVC205
+const login = githubProvider('shop', 'gho_16C7e42F292c6912E7710c838347Ae178B4a'); // SVC205
+const token = createToken('me', 'changeme'); // SVC205
+const hook = app.config.get('hookSecret', 'hook'); // SVC205
+app.register(new DatabasePlugin('postgres://shop:hunter22@db.shop.example/shop')); // SVC205
+const right = BearerAuth(process.env['JWT_SECRET'] ?? '');
+const local = app.env === 'production' ? need('X_SECRET') : (process.env['X_SECRET'] ?? 'development only');
+app.register(new DatabasePlugin('postgres://localhost/shop'));
+const name = app.config.get('title', 'Shop');
+// FILE config.ts
+export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
+`,
+  'tokens that let their owner in, and others': `
+import { Svc, rooms } from 'svc';
+const app = new Svc();
+app.post('/chat/:token', async (req, res) => {
+  const { token } = req.params;
+  const room = await rooms.find(token);
+  console.log(\`token \${room.token}\`);
+  for (const token of tokensOf(req.body.text)) console.log(token);
+  res.json(room);
+});
+app.post('/login', async (req, res) => {
+  const token = jwt.sign({ sub: req.body.name }, key);
+  console.log('new token', token); // SVC625
+  console.log(req.body.token); // SVC625
+  const { token: csrf, name } = req.cookies;
+  res.json({ csrf, name });
+});
+`,
+  'what commands print': `
+import { parse } from 'commander';
+const { password } = await createAdmin(parse());
+console.log('Password:', password);
+`,
+  'proofs for other services, and formats of files': `
+import { createHash } from 'node:crypto';
+export async function signIn(name, password) {
+  const proof = createHash('md5').update(name + password).digest('hex');
+  return await fetch(\`https://music.example/?proof=\${proof}\`);
+}
+export function htpasswd(password, salt) {
+  let digest = createHash('md5').update(password + salt).digest();
+  for (let round = 0; round < 1000; round++) digest = createHash('md5').update(digest).digest();
+  return digest;
+}
+export const salt = Math.random().toString(36).slice(2, 10);
+`,
+  'hashes that are only compared, and ids for tokens': `
+import { createHash, timingSafeEqual } from 'node:crypto';
+export const generateIdForToken = () => \`task-item-\${Math.ceil(Math.random() * 10000)}\`;
+const isEqual = (one, other) =>
+  timingSafeEqual(createHash('sha256').update(one).digest(), createHash('sha256').update(other).digest());
+export const mayEnter = (password) => isEqual(password, known);
+`,
+  'names of tasks, and tokens of a client of a provider': `
+export const sessionId = \`task-\${Date.now()}-\${Math.random().toString(36)}\`;
+const apiKey = process.env.LOCAL_API_KEY ?? 'not-used';
+export async function refresh(token) {
+  const payload = JSON.parse(Buffer.from(token.split('.')[1], 'base64').toString());
+  console.log('token of', payload.upn);
+  return await post({ grant_type: 'refresh_token', client: apiKey });
+}
+`,
+  'tokens that name the key for their check': `
+import jwt from 'jsonwebtoken';
+export const options = {
+  secretOrKeyProvider: async (request, token, done) => done(null, await keyOf(jwt.decode(token).aud)),
+};
+`,
+  'signatures of structures, and tests of a form': `
+import { cached } from 'svc';
+import jwt from 'jsonwebtoken';
+export const isSame = (one, other) => one.signature === other;
+export const known = (signature) => cached.signature === signature;
+export const isToken = (text) => !!jwt.decode(text);
+export function sessionOf(tokens, text) {
+  const jwt = tokens.service;
+  return jwt.decode(text);
+}
+`,
+  'tokens of the client itself': `
+import jwt from 'jsonwebtoken';
+export class Client {
+  headers() { return { 'x-csrf': jwt.decode(this.token).csrf }; }
+}
+`,
+  'tokens in a browser': `
+export function keep(token) {
+  const { exp } = JSON.parse(atob(token.split('.')[1]));
+  window.localStorage.setItem('expiry', exp);
+}
+`,
+  'tokens that a provider has just sent': `
+import jwt from 'jsonwebtoken';
+export const strategy = new Strategy(options, async (request, accessToken, refreshToken, profile, done) => {
+  const { tid } = jwt.decode(accessToken);
+  done(null, await accountOf(tid, profile));
+});
+`,
+  'a digest that a slow hash takes in another module': `
+// FILE app.js
+import { compare } from './password.js';
+export const check = async (password, user) => await compare(password, user.hash);
+// FILE password.js
+import { createHash } from 'node:crypto';
+export async function compare(password, hash) {
+  password = createHash('sha512').update(password).digest('hex');
+  return await pool.run('compare', password, hash);
+}
+`,
+};

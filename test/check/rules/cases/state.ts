@@ -1,0 +1,124 @@
+/** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636. */
+export const STATE: Readonly<Record<string, string>> = {
+  'requests in module variables': `
+import { Svc } from 'svc';
+const app = new Svc();
+let current;
+let hits = 0;
+let lastQuery = '';
+const state = { user: undefined };
+const seen = new Map();
+app.get('/me', {}, ({ me, query, req }) => {
+  current = me; // SVC631
+  state.user = me.sub; // SVC631
+  lastQuery = query.q; // SVC631
+  hits += 1;
+  seen.set(me.sub, Date.now());
+  const mine = me.sub;
+  return mine;
+});
+app.onStartup(() => { current = 'ada'; });
+app.use(async ({ req }, next) => { remember(req); return await next(); });
+function remember(req) { lastQuery = req.query.get('q'); } // SVC631
+`,
+  'caches without a key': `
+import { openDatabase } from 'svc/db';
+import { cached, Svc } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
+const page = cached(async (path, user) => render(path, user), { key: (path) => path }); // SVC632
+const fixed = cached(async (user) => load(user), { key: () => 'profile' }); // SVC632
+app.get('/profile', {}, async ({ me }) => {
+  const load = cached(async () => fetchProfile(me.sub)); // SVC632
+  cache.set('profile', await fetchProfile(me.sub)); // SVC632
+  cache.set(\`profile:\${me.sub}\`, await fetchProfile(me.sub));
+  return await load();
+});
+const right = cached(async (path, user) => render(path, user), { key: (path, user) => \`\${user} \${path}\` });
+const plain = cached(async (name) => load(name), { ttlSeconds: 60 });
+const withSignal = cached(async (name, signal) => load(name, signal), { key: (name) => name });
+const all = cached(async () => db.fetchAll('select * from rates'));
+`,
+  'bodies that are merged': `
+import { createHmac } from 'node:crypto';
+import { db as database } from 'svc/db';
+import { Depends, Svc, Schema, Field, str, record, any, Router } from 'svc';
+const app = new Svc();
+const router = new Router();
+app.patch('/me', { db: Depends(database) }, async ({ req, user, db }) => {
+  const body = await req.json();
+  Object.assign(user, body); // SVC633
+  await this.userModel.update(user.id, body); // SVC633
+  await service.update(user.id, body);
+  await users.insert({ ...body, owner: user.id }); // SVC633
+  await this.noteStore.insert({ ...body, owner: user.id });
+  return {};
+});
+class Rename extends Schema { name = Field(str, { maxLength: 80 }); }
+app.patch('/right', { body: Rename }, async ({ body, user }) => {
+  Object.assign(user, body);
+  await users.update(user.id, { name: body.name });
+  createHmac('sha256', key).update(await req.body({ maxBytes: 1000 }));
+});
+function withoutOwner(given) {
+  const copy = { ...given };
+  delete copy.owner;
+  return copy;
+}
+app.post('/stripped', {}, async ({ req, user }) => {
+  const body = await req.json();
+  Object.assign(user, withoutOwner(body));
+});
+app.patch('/any', { body: record(any) }, async ({ body, user }) => Object.assign(user, body)); // SVC633
+router.post('/users', async (req, res) => { res.json(await User.create(req.body)); }); // SVC633
+`,
+  'patterns that backtrack': `
+import { Svc } from 'svc';
+const app = new Svc();
+const WORDS = /^(\\w+\\s?)*$/; // SVC636
+const UNUSED = /^(\\w+\\s?)*$/;
+app.get('/a', {}, ({ query }) => WORDS.test(query.q));
+app.get('/b', {}, ({ query }) => /(a+)+$/.test(query.q)); // SVC636
+app.get('/c', {}, ({ query }) => /^[a-z]+(-[a-z]+)*$/.test(query.q));
+app.get('/d', {}, ({ query }) => query.q.replace(/^((\\*|-) (.*)(\\n|$))+/gm, listOf));
+`,
+  'bodies in a new object, and under a key of their own': `
+import { randomUUID } from 'node:crypto';
+import { openDatabase } from 'svc/db';
+import { Svc } from 'svc';
+const app = new Svc();
+const db = await openDatabase('sqlite:notes.db');
+app.post('/a', async (req, res) => {
+  const all = Object.assign({}, req.query, req.body);
+  await db.set('transfer:' + randomUUID(), req.body);
+  Object.assign(user, req.body); // SVC633
+  const [first] = Object.values(req.body);
+  const form = new Form();
+  Object.assign(form, req.body);
+  if (!form.isValid()) return res.sendStatus(400);
+  const row = new Row();
+  Object.assign(row, req.body); // SVC633
+  await row.save();
+  res.json(all.name);
+});
+`,
+  'models of the project, and of a package': `
+// FILE app.js
+import { Svc } from 'svc';
+import { User } from './user.js';
+import { Group } from './group.js';
+const app = new Svc();
+app.post('/users', async (req, res) => res.json(await User.create(req.body)));
+app.post('/groups', async (req, res) => res.json(await Group.create(req.body))); // SVC633
+app.post('/settings', async (req, res) => {
+  const updates = {};
+  for (const key of Object.keys(req.body)) if (WRITABLE.includes(key)) updates[key] = req.body[key];
+  await knex('settings').update(updates);
+});
+// FILE user.js
+export const User = { create: async ({ name }) => await insert({ name }) };
+// FILE group.js
+import { model } from 'mongoose';
+export const Group = model('Group', groups);
+`,
+};
