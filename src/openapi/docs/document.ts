@@ -99,6 +99,8 @@ export interface ReadDocument {
   readonly schemas: ReadonlyMap<string, NamedSchema>;
   readonly operationCount: number;
   readonly hasSecurity: boolean;
+  /** Descriptions of security schemes, by the name of the scheme. */
+  readonly schemes: readonly (readonly [name: string, description: string])[];
 }
 
 /** Reads an OpenAPI document that any tool may have written. Never throws. */
@@ -109,6 +111,7 @@ export function readDocument(document: object): ReadDocument {
   const sections = sectionsOf(root, ids);
   const hooks = webhooksOf(root, ids);
   const named = Object.entries(record(record(root['components'])['schemas']));
+  const schemes = record(record(root['components'])['securitySchemes']);
   return {
     root,
     sections: hooks === undefined ? sections : [...sections, hooks],
@@ -124,7 +127,11 @@ export function readDocument(document: object): ReadDocument {
     email: /^[\w.+-]+@[\w.-]+$/.exec(text(record(info['contact'])['email']) ?? '')?.[0],
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
-    hasSecurity: Object.keys(record(record(root['components'])['securitySchemes'])).length > 0,
+    hasSecurity: Object.keys(schemes).length > 0,
+    schemes: Object.entries(schemes).flatMap(([name, scheme]) => {
+      const description = text(resolve(root, scheme)['description']);
+      return description === undefined ? [] : [[name, description] as const];
+    }),
   };
 }
 

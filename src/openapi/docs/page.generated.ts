@@ -852,7 +852,7 @@ const given = { class: 'in', autocomplete: 'off', spellcheck: 'false' };
 const input = make('input', {
 ...given,
 id: \`:proof-\${name}\`,
-type: isBasic(scheme) ? 'password' : 'text',
+type: 'password',
 });
 input.value = proofs[name]?.value ?? '';
 const user = isBasic(scheme) && make('input', { ...given, id: \`:name-\${name}\` });
@@ -862,7 +862,7 @@ return make(
 {},
 make('legend', {}, name),
 make('p', {}, schemeText(scheme)),
-scheme.description && make('p', {}, scheme.description),
+...(byId(\`:about-\${name}\`)?.cloneNode(true).childNodes ?? []),
 ...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
 user && make('label', { for: user.id }, 'Name'),
 user,
@@ -1700,6 +1700,7 @@ aria-keyshortcuts="/"
 </div>
 </form>
 </dialog>
+{{abouts}}
 <template id=":try">
 <form novalidate>
 <h4>Try it out</h4>

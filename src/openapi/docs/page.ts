@@ -129,7 +129,7 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
 }
 
 function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<string, Content>> {
-  const { title, sections, schemas, operationCount, hasSecurity } = document;
+  const { title, sections, schemas, schemes, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);
   return {
     title,
@@ -145,6 +145,9 @@ function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<s
       operationCount === 0
         ? html`<p class="none">No operations yet.</p>`
         : sections.map((section) => sectionMarkup(section, writer)),
+    abouts: schemes.map(
+      ([name, description]) => html`<div hidden id=":about-${name}">${prose(description)}</div>`,
+    ),
     schemas: schemas.size > 0 && schemasMarkup([...schemas.values()], writer),
   };
 }

@@ -154,7 +154,7 @@ const FOREIGN = {
       Problem: { type: 'object', properties: { title: { type: 'string', example: 'No money' } } },
     },
     securitySchemes: {
-      basic: { type: 'http', scheme: 'basic' },
+      basic: { type: 'http', scheme: 'basic', description: 'Ask **Ada** for a `password`' },
       login: {
         type: 'oauth2',
         flows: {
@@ -574,6 +574,7 @@ test('for an OpenAPI document that svc did not generate, /docs in Chromium sends
     ),
     [
       'HTTP basic',
+      'Ask Ada for a password',
       'OAuth 2.0: paste an access token',
       'Flow authorization code: log in at https://login.example/authorize, tokens at https://login.example/token',
       'books:read Read books',
@@ -734,6 +735,26 @@ test('/docs in Chromium shows a union as a choice, code and example at once, err
   await page.press(['Enter']);
   assert.equal(await page.run('document.activeElement.matches(".op > summary")'), true, 'and back');
   await pictured(page, 'union');
+  assertPeaceful(page);
+});
+
+test('the Authorize dialog of /docs in Chromium renders descriptions, and hides secrets', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/foreign/docs');
+  await page.run('document.getElementById("authorize").click()');
+  await until(page, 'document.querySelector("dialog[open] fieldset")');
+  const part = 'document.querySelector("dialog fieldset")';
+  assert.deepEqual(
+    await page.run(`[...${part}.querySelectorAll('b, strong, code')].map((one) => one.textContent)`),
+    ['Ada', 'password'],
+  );
+  assert.deepEqual(
+    await page.run(
+      '[...new Set([...document.querySelectorAll("dialog fieldset input")].map((one) => [one.id.split("-")[0], one.type].join(" ")))]',
+    ),
+    [':name text', ':proof password'],
+  );
+  await pictured(page, 'authorize');
   assertPeaceful(page);
 });
 
