@@ -188,6 +188,7 @@ app.post('/login', { form: { name: Field(str), password: Field(str) } }, async (
   console.log(req.headers); // SVC625
   console.log(form); // SVC625
   app.log.info(\`login of \${form.name} with \${form.password}\`); // SVC625
+  const apiKey = process.env.SHOP_API_KEY;
   console.log({ user: form.name, apiKey }); // SVC625
   app.log.info('login', { name: form.name });
   app.log.info('login', { password: form.password });
@@ -263,6 +264,7 @@ const name = app.config.get('title', 'Shop');
 export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
 `,
   'tokens that let their owner in, and others': `
+import jwt from 'jsonwebtoken';
 import { Svc, rooms } from 'svc';
 const app = new Svc();
 app.post('/chat/:token', async (req, res) => {
