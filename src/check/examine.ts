@@ -5,6 +5,7 @@ import { SOURCE_PARTS } from './rules/rules.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
 import type { Finding, Place, Severity } from '../base/findings.ts';
@@ -21,6 +22,8 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
+  /** Calls that send SQL statements. */
+  readonly statements: StatementFinder;
 }
 
 /** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
@@ -59,8 +62,9 @@ export function examineSources(
       ...(watch === undefined ? [] : [watch(report, sources)]),
     ];
   });
+  const statements = new StatementFinder();
   new Interpreter(project, sources.handlers, {
-    ...heard(watches),
+    ...heard([...watches, statements]),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
       return (
@@ -71,7 +75,7 @@ export function examineSources(
   // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
   for (const each of watches) each.finish?.();
-  return { findings: [...findings.values()], project, sources };
+  return { findings: [...findings.values()], project, sources, statements };
 }
 
 function rankOf(severity: Severity): number {
@@ -104,7 +108,7 @@ export function openedAtImport(project: Project): Place | undefined {
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */
-function subjectOf(node: Node, module: SourceModule, sources: Sources): string {
+export function subjectOf(node: Node, module: SourceModule, sources: Sources): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !sources.handlers.isRoute(at)) continue;
     const [path] = at.args;
