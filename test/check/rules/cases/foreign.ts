@@ -250,10 +250,11 @@ async function stop(name) { await send(name); }
 import { Svc } from 'svc';
 import { createHash } from 'node:crypto';
 const app = new Svc();
-const hashOf = (password) => createHash('sha256').update(password).digest('hex'); // SVC623
+const hashOf = (password) => createHash('sha256').update(password).digest('hex');
 const digestOf = (text) => createHash('sha256').update(text).digest('hex');
 export const stored = hashOf(process.env.PASSWORD);
 app.post('/login', (req, res) => res.json(digestOf(req.body.password) === stored));
+app.post('/join', (req, res) => keep(hashOf(req.body.password))); // SVC623
 `,
   'requests that are answers, and words of other programs': `
 import { Svc } from 'svc';

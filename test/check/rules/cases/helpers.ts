@@ -197,6 +197,8 @@ app.get('/e', { db: Depends(database), response: User }, async ({ db }) => {
 `,
   'chance, hashes and comparisons in helpers': `
 import { createHash, randomBytes } from 'node:crypto';
+import { Svc } from 'svc';
+const app = new Svc();
 const LETTERS = 'abcdef';
 function newInviteCode() {
   let code = '';
@@ -205,8 +207,9 @@ function newInviteCode() {
 }
 function randomPassword() { return randomBytes(20 + Math.floor(Math.random() * 9)).toString('hex'); }
 function newColour() { return LETTERS[Math.floor(Math.random() * 6)]; }
-const digest = (text) => createHash('sha256').update('pepper' + text).digest('hex');
-export const store = (name, password) => accounts.set(name, digest(password)); // SVC623
+const digest = (text) => createHash('sha256').update('pepper' + text).digest('hex'); // SVC623
+const store = (name, password) => accounts.set(name, digest(password));
+app.post('/accounts', {}, ({ form }) => { store(form.name, form.password); });
 export const etag = (text) => digest(text);
 export function renew(user, accessToken) {
   if (user.accessToken !== accessToken) { user.accessToken = accessToken; }
