@@ -56,8 +56,30 @@ export const loginAuthority: StateKey<LoginAuthority> = stateKey('loginAuthority
 /** The part of a request that {@link endWithLogin} needs. */
 type Watched = Pick<HttpRequest, 'state'> & { afterwards?(fn: () => Promise<void>): void };
 
-/** Calls `end` when the login of a request ends, unless the request ends earlier. */
+/** When the access token of a request expires, in milliseconds since the epoch. */
+const TOKEN_ENDS = new WeakMap<object, number>();
+/** Maximum time of a timer of Node.js in milliseconds. */
+const MOST_TIMER_MS = 2_147_483_647;
+
+/** Notes when the access token of a request expires. What the request opens then ends: see {@link endWithLogin}. */
+export function noteTokenEnd(req: HttpRequest, atMs: number): void {
+  TOKEN_ENDS.set(req, atMs);
+}
+
+/** Calls `end` when the login or the access token of a request ends, unless the request ends earlier. */
 export function endWithLogin(req: Watched, end: (reason: string) => void): void {
+  const atMs = TOKEN_ENDS.get(req);
+  if (atMs !== undefined) {
+    const { clock } = req.state.get(services);
+    const wait = (): Disposable => {
+      const leftMs = atMs - clock.nowMs();
+      return leftMs > MOST_TIMER_MS
+        ? clock.after(MOST_TIMER_MS, () => (timer = wait()))
+        : clock.after(Math.max(leftMs, 0), () => end('expired'));
+    };
+    let timer = wait();
+    req.afterwards?.(async () => timer[Symbol.dispose]());
+  }
   if (!req.state.has(loginAuthority)) return;
   const stop = req.state.get(loginAuthority).watch(req, end);
   if (stop !== undefined) req.afterwards?.(async () => stop());

@@ -17,6 +17,7 @@ import { findSigner } from '../../crypto/jwk.ts';
 import { UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
 import { issueOfClaims, mediaType, tokenChecks } from '../../crypto/jwt.ts';
 import { SecurityLog } from '../../http/security-log.ts';
+import { noteTokenEnd } from '../../http/state.ts';
 import { planOf } from '../../schema/schema.ts';
 import { FetchedKeys } from './keys.ts';
 import type { Challenge } from '../auth.ts';
@@ -203,6 +204,8 @@ export class IssuerReader {
       const answer = this.#options.verify?.(found, context) ?? true;
       return whenReady(answer as boolean | Promise<boolean>, (isAccepted) => {
         if (isAccepted !== true) throw this.#refusal('verify', req);
+        // `exp` is defined: `checks` requires it
+        noteTokenEnd(req, ((found.exp ?? 0) + this.#options.leewaySeconds) * 1_000);
         return found;
       });
     });

@@ -2,13 +2,13 @@
  * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
+import { literal } from '../reader/constants.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { literal, numberOf } from '../reader/constants.ts';
-import { specOf } from '../values/functions.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
+import { specOf } from '../values/functions.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 
 /** Rules about routes, sorted by id. */
 export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -37,7 +37,6 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
     find: findFixedSessions,
   },
   { id: 'SVC201', find: findOpenChanges },
-  { id: 'SVC204', find: findHighLimits },
   { id: 'SVC210', find: findChosenKeys },
   { id: 'SVC305', find: findHandlers },
 ];
@@ -63,46 +62,13 @@ function routesIn(sources: Sources): readonly FoundRoute[] {
   });
 }
 
-/** SVC201: guards that accept every authenticated client, and tools and sockets that change data without a guard. */
-function findOpenChanges(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    judgeTools(call, module, sources, report);
-    if (meaningOfCall(call, module) !== 'svc.requireIf') continue;
-    const test = call.args.find(({ type }) => type === 'function');
-    if (test?.type === 'function' && isAlwaysTrue(test))
-      report(
-        'SVC201',
-        module,
-        test,
-        'the condition is always true, so the guard accepts every authenticated client',
-      );
-  }
-}
-
-/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
-function findHighLimits(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call'))
-    if (meaningOfCall(call, module) === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
-  for (const { call, module, path } of routesIn(sources)) {
-    const tries = entryOf(entryOf(specOf({ call, module }), 'rateLimit'), 'perMinute');
-    const perMinute = numberOf(tries);
-    if (
-      methodsOf(call).includes('post') &&
-      GUESSED.test(path) &&
-      perMinute !== undefined &&
-      perMinute > MOST_TRIES
-    )
-      report(
-        'SVC204',
-        module,
-        tries!,
-        `the rate limit allows ${perMinute} attempts a minute for POST ${path}, too many to prevent guessing of passwords or codes`,
-      );
-  }
+/** SVC201: tools and WebSockets that change data without a guard. */
+function findOpenChanges(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.all('call')) judgeTools(call, module, sources, report);
 }
 
 /** SVC210: rate limit keys that come from a header. */
-function findChosenKeys(sources: Sources, report: ReportNode): void {
+function findChosenKeys(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call'))
     if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaningOfCall(call, module)))
       judgeKey(call.args[0], module, sources, report);
@@ -111,13 +77,13 @@ function findChosenKeys(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC216: GET routes that change data. */
-function findChangingGets(sources: Sources, report: ReportNode): void {
+function findChangingGets(sources: Sources, report: ReportAt): void {
   for (const { call, module, path, handler } of routesIn(sources))
     if (methodsOf(call).includes('get')) judgeGet(call, path, handler, module, sources, report);
 }
 
 /** SVC217: logins that keep the session id. */
-function findFixedSessions(sources: Sources, report: ReportNode): void {
+function findFixedSessions(sources: Sources, report: ReportAt): void {
   for (const { call, module, path, handler } of routesIn(sources))
     if (
       methodsOf(call).includes('post') &&
@@ -126,7 +92,6 @@ function findFixedSessions(sources: Sources, report: ReportNode): void {
       !reaches(handler, sources, isNamed(/^(?:regenerate|login|logIn|startSession)$/))
     )
       report(
-        'SVC217',
         module,
         call,
         'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
@@ -134,45 +99,12 @@ function findFixedSessions(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC305: exception handlers whose replies differ from the OpenAPI document. */
-function findHandlers(sources: Sources, report: ReportNode): void {
+function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
 }
 
-/**
- * Whether a condition accepts every client: `() => true`, `Promise.resolve(true)`, or a function that only
- * tests that claims exist, such as `(claims) => !!claims`.
- */
-function isAlwaysTrue({ isExpression, body, params }: Fn): boolean {
-  const [only] = body;
-  const value = isExpression ? only : body.length === 1 && only?.type === 'leave' ? only.value : undefined;
-  const [claims] = params;
-  const isClaims = (node: Node | undefined): boolean =>
-    node?.type === 'name' && claims?.type === 'name' && node.name === claims.name;
-  switch (value?.type) {
-    case 'value':
-      return value.raw === 'true' || value.raw === '1';
-    case 'call':
-      return (
-        (pathOf(value.callee) === 'Promise.resolve' &&
-          value.args[0]?.type === 'value' &&
-          value.args[0].raw === 'true') ||
-        (pathOf(value.callee) === 'Boolean' && isClaims(value.args[0]))
-      );
-    case 'unary':
-      return value.operator === '!' && value.value?.type === 'unary' && isClaims(value.value.value);
-    case 'binary':
-      return (
-        /^!==?$/.test(value.operator) &&
-        isClaims(value.left) &&
-        (pathOf(value.right) === 'undefined' || (value.right.type === 'value' && value.right.raw === 'null'))
-      );
-    default:
-      return false;
-  }
-}
-
 /** SVC305: exception handlers whose replies differ from the OpenAPI document. */
-function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
   const [, name] =
@@ -189,7 +121,6 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
   if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
   if (name === 'HTTPException' && !isOther) return;
   report(
-    'SVC305',
     module,
     call,
     code === undefined || code === '400'
@@ -218,7 +149,7 @@ const TRANSIENT = /(?:cache|seen|pending)$/i;
  * SVC201 for MCP tools and WebSocket handlers that change data without a guard. access.ts applies the
  * rule to routes.
  */
-function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+function judgeTools(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const name = calledName(call);
   if ((name !== 'tool' && name !== 'onMessage') || call.callee.type !== 'member') return;
   const last = call.args.at(-1);
@@ -232,7 +163,6 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
     const isOpen = mounts.some(({ node }) => entryOf(node.args[1], 'deps') === undefined);
     if (isOpen && !hasGuard(call, module))
       report(
-        'SVC201',
         module,
         call,
         `the MCP tool "${call.args[0].value}" changes data, and every client of the MCP endpoint may call it`,
@@ -243,7 +173,7 @@ function judgeTools(call: Call, module: SourceModule, sources: Sources, report: 
   while (at.type === 'call' && at.callee.type === 'member' && calledName(at) !== 'websocket')
     at = at.callee.object;
   if (at.type === 'call' && calledName(at) === 'websocket' && !hasGuard(at, module))
-    report('SVC201', module, at, 'messages of this WebSocket change data, and every client may send them');
+    report(module, at, 'messages of this WebSocket change data, and every client may send them');
 }
 
 /** Whether a function, or a project function that it calls, contains a call that satisfies a condition. */
@@ -335,7 +265,7 @@ function judgeGet(
   handler: Fn,
   module: SourceModule,
   sources: Sources,
-  report: ReportNode,
+  report: ReportAt,
 ): void {
   const text = module.source.slice(handler.start, handler.end);
   // a handler of several HTTP methods may test `method` before it changes data
@@ -347,7 +277,6 @@ function judgeGet(
       : undefined);
   if (change !== undefined)
     report(
-      'SVC216',
       module,
       call,
       `GET must not change data, but GET ${path} does (${change}): any page can make a browser send the request, for example with an image`,
@@ -432,43 +361,8 @@ function callsAny(handler: Fn, names: RegExp): boolean {
   return found;
 }
 
-/** Rate limit, in requests per minute, above which passwords can be guessed. */
-const MOST_TRIES = 600;
-
-const GUESSED =
-  /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
-
-/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
-function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
-  const node = entryOf(call.args[0], 'perMinute');
-  const perMinute = numberOf(node);
-  if (perMinute === undefined || perMinute <= MOST_TRIES || entryOf(call.args[0], 'rules') !== undefined)
-    return;
-  for (const { module: other, node: route } of sources.all('call')) {
-    const [path] = route.args;
-    if (!sources.handlers.isRoute(route) || path?.type !== 'text' || !GUESSED.test(path.value)) continue;
-    if (
-      calledName(route) !== 'post' ||
-      entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined
-    )
-      continue;
-    report(
-      'SVC204',
-      module,
-      node!,
-      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to prevent guessing of passwords or codes`,
-    );
-    return;
-  }
-}
-
 /** SVC210: rate limit keys that come from a header. Clients can set that header to any value. */
-function judgeKey(
-  options: Node | undefined,
-  module: SourceModule,
-  sources: Sources,
-  report: ReportNode,
-): void {
+function judgeKey(options: Node | undefined, module: SourceModule, sources: Sources, report: ReportAt): void {
   const given = entryOf(options, 'key');
   const key = given === undefined ? undefined : sources.handlers.resolve(given, module);
   if (key === undefined) return;
@@ -478,7 +372,6 @@ function judgeKey(
     const name = node.property ?? (node.index?.type === 'text' ? node.index.value : '');
     if (name !== '' && !/^(?:authorization|cookie|x-forwarded-for|x-real-ip)$/i.test(name))
       report(
-        'SVC210',
         home,
         node,
         `the rate limit counts requests by the header "${name}", so a client can avoid the limit by sending a new value each time`,
