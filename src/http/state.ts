@@ -56,20 +56,15 @@ export const loginAuthority: StateKey<LoginAuthority> = stateKey('loginAuthority
 /** The part of a request that {@link endWithLogin} needs. */
 type Watched = Pick<HttpRequest, 'state'> & { afterwards?(fn: () => Promise<void>): void };
 
-/** When the access token of a request expires, in milliseconds since the epoch. */
-const TOKEN_ENDS = new WeakMap<object, number>();
+/** Key of the time at which the access token of a request expires, in milliseconds since the epoch. */
+export const TOKEN_END_MS: StateKey<number> = stateKey('tokenEnd');
 /** Maximum time of a timer of Node.js in milliseconds. */
 const MOST_TIMER_MS = 2_147_483_647;
 
-/** Notes when the access token of a request expires. What the request opens then ends: see {@link endWithLogin}. */
-export function noteTokenEnd(req: HttpRequest, atMs: number): void {
-  TOKEN_ENDS.set(req, atMs);
-}
-
 /** Calls `end` when the login or the access token of a request ends, unless the request ends earlier. */
 export function endWithLogin(req: Watched, end: (reason: string) => void): void {
-  const atMs = TOKEN_ENDS.get(req);
-  if (atMs !== undefined) {
+  if (req.state.has(TOKEN_END_MS)) {
+    const atMs = req.state.get(TOKEN_END_MS);
     const { clock } = req.state.get(services);
     const wait = (): Disposable => {
       const leftMs = atMs - clock.nowMs();

@@ -321,6 +321,8 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     ['no algorithms', 'E_OPTION_RANGE', { ...one, algorithms: [] }, {}],
     ['an unknown option', 'E_OPTION_UNKNOWN', { ...one, secret: 'x' }, {}],
     ['an object as a required claim', 'E_OPTION_RANGE', { ...one, requiredClaims: { a: {} } }, {}],
+    ['a proxy that is no URL', 'E_AUTH', { ...one, proxy: 'proxy:3128' }, {}],
+    ['a proxy that is a number', 'E_AUTH', { ...one, proxy: 5 }, {}],
     ['too much leeway', 'E_OPTION_RANGE', one, { leewaySeconds: 301 }],
     ['a realm with a quotation mark', 'E_OPTION_RANGE', one, { realm: '"' }],
   ] as const)

@@ -27,9 +27,11 @@ app.register(new DatabasePlugin('postgres://localhost/shop?sslmode=disable', { s
   'tools and sockets': `
 import { createReadStream } from 'node:fs';
 import { createHash } from 'node:crypto';
+import { MongoClient } from 'mongodb';
 import { openDatabase } from 'svc/db';
 import { Svc, int, str, Depends, BearerAuth } from 'svc';
 const app = new Svc();
+const mongo = new MongoClient(url);
 const db = await openDatabase('sqlite:notes.db');
 app.mountMcp('/mcp');
 app.tool('remove', { args: { id: int } }, ({ args }) => db.execute('delete from notes where id = ?', [args.id])); // SVC201
@@ -39,14 +41,10 @@ app.tool('read', { args: { id: int } }, ({ args }) => createReadStream(files.get
 app.tool('page', { args: { text: str } }, ({ args }) => { const page = React.createElement('p'); page.updateText(args.text); return page; });
 app.tool('once', { args: { id: int } }, ({ args }) => { const ids = new Set([1, 2]); ids.delete(args.id); return [...ids]; });
 app.tool('load', { args: { id: int } }, async ({ args }) => { cache.set(args.id, await fetchNote(args.id)); });
-app.tool('add', { args: { text: str } }, ({ args }) => prisma.note.create({ data: args })); // SVC201
-app.tool('store', { args: { text: str } }, ({ args }) => { const notes = db.collection('notes'); return notes.insertOne(args); }); // SVC201
-app.tool('update', { args: { id: int } }, ({ args }) => knex('notes').where(args).update({ read: true })); // SVC201
-app.tool('model', { args: { text: str } }, ({ args }) => Note.create(args)); // SVC201
+app.tool('store', { args: { text: str } }, ({ args }) => { const notes = mongo.db('shop').collection('notes'); return notes.insertOne(args); }); // SVC201
 app.tool('forget', { args: { id: int } }, ({ args }) => lines.delete(args.id)); // SVC201
 const lines = new Map();
 const cache = new Map();
-class Note {}
 app.tool('mine', { me: Depends(BearerAuth()), args: { id: int } }, ({ args }) => db.execute('delete from notes where id = ?', [args.id]));
 app.websocket('/edit').onMessage(async (socket, message) => { await db.execute('update notes set text = ?', [message.text]); }); // SVC201
 app.websocket('/mine', { me: Depends(user) }).onMessage(async (socket, message) => { await db.execute('update notes set text = ?', [message.text]); });
