@@ -68,8 +68,17 @@ const BLOCKS: readonly Block[] = MANUALS.filter(
 const ROWS: readonly string[] = [...HAND_WRITTEN.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code])));
 
-/** Environment of the examples: `svc run --reload` sets the first, and the reader the second. */
-const ENVIRONMENT = { SVC_ENV: 'development', SVC_AUTH_SECRET: randomBytes(32).toString('hex') };
+/** Environment of the examples: `svc run --reload` sets the first, and the reader the others. */
+const ENVIRONMENT = {
+  SVC_ENV: 'development',
+  SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
+  ...Object.fromEntries(
+    ['SVC_GITHUB', 'SVC_GOOGLE', 'KEYCLOAK', 'FORGE', 'INSIDE'].map((name) => [
+      `${name}_CLIENT_SECRET`,
+      randomBytes(16).toString('hex'),
+    ]),
+  ),
+};
 
 before(() => {
   build();
