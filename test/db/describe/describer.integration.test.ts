@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../../src/db/index.ts';
 import { DatabaseDescriber } from '../../../src/db/describe/describer.ts';
 import { onEveryDatabase } from '../../support/every-database.ts';
+import { silencedProxy } from '../../support/silenced-proxy.ts';
 import { postgresUrl, needsPostgres } from '../../support/postgres-database.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
@@ -228,3 +229,26 @@ test('PostgreSQL: a statement on a table without rights for the schema is untold
   const found = await describer.describeStatement(`select id from ${role}.secret`);
   assert.equal(found.kind, 'untold');
 });
+
+onEveryDatabase(
+  'a describer whose server stops answering has a failure, and later statements are untold at once',
+  async (db, url, t) => {
+    if (db.dialect === 'sqlite') return;
+    const proxy = await silencedProxy({ after: (end) => t.after(end) }, url);
+    const database = await openDatabase(proxy.url, {
+      readOnly: true,
+      pool: { max: 1, acquireTimeoutMs: 300 },
+    });
+    const more = { snakeCase: false, hash: '', ownTypes: new Set<string>(), timeoutMs: 300 };
+    const describer = await DatabaseDescriber.open(database, more);
+    t.after(() => describer[Symbol.asyncDispose]());
+    assert.equal((await describer.describeStatement('select 1')).kind, 'described');
+    assert.equal(describer.failure, undefined);
+    proxy.silence();
+    const found = await describer.describeStatement('select 2');
+    assert.equal(found.kind, 'untold');
+    assert.ok(describer.failure !== undefined);
+    assert.deepEqual(await describer.describeStatement('select 3'), found);
+    proxy.restore();
+  },
+);
