@@ -252,3 +252,29 @@ onEveryDatabase(
     proxy.restore();
   },
 );
+
+/** A function that writes into a table, which in MariaDB cannot be rolled back. */
+const WRITING: Readonly<Record<'postgres' | 'mysql', string>> = {
+  postgres: `create table called (n int);
+    create function f() returns int language plpgsql immutable as $$ begin insert into called values (1); return 1; end $$`,
+  mysql: `create table called (n int) engine = MyISAM;
+    create function f() returns int deterministic modifies sql data begin insert into called values (1); return 1; end`,
+};
+onEveryDatabase('describing a statement calls none of its functions', async (db, url) => {
+  const family = familyOf(db.dialect);
+  if (family === 'sqlite') return; // SQLite has no functions that write
+  await db.script(`${tablesOf(db.dialect)}; ${WRITING[family]}`);
+  await using describer = await described(url);
+  for (const text of [
+    'select f()',
+    'select n from book where n = f()',
+    'select n from book where n in (select f() from author) limit 1',
+    'insert into called (n) values (f())',
+    'insert into called (n) select f() from (select 1 as x) one',
+    'update called set n = f()',
+    'delete from called where n = f() or f() = 1',
+    'select f() from (select f() as x) s group by f() order by f()',
+  ])
+    assert.equal((await describer.describeStatement(text)).kind, 'described', text);
+  assert.equal(Number(await db.scalar('select count(*) from called')), 0);
+});
