@@ -383,3 +383,13 @@ onEachServer('--database ends with a finding when the server does not answer', a
   const { status, findings } = await check(cwd, '--database', `${url}?connect_timeout=1`);
   assert.deepEqual([status, findings.map(([rule]) => rule)], [1, ['SVC402']]);
 });
+
+test('svc check refuses an address without its option with status 2, and does not quote it', async (t) => {
+  const cwd = applicationIn(t);
+  for (const args of [['postgres://u:s3cret@h/db'], ['app.ts', 'postgres://u:s3cret@h/db']]) {
+    const { status, stdout, stderr } = await svc(['check', ...args], { cwd });
+    assert.equal(status, 2);
+    assert.match(stderr, /--database/);
+    assert.equal(`${stdout}${stderr}`.includes('s3cret'), false);
+  }
+});
