@@ -120,6 +120,8 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   readonly baseline?: Job['baseline'];
   readonly databases?: Job['databases'];
   readonly statementFiles?: StatementFiles | undefined;
+  /** Discards the output of the application. Default false: it goes to standard error. */
+  readonly isSilent?: boolean | undefined;
 }
 
 /**
@@ -130,7 +132,7 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
  */
 export async function ask<W extends Job['wants']>(
   subject: Subject,
-  { wants, timeoutMs, env, baseline, databases, statementFiles }: AskOptions<W>,
+  { wants, timeoutMs, env, baseline, databases, statementFiles, isSilent = false }: AskOptions<W>,
 ): Promise<Extract<Answer, { kind: Kinds[W] | 'failed' }>> {
   const job: Job = {
     token: randomUUID(),
@@ -145,8 +147,7 @@ export async function ask<W extends Job['wants']>(
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     execArgv: [...process.execArgv, YOUNG_HEAP],
-    // output of the application goes to standard error
-    stdio: ['ignore', 2, 2, 'ipc'],
+    stdio: ['ignore', ...(isSilent ? (['ignore', 'ignore'] as const) : [2, 2]), 'ipc'],
     // no compile cache, so that nothing is written to disk
     env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' },
   });

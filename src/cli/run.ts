@@ -12,7 +12,7 @@ import { ownRole } from '../operations/supervision.ts';
 import type { Svc } from '../app/svc.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
-import type { Command, Invocation } from './command.ts';
+import type { Command, Invocation, Subject } from './command.ts';
 
 /** Port of Node's inspector. */
 const USUAL_INSPECTOR_PORT = 9_229;
@@ -28,10 +28,10 @@ export const runCommand: Command = {
     '  --socket-mode <octal>  permissions of the socket file; default SVC_SOCKET_MODE, else 660',
     '  --workers <number>  number of processes that serve, "auto" for one per core; a process that ends unexpectedly is replaced; default SVC_WORKERS, else one',
     '  --reload            restarts the application when a file that it imports is saved; sets SVC_ENV to',
-    '                      "development" unless it is set',
+    '                      "development" unless it is set. Then logs SQL statements that the database would refuse',
     '  --inspect[=<[host:]port>]  opens the inspector of the process that serves, at 127.0.0.1:9229',
     '  --inspect-brk[=<[host:]port>]  as --inspect, and loads the application when a debugger is attached',
-    '  --no-check          in production, starts even if svc check finds errors; logs the errors',
+    '  --no-check          in production, starts even if svc check finds errors; logs the errors. With --reload, checks no SQL statements',
     ENV_FILE_HELP,
     '',
     'The module is a .ts or .js file, or a package; the default export name is "app". The export is an application,',
@@ -66,7 +66,10 @@ async function run({ values, subject }: Invocation): Promise<number | undefined>
   const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
     // the option has type string, so parseArgs returns a string
-    return supervise(options, values['env-file'] as string | undefined);
+    return supervise(options, {
+      envFile: values['env-file'] as string | undefined,
+      checked: values['no-check'] === true ? undefined : subject,
+    });
   if (reload) process.env['SVC_ENV'] ??= 'development';
   if (inspector !== undefined) await openInspector(inspector);
   let app: Svc | undefined;
@@ -174,7 +177,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
  */
 async function supervise(
   { workers, reload: _, ...place }: Omit<RunOptions, 'inspector'>,
-  envFile: string | undefined,
+  { envFile, checked }: { readonly envFile: string | undefined; readonly checked: Subject | undefined },
 ): Promise<number | undefined> {
   const deps = { clock: systemClock, log: createLogger(), handleSignals: true };
   if (workers !== undefined) {
@@ -184,6 +187,18 @@ async function supervise(
     return 'url' in outcome ? undefined : outcome.status || 1;
   }
   const { superviseReload } = await import('../operations/reload.ts');
-  await superviseReload({ ...deps, envFile, place: readPlace('svc run', place, new Config()) });
+  await superviseReload({
+    ...deps,
+    envFile,
+    place: readPlace('svc run', place, new Config()),
+    onReady: checked && (await statementCheck(checked, deps.log)),
+  });
   return undefined;
+}
+
+/** Returns a function that checks the SQL statements of an application in the background. */
+async function statementCheck(subject: Subject, log: Logger): Promise<() => void> {
+  const { StatementWatch, checkOf } = await import('./statement-watch.ts');
+  const watch = new StatementWatch(checkOf(subject), log);
+  return () => void watch.check();
 }

@@ -39,6 +39,8 @@ interface ReloadOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
+  /** Called each time a child serves. */
+  readonly onReady?: (() => void) | undefined;
 }
 
 /** Time in milliseconds after which a stopped child is killed, if it has not exited. */
@@ -181,7 +183,7 @@ class Reloader {
 
   #onReady(child: Child): void {
     if (this.#state !== 'starting') return;
-    const { clock, log } = this.#options;
+    const { clock, log, onReady } = this.#options;
     this.#state = 'serving';
     this.#watch.keepOnly(this.#files);
     log.info('reloaded', {
@@ -190,6 +192,7 @@ class Reloader {
       files: this.#files.size,
     });
     this.#handoff.admit(child);
+    onReady?.();
   }
 
   #onChange(file: string): void {

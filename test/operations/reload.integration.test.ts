@@ -67,6 +67,33 @@ test('svc run --reload restarts the application when a module or JSON file is sa
   assert.equal((await server.ended).status, 0); // the streams are closed, so the child has ended too
 });
 
+test('svc run --reload logs an SQL statement that the database would refuse after a save, and the next save does not repeat it', async (t) => {
+  const text = (column: string): string => `import { Depends, Field, Schema, Svc, list, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+class Note extends Schema {
+  ${column} = Field(str);
+}
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:./data.db'));
+app.get('/', { db: Depends(db), response: list(Note), public: 'notes are public' }, ({ db }) =>
+  db.fetchAll('select ${column} from note', { as: Note }));
+`;
+  const { server, cwd } = await serve(t, {
+    'app.ts': text('title'),
+    'migrations/0001_notes.up.sql': 'create table note (id integer primary key, title text not null);',
+  });
+  await server.printedTimes(RELOADED, 1);
+  await save(server, cwd, { 'app.ts': text('titel') });
+  const [line] = await server.printed(/.*"event":"statement_finding".*/);
+  const { rule, place, message } = JSON.parse(line) as Record<string, string>;
+  assert.deepEqual([rule, place], ['SVC411', 'app.ts:9:23']);
+  assert.match(message ?? '', /titel/);
+  await save(server, cwd, { 'app.ts': `${text('titel')}\n` });
+  await save(server, cwd, { 'app.ts': text('titl') });
+  await server.printed(/"event":"statement_finding".*titl[^e]/);
+  assert.equal(server.count(/"event":"statement_finding"/g), 2);
+});
+
 test('svc run --reload works for a program that contains its own bundled copy of svc, and starts only one child process at a time', async (t) => {
   const { server, url, cwd } = await serve(t, {
     ...FILES,
