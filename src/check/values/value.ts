@@ -125,8 +125,11 @@ export function textsOf(values: readonly Value[]): readonly Text[] {
   return all.toSorted((a, b) => Number(hasClient(b)) - Number(hasClient(a))).slice(0, MAX_TEXTS);
 }
 
+/** Members within members are merged to this depth, because an object may hold itself. */
+const MAX_MERGED = 4;
+
 /** Returns a value that is one of several. */
-export function oneOf(values: readonly Value[]): Value {
+export function oneOf(values: readonly Value[], depth = 0): Value {
   const present = values.filter((value) => value !== ABSENT);
   const [first, ...more] = present;
   if (first === undefined) return values[0] ?? KNOWN;
@@ -137,8 +140,8 @@ export function oneOf(values: readonly Value[]): Value {
   return {
     texts: textsOf(present),
     type: find('type'),
-    members: membersOf(present),
-    items: items.length === 0 ? undefined : oneOf(items),
+    members: membersOf(present, depth),
+    items: items.length === 0 || depth > MAX_MERGED ? items[0] : oneOf(items, depth + 1),
     fn: find('fn'),
     of: find('of'),
     isInstance: find('isInstance'),
@@ -151,11 +154,11 @@ export function oneOf(values: readonly Value[]): Value {
   };
 }
 
-function membersOf(values: readonly Value[]): Map<string, Value> | undefined {
-  const all = values.flatMap(({ members }) => members ?? []);
-  if (all.length < 2) return all[0];
+function membersOf(values: readonly Value[], depth: number): Map<string, Value> | undefined {
+  const all = [...new Set(values.flatMap(({ members }) => members ?? []))];
+  if (all.length < 2 || depth > MAX_MERGED) return all[0];
   const keys = new Set(all.flatMap((members) => [...members.keys()]));
-  return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []))]));
+  return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []), depth + 1)]));
 }
 
 /** Returns the concatenation of values as texts. */
