@@ -55,6 +55,7 @@ export function examineSources(
       );
     },
   }).run();
+  // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, report);
   for (const each of watches) each.finish?.();
   return { findings: [...findings.values()], project, sources };

@@ -56,6 +56,37 @@ export interface Column {
   readonly type: string | undefined;
 }
 
+/** Type of a parameter or a column, in the terms of the engine. */
+export interface EngineType {
+  /** Name of the type, for example `numeric(6,2)`. */
+  readonly name: string;
+  /** PostgreSQL: oid and modifier of the type. */
+  readonly oid?: number | undefined;
+  readonly modifier?: number | undefined;
+}
+
+/** A column of a statement that the engine has prepared and not run. */
+export interface PreparedColumn {
+  readonly name: string;
+  /** Undefined for an expression whose type the engine does not tell. */
+  readonly type: EngineType | undefined;
+  /** Table from which the column comes; undefined for an expression. */
+  readonly table: string | undefined;
+  /** Schema of the table. Undefined if the server finds the table without its schema. */
+  readonly schema?: string | undefined;
+  /** Name of the column in its table. */
+  readonly column: string | undefined;
+  /** Whether the column of the table may be NULL; undefined if the engine does not tell. */
+  readonly isNullable: boolean | undefined;
+}
+
+/** Description of a statement that the engine has prepared and not run. */
+export interface PreparedStatement {
+  /** Type of each parameter; undefined if the engine does not tell. */
+  readonly parameters: readonly (EngineType | undefined)[];
+  readonly columns: readonly PreparedColumn[];
+}
+
 /** Rows as arrays of values. Two columns with one name, as in a join, keep separate values. */
 export interface Table {
   readonly columns: readonly Column[];
@@ -124,6 +155,11 @@ export interface Connection {
   stream(sql: string, params: Params, limit: Limit | undefined): AsyncIterable<readonly Row[]>;
   /** Runs several statements without parameters, for migrations. Stops at the first statement that fails. */
   script(sql: string, limit: Limit | undefined): Awaitable<void>;
+  /**
+   * Prepares a statement and does not run it. Returns undefined for a statement that the engine cannot
+   * prepare, and for one that it would run at once. Throws as the statement itself would.
+   */
+  describe?(sql: string, limit: Limit | undefined): Awaitable<PreparedStatement | undefined>;
   /** Begins a transaction. */
   begin(options: BeginOptions, limit: Limit | undefined): Awaitable<void>;
   /**

@@ -8,8 +8,9 @@
  * Views, virtual tables, partitions, tables of extensions, and tables of other schemas are left out.
  */
 import { Lexer } from './lexer.ts';
+import { readKeys, type TableKeys } from './table-keys.ts';
 import type { Database } from './database.ts';
-import type { Dialect } from './driver.ts';
+import type { Dialect, EngineType } from './driver.ts';
 
 /** A type of the module `svc`, with its options. `stored` is any value that SQLite can store. */
 export type ColumnType =
@@ -44,7 +45,7 @@ export interface TableColumn {
 }
 
 /** A table, with its columns in the order of their declaration. */
-export interface TableDescription {
+export interface TableDescription extends TableKeys {
   readonly name: string;
   readonly comment: string | undefined;
   readonly primaryKey: readonly string[];
@@ -70,6 +71,7 @@ export async function readTables(
   ownTypes: ReadonlySet<string>,
 ): Promise<TableDescription[]> {
   const found = await READERS[database.dialect](database, ownTypes);
+  const keysOf = await readKeys(database);
   const tables = Map.groupBy(
     found.filter(({ table }) => table !== OWN_TABLE),
     ({ table }) => table,
@@ -82,9 +84,30 @@ export async function readTables(
         .filter(({ keyPosition }) => keyPosition > 0)
         .sort((one, other) => one.keyPosition - other.keyPosition)
         .map((column) => column.name),
+      ...keysOf(name),
       columns,
     }))
     .sort((one, other) => (one.name < other.name ? -1 : 1)); // not by locale, which differs between machines
+}
+
+/** Returns the type for `as` of a type of the engine; undefined if it may be any. */
+export type ReadType = (type: EngineType) => ColumnType | undefined;
+
+/** Returns a function for the types of results, as {@link readTables} has for the types of tables. */
+export async function typeReader(database: Database, ownTypes: ReadonlySet<string>): Promise<ReadType> {
+  switch (database.dialect) {
+    case 'sqlite':
+      return ({ name }) => sqliteType(name, ownTypes);
+    case 'postgres': {
+      const types = await readPostgresTypes(database);
+      return ({ oid, modifier = -1 }) =>
+        types.has(String(oid))
+          ? postgresType({ type: String(oid), modifier, dimensions: 0 }, types, ownTypes)
+          : undefined;
+    }
+    default:
+      return ({ name }) => mySqlResultType(name.replace(' unsigned', ''), ownTypes);
+  }
 }
 
 type ReadColumns = (database: Database, ownTypes: ReadonlySet<string>) => Promise<Found[]>;
@@ -292,10 +315,14 @@ const POSTGRES_TYPES = `
     array(select e.enumlabel::text from pg_enum e where e.enumtypid = t.oid order by e.enumsortorder) as labels
   from pg_type t`;
 
+async function readPostgresTypes(database: Database): Promise<ReadonlyMap<string, CatalogueType>> {
+  const types = (await database.fetchAll(POSTGRES_TYPES)) as unknown as CatalogueType[];
+  return new Map(types.map((type) => [type.oid, type]));
+}
+
 async function readPostgres(database: Database, ownTypes: ReadonlySet<string>): Promise<Found[]> {
   const rows = (await database.fetchAll(POSTGRES_COLUMNS)) as unknown as PostgresColumn[];
-  const types = (await database.fetchAll(POSTGRES_TYPES)) as unknown as CatalogueType[];
-  const byOid = new Map(types.map((type) => [type.oid, type]));
+  const byOid = await readPostgresTypes(database);
   return rows.map((row) => {
     const isSerial = /^nextval\('/.test(row.default ?? '');
     const type = postgresType(row, byOid, ownTypes);
@@ -350,7 +377,7 @@ const POSTGRES_KINDS: Readonly<Record<string, Exclude<ColumnType['kind'], 'liter
   timestamptz: 'datetime',
   uuid: 'uuid',
 };
-/** Most digits that the type `decimal` allows: for a `numeric` without a precision. */
+/** Most digits that the type `decimal` allows: for a number without a precision. */
 const UNLIMITED_NUMERIC = { digits: 1_000, places: 500 };
 
 function postgresType(
@@ -481,6 +508,14 @@ function mySqlType(row: MySqlColumn, ownTypes: ReadonlySet<string>): ColumnType 
       // values of other types, such as blob, bit(8) and point, are bytes
       return { kind: MYSQL_KINDS[type] ?? 'bytes' };
   }
+}
+
+/** Returns the type of a result. The server describes neither the values of an enum nor the digits of a decimal. */
+function mySqlResultType(name: string, ownTypes: ReadonlySet<string>): ColumnType | undefined {
+  if (ownTypes.has(name)) return { kind: 'any' };
+  if (name === 'decimal') return { kind: 'decimal', options: UNLIMITED_NUMERIC };
+  if (name === 'enum') return { kind: 'str' };
+  return name === 'null' || name === 'bit' ? undefined : { kind: MYSQL_KINDS[name] ?? 'bytes' };
 }
 
 /** Returns the default as SQL text. MySQL itself returns a constant without its quotes. */

@@ -17,6 +17,9 @@ const table = (name: string, ...columns: readonly TableColumn[]): TableDescripti
   name,
   comment: undefined,
   primaryKey: [],
+  uniqueKeys: [],
+  foreignKeys: [],
+  hasInsertTrigger: false,
   columns,
 });
 const written = (tables: readonly TableDescription[], snakeCase: boolean = false): string =>
@@ -36,6 +39,9 @@ test('a file of row classes has a header, its imports, and one class for each ta
         column('tags', { type: { kind: 'list', item: { kind: 'str' } }, isNullable: true }),
       ),
       primaryKey: ['id'],
+      uniqueKeys: [],
+      foreignKeys: [],
+      hasInsertTrigger: false,
       comment: 'Ends */ early',
     },
   ]);

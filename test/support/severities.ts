@@ -132,6 +132,8 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'info',
   ],
   ['SVC305', / already has the tool name /, undefined],
+  ['SVC306', /^clients of the baseline OpenAPI document may fail, /, 'warning'],
+  ['SVC306', /^clients of the baseline OpenAPI document may notice /, 'info'],
   ['SVC611', /the code after the call does not wait for the result/, 'warning'],
   ['SVC614', /^a function called inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],

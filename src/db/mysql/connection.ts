@@ -1,15 +1,16 @@
 /** One connection to MySQL or MariaDB. A pool lends it to one caller at a time. */
-import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { ReadOnly, TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { limitReached } from '../limits.ts';
 import { UNTIMED, type BatchTiming } from '../slow-statements.ts';
 import { isOfReadingServer } from './errors.ts';
 import { insertRows, runMany } from './many.ts';
+import { preparedColumn } from './rows.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
 import { COMMAND, STATUS } from './wire.ts';
 import { scriptStatements } from '../script.ts';
-import type { BeginOptions, Limit, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, PreparedStatement, Row, Table } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
 import type { Exchange } from './exchange.ts';
@@ -59,6 +60,16 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
       columns: this.runner.columns(exchange),
       rows: exchange.rows as unknown[][],
     }));
+  }
+
+  async describe(sql: string, limit: Limit | undefined): Promise<PreparedStatement | undefined> {
+    const described = await this.#describe(sql, limit);
+    if (described === undefined) return undefined;
+    const { columns, parameters } = described;
+    return {
+      parameters: Array.from({ length: parameters }, () => undefined), // the server sends the type of a text for each
+      columns: columns.map((column) => preparedColumn(column, this.#options.database)),
+    };
   }
 
   fetchSets(sql: string, params: Params, limit: Limit | undefined): Promise<Row[][]> {
@@ -183,6 +194,21 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     return this.hasEnded
       ? Promise.reject(this.endedError(sql))
       : this.runner.run(sql, params, limit, wanted, answer);
+  }
+
+  async #describe(sql: string, limit: Limit | undefined): ReturnType<MySqlRunner['describe']> {
+    try {
+      return await this.runner.describe(sql, limit);
+    } catch (error) {
+      if (!(error instanceof ReadOnly) || this.isInTransaction) throw error;
+    }
+    // a session that only reads refuses to prepare a write: prepare it in a transaction that is rolled back
+    await this.runner.query('start transaction read write', limit);
+    try {
+      return await this.runner.describe(sql, limit);
+    } finally {
+      await this.rollback(limit);
+    }
   }
 
   async *#chunks(

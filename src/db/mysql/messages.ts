@@ -43,6 +43,10 @@ export interface WireColumn {
   readonly name: string;
   /** Name of the table itself, and not its alias. Empty for a computed column. */
   readonly table: string;
+  /** Schema of the table, which MySQL calls a database. */
+  readonly schema: string;
+  /** Name of the column in its table. Empty for a computed column. */
+  readonly column: string;
   readonly type: number;
   readonly flags: number;
   /** Number of the character set. 63 stands for binary data. */
@@ -197,17 +201,20 @@ export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
  */
 export function readColumn(bytes: Buffer, at: number, end: number, isExtended: boolean): WireColumn {
   const fields = new Fields(bytes, at, end);
-  // skip the catalog, the schema and the alias of the table
-  for (let skipped = 0; skipped < 3; skipped++) fields.skip(fields.length());
+  fields.skip(fields.length()); // skip the catalog
+  const schema = fields.textLength();
+  fields.skip(fields.length()); // skip the alias of the table
   const table = fields.textLength();
   const name = fields.textLength();
-  fields.skip(fields.length());
+  const column = fields.textLength();
   const extended = isExtended ? readExtended(fields) : '';
   if (fields.length() !== FIXED_FIELDS)
     throw new ProtocolViolation('the server sent a column description with unknown fields');
   return {
+    schema,
     table,
     name,
+    column,
     extended,
     charset: fields.uint16(),
     length: fields.uint32(),

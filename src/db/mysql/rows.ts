@@ -9,7 +9,7 @@ import { readerOf, typeName, type Decoder } from './types.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { setOwn } from '../../base/options.ts';
 import type { RowReader } from '../wire/conversation.ts';
-import type { Column, Row } from '../driver.ts';
+import type { Column, PreparedColumn, Row } from '../driver.ts';
 import type { WireColumn } from './messages.ts';
 import type { MySqlValueOptions } from './url.ts';
 
@@ -163,4 +163,20 @@ function longValue(bytes: Buffer, at: number, end: number): readonly [from: numb
     throw new ProtocolViolation('the server sent a value without a length');
   const length = width === 8 ? Number(bytes.readBigUInt64LE(at + 1)) : bytes.readUIntLE(at + 1, width);
   return [at + 1 + width, at + 1 + width + length];
+}
+
+const NOT_NULL = 0x01;
+
+/** Converts the description of a column. `database` is the current one, whose tables need no schema. */
+export function preparedColumn(column: WireColumn, database: string | undefined): PreparedColumn {
+  const { schema, flags } = column;
+  const isOfTable = column.column !== '' && column.table !== '';
+  return {
+    name: column.name,
+    type: { name: typeName(column) },
+    table: isOfTable ? column.table : undefined,
+    schema: isOfTable && schema !== database ? schema : undefined,
+    column: isOfTable ? column.column : undefined,
+    isNullable: isOfTable ? (flags & NOT_NULL) === 0 : undefined,
+  };
 }

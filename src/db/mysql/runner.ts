@@ -27,6 +27,7 @@ import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { RowPlan } from './rows.ts';
+import type { WireColumn } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
 interface Request {
@@ -252,6 +253,23 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
 
   override turn(): Promise<void> {
     return this.writing ?? this.conversation.settledAll();
+  }
+
+  /**
+   * Prepares a statement, and returns its columns and the number of its parameters. Returns undefined if the server
+   * cannot prepare a statement of this kind.
+   */
+  async describe(
+    text: string,
+    limit: Limit | undefined,
+  ): Promise<{ readonly columns: readonly WireColumn[]; readonly parameters: number } | undefined> {
+    const parameters = this.placeholdersOf(text);
+    while (this.mustWait) await this.turn();
+    this.check(text, limit);
+    const { id, plan } = await this.exclusively(() => this.#prepare(text, parameters, limit));
+    if (id === undefined) return undefined;
+    this.statements.closeHandles(id);
+    return { columns: plan?.columns ?? [], parameters };
   }
 
   /** Returns the columns of a result. */

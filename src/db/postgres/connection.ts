@@ -3,11 +3,11 @@ import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
-import { scanned } from '../placeholders.ts';
+import { checkedStatement, scanned } from '../placeholders.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner, type Portal } from './runner.ts';
-import type { BeginOptions, Limit, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, PreparedStatement, Row, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
@@ -17,6 +17,8 @@ import type { Params } from '../values.ts';
 const BATCH_ROWS = 256;
 /** Matches every data-modifying statement inside a WITH, and other texts with such a word. */
 const MAY_WRITE = /\b(?:insert|update|delete|merge)\b/i;
+/** Column of no table, to ask for the name of a parameter's type. */
+const UNTITLED = { name: '', tableOid: 0, attribute: 0, typeModifier: -1 };
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
 /** A connection to PostgreSQL. */
@@ -67,6 +69,23 @@ export class PostgresConnection
   async fetchArrays(sql: string, params: Params, limit: Limit | undefined): Promise<Table> {
     const exchange = await this.runner.run(sql, params, limit, 'lists', asItIs);
     return { columns: await this.runner.columns(sql, exchange, limit), rows: exchange.rows as unknown[][] };
+  }
+
+  async describe(sql: string, limit: Limit | undefined): Promise<PreparedStatement> {
+    const { text } = checkedStatement(sql, 'postgres');
+    while (this.runner.mustWait) await this.runner.turn();
+    this.runner.check(text, limit);
+    const { oids, plan } = await this.runner.describe(text, '', limit);
+    const columns = plan?.columns ?? [];
+    const parameters = oids.map((typeOid) => ({ ...UNTITLED, typeOid }));
+    const found =
+      columns.length + oids.length === 0
+        ? []
+        : await this.runner.findColumns([...columns, ...parameters], limit);
+    return {
+      columns: found.slice(0, columns.length),
+      parameters: found.slice(columns.length).map(({ type }) => type),
+    };
   }
 
   executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {

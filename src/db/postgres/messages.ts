@@ -52,6 +52,8 @@ export interface WireColumn {
   readonly name: string;
   /** OID of the column's table, or 0 if the column does not belong to a table. */
   readonly tableOid: number;
+  /** Number of the column in its table, or 0. */
+  readonly attribute: number;
   readonly typeOid: number;
   /** Type modifier, for example a length. -1 if there is none. */
   readonly typeModifier: number;
@@ -308,12 +310,12 @@ export function readNotification(bytes: Buffer, at: number, end: number): Notifi
 function readColumn(body: BodyReader): WireColumn {
   const name = body.text();
   const tableOid = body.uint32();
-  body.int16(); // skip the number of the column in its table
+  const attribute = body.int16();
   const typeOid = body.uint32();
   body.int16(); // skip the size of the type
   const typeModifier = body.int32();
   body.int16(); // skip the format of the column
-  return { name, tableOid, typeOid, typeModifier };
+  return { name, tableOid, attribute, typeOid, typeModifier };
 }
 
 function namesOf(body: BodyReader): string[] {

@@ -8,7 +8,7 @@ import { ProtocolViolation } from '../errors.ts';
 import { setOwn } from '../../base/options.ts';
 import type { RowReader } from '../wire/conversation.ts';
 import type { WireColumn } from './messages.ts';
-import type { Row, SqlValue } from '../driver.ts';
+import type { PreparedColumn, Row, SqlValue } from '../driver.ts';
 
 const NO_FORMATS = new Uint8Array(0);
 const NULL_LENGTH = -1;
@@ -146,6 +146,41 @@ function lengthAt(bytes: Buffer, at: number, end: number): number {
   return length;
 }
 
-/** Query for the table name and the type name of each column. */
-export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier) from unnest($1::oid[], $2::oid[], $3::int4[]) with ordinality as c (rel, type_oid, modifier, n)
-  left join pg_catalog.pg_class r on r.oid = c.rel order by c.n`;
+/**
+ * Query for the tables and the types of columns. A column of a view is not known to be free of NULL, nor is one of
+ * a table with child tables, which need not have the constraint of their parent.
+ */
+export const FIND_COLUMNS = `select r.relname, pg_catalog.format_type(c.type_oid, c.modifier), a.attname,
+    case when not pg_catalog.pg_table_is_visible(r.oid) then n.nspname end,
+    case when r.relkind = 'p' or r.relkind = 'r' and not r.relhassubclass then not (a.attnotnull or t.typnotnull) end
+  from unnest($1::oid[], $2::int2[], $3::oid[], $4::int4[]) with ordinality as c (rel, attribute, type_oid, modifier, place)
+  left join pg_catalog.pg_class r on r.oid = c.rel left join pg_catalog.pg_namespace n on n.oid = r.relnamespace
+  left join pg_catalog.pg_attribute a on a.attrelid = c.rel and a.attnum = c.attribute
+  left join pg_catalog.pg_type t on t.oid = a.atttypid order by c.place`;
+
+/** Returns the parameters of {@link FIND_COLUMNS}. */
+export function columnLists(columns: readonly WireColumn[]): string[] {
+  const list = (of: (column: WireColumn) => number): string => `{${columns.map(of).join(',')}}`;
+  return [
+    list(({ tableOid }) => tableOid),
+    list(({ attribute }) => attribute),
+    list(({ typeOid }) => typeOid),
+    list(({ typeModifier }) => typeModifier),
+  ];
+}
+
+/** Converts a row that the query {@link FIND_COLUMNS} has returned. */
+export function foundColumn(
+  { name, typeOid, typeModifier }: WireColumn,
+  row: readonly unknown[] = [],
+): PreparedColumn {
+  const [table, type, column, schema] = row.map((value) => (typeof value === 'string' ? value : undefined));
+  return {
+    name,
+    type: type === undefined ? undefined : { name: type, oid: typeOid, modifier: typeModifier },
+    table,
+    schema,
+    column,
+    isNullable: typeof row[4] === 'boolean' ? row[4] : undefined,
+  };
+}

@@ -23,10 +23,19 @@ import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { RepeatableRows, writeMany, type Many } from './many.ts';
-import { FIND_COLUMNS, FIND_TYPES, RowPlan, foundType, rereadRows } from './rows.ts';
+import { RepeatableRows, chained, writeMany, type Many } from './many.ts';
+import {
+  FIND_COLUMNS,
+  FIND_TYPES,
+  RowPlan,
+  columnLists,
+  foundColumn,
+  foundType,
+  rereadRows,
+} from './rows.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
-import type { Column, Limit, Row } from '../driver.ts';
+import type { Column, Limit, PreparedColumn, Row } from '../driver.ts';
+import type { WireColumn } from './messages.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresConnectionOptions } from './url.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
@@ -66,6 +75,7 @@ export interface Portal {
 
 const UNNAMED: Portal = { name: '', maxRows: 0, ownsTransaction: false };
 
+/** Types of the parameters of a statement, and decoders of its rows. */
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
@@ -286,7 +296,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   ): Promise<readonly number[] | undefined> {
     const [found, { oids }] = await Promise.all([
       this.run(CAN_COPY, [table], limit, 'lists', asLists),
-      this.#describe(text, '', limit),
+      this.describe(text, '', limit),
     ]);
     return found.some(([canCopy]) => canCopy !== true) ? undefined : oids;
   }
@@ -306,25 +316,16 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     if (plan === undefined) return [];
     const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
-    const list = (of: (column: RowPlan['columns'][number]) => number): string =>
-      `{${plan.columns.map(of).join(',')}}`;
-    const found = await this.run(
-      FIND_COLUMNS,
-      [
-        list(({ tableOid }) => tableOid),
-        list(({ typeOid }) => typeOid),
-        list(({ typeModifier }) => typeModifier),
-      ],
-      endingLimit(limit, 0, this.#options.clock),
-      'lists',
-      asLists,
-    );
-    const columns = plan.columns.map(({ name }, index) => {
-      const [table, type] = (found[index] ?? []) as (string | null)[];
-      return { name, table: table ?? undefined, type: type ?? undefined };
-    });
+    const found = await this.findColumns(plan.columns, endingLimit(limit, 0, this.#options.clock));
+    const columns = found.map(({ name, table, type }) => ({ name, table, type: type?.name }));
     if (known !== undefined) known.columns = columns;
     return columns;
+  }
+
+  /** Asks the server for the tables and the types of columns. */
+  async findColumns(columns: readonly WireColumn[], limit: Limit | undefined): Promise<PreparedColumn[]> {
+    const found = await this.run(FIND_COLUMNS, columnLists(columns), limit, 'lists', asLists);
+    return columns.map((column, index) => foundColumn(column, found[index]));
   }
 
   get #isIdle(): boolean {
@@ -528,7 +529,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const known = this.#seen(text) ?? this.statements.peek(text);
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
-    const described = await this.#describe(text, name, limit);
+    const described = await this.describe(text, name, limit);
     if (known === undefined) return described;
     // another caller has meanwhile prepared the same text: close that statement
     if (known.name !== '') this.statements.closeHandles(known.name);
@@ -537,7 +538,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /** Prepares a statement under a name, and asks the server for its parameter types and columns. */
-  async #describe(text: string, name: string, limit: Limit | undefined): Promise<Description> {
+  async describe(text: string, name: string, limit: Limit | undefined): Promise<Description> {
     const { writer } = this.conversation;
     writer.parse(name, text);
     writer.describe('statement', name);
@@ -587,11 +588,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
-}
-
-function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
-  yield* first;
-  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
 }
 
 function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {

@@ -12,7 +12,16 @@ import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './statement.
 import { scriptStatements } from '../script.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Awaitable } from '../../cache/stores.ts';
-import type { BeginOptions, Connection, ExecuteResult, Int8, Limit, Row, Table } from '../driver.ts';
+import type {
+  BeginOptions,
+  Connection,
+  ExecuteResult,
+  Int8,
+  Limit,
+  PreparedStatement,
+  Row,
+  Table,
+} from '../driver.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
 import type { SqliteInput } from './values.ts';
 import type { OwnTypes } from '../own-types.ts';
@@ -91,6 +100,10 @@ export class SqliteConnection implements Connection {
 
   scalar(sql: string, params: Params, limit: Limit | undefined): Awaitable<unknown> {
     return this.#run(sql, params, limit, SCALAR);
+  }
+
+  describe(sql: string): PreparedStatement | undefined {
+    return this.#try(sql, () => this.#statements.describe(sql));
   }
 
   async executeMany(sql: string, rows: Iterable<Params>, limit: Limit | undefined): Promise<number> {

@@ -13,11 +13,24 @@ import { TextCache } from '../statements.ts';
 import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts';
 import { checkedStatement, type ScannedStatement } from '../placeholders.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Column, ExecuteResult, Int8, Row, Table } from '../driver.ts';
+import { isSqliteError } from './errors.ts';
+import type {
+  Column,
+  ExecuteResult,
+  Int8,
+  PreparedColumn,
+  PreparedStatement,
+  Row,
+  Table,
+} from '../driver.ts';
 import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
 const SQLITE_OK = 0;
+const SQLITE_DENY = 1;
+const SQLITE_PRAGMA = 19;
+/** Result code of a statement that the authorizer has denied. */
+const SQLITE_AUTH = 23;
 const SQLITE_INSERT = 18;
 /** Actions of the authorizer for a statement that only reads: READ, SELECT, FUNCTION and RECURSIVE. */
 const READING_ACTIONS: ReadonlySet<number> = new Set([20, 21, 31, 33]);
@@ -301,6 +314,19 @@ function parsersOf(
   return parsers.every((parse) => parse === undefined) ? undefined : parsers;
 }
 
+function preparedColumn({ name, database, table, column, type }: SqliteColumn): PreparedColumn {
+  return {
+    name,
+    type: type === null ? undefined : { name: type },
+    table: table ?? undefined,
+    schema: database === null || database === 'main' ? undefined : database,
+    column: column ?? undefined,
+    isNullable: undefined,
+  };
+}
+
+type SqliteColumn = ReturnType<StatementSync['columns']>[number];
+
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
 /**
@@ -354,6 +380,7 @@ export class SqliteStatements implements Counters {
   #target: Target | undefined;
   #reads = 0;
   #others = 0;
+  #isDescribing = false;
 
   constructor(db: DatabaseSync, capacity: number, int8: Int8, types: OwnTypes | undefined) {
     this.#db = db;
@@ -361,7 +388,8 @@ export class SqliteStatements implements Counters {
     this.#types = types;
     this.#kept = new TextCache(capacity);
     db.setAuthorizer((action, table, _, schema, trigger) => {
-      // allow every action: this callback only observes what SQLite compiles
+      // this callback only observes what SQLite compiles; describe() denies a pragma, which may run at once
+      if (this.#isDescribing && action === SQLITE_PRAGMA) return SQLITE_DENY;
       this.#compilations++;
       if (READING_ACTIONS.has(action)) this.#reads++;
       else this.#others++;
@@ -400,6 +428,23 @@ export class SqliteStatements implements Counters {
       onlyReads: this.#reads > 0 && this.#others === 0,
     };
     return new SqliteStatement(statement, scanned, this.#int8, this, compiled, this.#types);
+  }
+
+  /** Returns what SQLite tells about a statement. Undefined for a pragma, which may run while it is prepared. */
+  describe(text: string): PreparedStatement | undefined {
+    const { placeholders } = checkedStatement(text, 'sqlite');
+    this.#isDescribing = true;
+    try {
+      return {
+        parameters: Array.from({ length: placeholders }, () => undefined),
+        columns: this.#db.prepare(text).columns().map(preparedColumn),
+      };
+    } catch (error) {
+      if (isSqliteError(error) && error.errcode === SQLITE_AUTH) return undefined;
+      throw error;
+    } finally {
+      this.#isDescribing = false;
+    }
   }
 
   changes(): number {

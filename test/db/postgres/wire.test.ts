@@ -142,8 +142,8 @@ const MESSAGES: readonly (readonly [
     write.rowDescription(['id', 23, 16_384], ['', 25]),
     read.readRowDescription,
     [
-      { name: 'id', tableOid: 16_384, typeOid: 23, typeModifier: -1 },
-      { name: '', tableOid: 0, typeOid: 25, typeModifier: -1 },
+      { name: 'id', tableOid: 16_384, attribute: 0, typeOid: 23, typeModifier: -1 },
+      { name: '', tableOid: 0, attribute: 0, typeOid: 25, typeModifier: -1 },
     ],
   ],
   ['a RowDescription of no columns', write.rowDescription(), read.readRowDescription, []],

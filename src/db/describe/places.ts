@@ -1,0 +1,93 @@
+/**
+ * Finds the place of a mistake in the text of a statement. PostgreSQL reports an offset. The other engines quote the
+ * name that they refuse, or the text in which they found a syntax error.
+ */
+import { Lexer } from '../lexer.ts';
+import type { DatabaseError } from '../errors.ts';
+import type { Dialect } from '../driver.ts';
+
+/** Returns the offset of the mistake in UTF-16 code units; undefined if the error does not tell. */
+export function placeOf(error: DatabaseError, text: string, dialect: Dialect): number | undefined {
+  if (dialect === 'postgres')
+    return error.position === undefined ? undefined : sourceOffset(text, error.sql ?? text, error.position);
+  const rest = /near '([\s\S]+)' at line \d+$/.exec(error.message)?.[1];
+  if (rest !== undefined) return offsetOfRest(text, rest);
+  const name = QUOTED.map((pattern) => pattern.exec(error.message)?.[1]).find((each) => each !== undefined);
+  return name === undefined ? undefined : offsetOfName(text, name, dialect);
+}
+
+/**
+ * Returns the tokens that the message of a syntax error of SQLite quotes; none for another message. The text up to the
+ * first wrong token gives the same message.
+ */
+export function quotedTokens(
+  message: string,
+  text: string,
+): readonly { readonly start: number; readonly end: number }[] {
+  const quoted = /^near "([\s\S]+)": syntax error$/.exec(message)?.[1];
+  const found: { start: number; end: number }[] = [];
+  const lexer = new Lexer(text, 'sqlite');
+  while (lexer.next()) if (lexer.text === quoted) found.push({ start: lexer.start, end: lexer.end });
+  return found;
+}
+
+/** Messages of SQLite and MySQL that quote what they refuse. */
+const QUOTED: readonly RegExp[] = [
+  /^near "([\s\S]+)": syntax error$/,
+  /^unrecognized token: "([\s\S]+)"$/,
+  /^no such column: "?([^"]+?)"?(?: - should this be .*)?$/,
+  /^(?:no such (?:table|function|window|collation sequence|index)|ambiguous column name): (.+)$/,
+  /has no column named (.+)$/,
+  /^wrong number of arguments to function (\w+)\(\)/,
+  /^(?:Unknown column|Column|Unknown table|Not unique table\/alias:|Table) '([^']+)'/,
+  /^(?:FUNCTION|PROCEDURE) (\S+) does not exist/,
+  /function '([^']+)'$/,
+];
+
+/**
+ * Converts a position of PostgreSQL, which counts characters of the sent text from 1. The sent text has `$1` where the
+ * source has `?`.
+ */
+function sourceOffset(source: string, sent: string, position: number): number {
+  const end = [...sent].slice(0, position - 1).join('').length;
+  let at = 0;
+  let placeholders = 0;
+  for (let sentAt = 0; sentAt < end; at++) {
+    if (source[at] === sent[sentAt]) sentAt++;
+    else if (sent[sentAt] === '$') sentAt += `$${++placeholders}`.length;
+    // else: the second question mark of `??`, which is sent as one
+  }
+  while (source[at] === '?' && source[at - 1] === '?') at++;
+  return Math.min(at, source.length);
+}
+
+/** Returns the offset of the rest of a statement, which MySQL quotes up to 80 characters. */
+function offsetOfRest(text: string, rest: string): number | undefined {
+  const trimmed = text.trimEnd();
+  if (trimmed.endsWith(rest.trimEnd())) return trimmed.length - rest.trimEnd().length;
+  const at = text.indexOf(rest);
+  return at === -1 ? undefined : at;
+}
+
+/** Returns the offset of the first tokens that are a name, such as `books.title`. */
+function offsetOfName(text: string, name: string, dialect: Dialect): number | undefined {
+  const wanted = unquoted(name);
+  const tokens: { readonly text: string; readonly start: number }[] = [];
+  const lexer = new Lexer(text, dialect);
+  while (lexer.next())
+    if (lexer.kind !== 'space' && lexer.kind !== 'comment')
+      tokens.push({ text: lexer.text, start: lexer.start });
+  for (const candidate of [wanted, wanted.slice(wanted.indexOf('.') + 1)])
+    for (const [index, { start }] of tokens.entries()) {
+      let joined = '';
+      for (let next = index; next < tokens.length && joined.length < candidate.length; next++)
+        joined += unquoted(tokens[next]!.text);
+      if (joined === candidate) return start;
+    }
+  return undefined;
+}
+
+/** Returns a token without its quotes, in lower case. */
+function unquoted(token: string): string {
+  return (/^["`[]/.test(token) ? token.slice(1, -1) : token).toLowerCase();
+}
