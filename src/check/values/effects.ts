@@ -23,6 +23,10 @@ const { KNOWN } = values;
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
+/** Returns a number of which the call that made it stays known. */
+const counted: Effect = ({ args: [value = KNOWN] }) => ({
+  texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
+});
 const self: Effect = ({ receiver }) => receiver;
 
 /** Returns the effect of a function that limits the characters of its first argument. */
@@ -167,6 +171,7 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     return { texts: KNOWN.texts, type: 'RegExp', pattern };
   },
   URL: address,
+  'URL.parse': address,
   Request: ({ args: [value = KNOWN] }) => ({ texts: value.texts, type: 'Request' }),
   'JSON.parse': parsed,
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
@@ -188,7 +193,16 @@ export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'Object.entries': inner,
   'Object.fromEntries': inner,
   'Object.hasOwn': ({ args: [, key] }) => among(key),
-  'Array.from': first,
+  'Array.from': ({ args: [list = KNOWN, callback], run }) => {
+    if (callback?.fn === undefined) return list;
+    const items = run(callback, [itemOf(list), KNOWN]);
+    return { texts: items.texts, items };
+  },
+  'Math.abs': counted,
+  'Math.ceil': counted,
+  'Math.floor': counted,
+  'Math.round': counted,
+  'Math.trunc': counted,
   'Array.isArray': known,
   'Promise.all': first,
   'Promise.resolve': first,

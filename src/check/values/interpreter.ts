@@ -100,7 +100,7 @@ interface Summary {
 const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
 const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
@@ -313,11 +313,12 @@ export class Interpreter extends ControlFlow {
         param.type === 'spread'
           ? listOf(args.slice(index))
           : (args[index] ?? (call === undefined ? KNOWN : ABSENT));
-      const typed =
-        value === KNOWN
-          ? this.typed(typeAfter(param.type === 'assign' ? param.target : param, module), module)
-          : undefined;
-      this.bind(param.type === 'spread' ? param.value : param, typed ?? value);
+      const target = param.type === 'assign' ? param.target : param;
+      const typed = values.isBare(value) ? this.typed(typeAfter(target, module), module) : undefined;
+      this.bind(
+        param.type === 'spread' ? param.value : param,
+        typed === undefined || value === KNOWN ? (typed ?? value) : { ...typed, texts: value.texts },
+      );
     });
     const [only] = fn.body;
     if (fn.isExpression && only !== undefined) this.addResult(this.value(only));

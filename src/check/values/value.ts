@@ -158,7 +158,23 @@ function membersOf(values: readonly Value[], depth: number): Map<string, Value> 
   const all = [...new Set(values.flatMap(({ members }) => members ?? []))];
   if (all.length < 2 || depth > MAX_MERGED) return all[0];
   const keys = new Set(all.flatMap((members) => [...members.keys()]));
-  return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []), depth + 1)]));
+  return new Map(
+    [...keys].map((key) => [
+      key,
+      oneOf(
+        all.flatMap((members) => members.get(key) ?? []),
+        depth + 1,
+      ),
+    ]),
+  );
+}
+
+/** Whether nothing is known of a value but its text, which no client sent. */
+export function isBare(value: Value): boolean {
+  if (value === KNOWN) return true;
+  const { type, members, items, fn, of, source, meaning, module, promise, gives } = value;
+  const known = [type, members, items, fn, of, source, meaning, module, promise, gives];
+  return value !== ABSENT && known.every((each) => each === undefined) && !value.texts.some(hasClient);
 }
 
 /** Returns the concatenation of values as texts. */
