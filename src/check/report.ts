@@ -6,6 +6,7 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { createHash } from 'node:crypto';
 import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
+import type { Unjudged } from './sources.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
 /** Data that a report needs besides its findings. */
@@ -35,6 +36,8 @@ export interface ReportScope {
   readonly files: number;
   /** Source files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
+  /** Calls that look dangerous and that no rule could judge, with the reason. Only with `--verbose`. */
+  readonly unjudged?: readonly Unjudged[];
 }
 
 interface Counts {
@@ -83,9 +86,13 @@ export function humanReport(
       : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` +
         (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) +
         suppressed;
-  return [...groups, ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd))]), summary].join(
-    '\n',
-  );
+  const unjudged = (scope?.unjudged ?? []).map(({ place, why }) => `  ${shownPlace(place, cwd)}  ${why}`);
+  return [
+    ...groups,
+    ...(unjudged.length === 0 ? [] : [paint('bold', 'Not judged'), ...unjudged, '']),
+    ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd))]),
+    summary,
+  ].join('\n');
 
   /** Returns the reason of a finding, or undefined if the report already contains this reason. */
   function newWhyOf(finding: Finding): string | undefined {

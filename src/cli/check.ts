@@ -25,7 +25,7 @@ import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { repositoryRoot } from './repository.ts';
 import { nearest } from '../base/options.ts';
-import type { ReportContext } from '../check/report.ts';
+import type { ReportContext, ReportScope } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { Command, Invocation, Subject } from './command.ts';
 import type { Answer, AskOptions } from './inspect.ts';
@@ -50,6 +50,7 @@ export const checkCommand: Command = {
     '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306)',
     '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --verbose           also lists calls that look dangerous and that no rule could judge, with the reason',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
     `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
@@ -76,6 +77,7 @@ export const checkCommand: Command = {
     timeout: { type: 'string' },
     'no-color': { type: 'boolean' },
     live: { type: 'boolean' },
+    verbose: { type: 'boolean' },
     list: { type: 'boolean' },
     explain: { type: 'string' },
   },
@@ -129,6 +131,13 @@ interface CheckOptions extends Selection {
   /** File of known findings (`--known`), which are left out of the report. */
   readonly known: string | undefined;
   readonly wants: 'report' | 'live';
+  /** Whether the report lists calls that no rule could judge. */
+  readonly isVerbose: boolean;
+}
+
+/** Returns the scope of a report. It lists calls that no rule could judge only if the user asks for them. */
+function scopeOf({ unjudged, ...scope }: ReportScope, { isVerbose }: CheckOptions): ReportScope {
+  return isVerbose ? { ...scope, unjudged } : scope;
 }
 
 /** Returns every rule of this package. Loads the rules that read sources, which other commands do not need. */
@@ -172,7 +181,7 @@ async function print(
     options.known === undefined || answer.kind !== 'checked'
       ? selected
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
-  const scope = answer.kind === 'checked' ? answer.scope : undefined;
+  const scope = answer.kind === 'checked' ? scopeOf(answer.scope, options) : undefined;
   const cwd = process.cwd();
   const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope };
   const isLoaded = answer.kind === 'checked';
@@ -376,6 +385,7 @@ async function readCheckOptions(values: Invocation['values']): Promise<CheckOpti
     timeoutMs:
       (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
     wants: values['live'] === true ? 'live' : 'report',
+    isVerbose: values['verbose'] === true,
     only: await readPatterns('only', values['only']),
     skip: await readPatterns('skip', values['skip']),
   };

@@ -198,7 +198,7 @@ function settingSecrets(app: Svc): UsedSecret[] {
 }
 
 /** Counts the parts of the application that the report covers. */
-function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
+function scopeOf(app: Svc, { project, sources }: SourceReport): ReportScope {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
   const sockets = own.filter(({ declared }) => declared.socket !== undefined).length;
@@ -209,6 +209,7 @@ function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
     tools: tools.length,
     files: project.modules.length,
     unread: project.unread,
+    unjudged: sources.unjudged,
   };
 }
 

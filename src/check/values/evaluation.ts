@@ -225,10 +225,7 @@ export abstract class Evaluation extends Classes {
 
   protected binding(binding: ReturnType<SourceModule['lookup']>, name: string): Value {
     if (binding === undefined)
-      return {
-        ...KNOWN,
-        meaning: name in globalThis || /^(?:require|import)$/.test(name) ? name : `svc.${name}`,
-      };
+      return name in globalThis || /^(?:require|import)$/.test(name) ? { ...KNOWN, meaning: name } : KNOWN;
     if (binding.kind === 'module') return { texts: KNOWN.texts, module: binding.module };
     if (binding.kind === 'external') {
       const isWhole = binding.imported === '*' || binding.imported === 'default';
@@ -315,7 +312,7 @@ export abstract class Evaluation extends Classes {
     }
     const own = value.members?.get(key) ?? this.method(value, key);
     if (own !== undefined) return own;
-    const type = typeOfMember(value.type, key);
+    const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
     if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
     if (value.source !== undefined) {
