@@ -37,7 +37,7 @@ export interface ReportScope {
   /** Source files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
   /** Calls that look dangerous and that no rule could judge, with the reason. Only with `--verbose`. */
-  readonly unjudged?: readonly Unjudged[];
+  readonly unjudged?: readonly Unjudged[] | undefined;
 }
 
 interface Counts {
