@@ -63,6 +63,27 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     right: 'new RegExp(RegExp.escape(query.q))',
     onCall: findPatterns,
   },
+  {
+    id: 'SVC650',
+    severity: 'error',
+    phase: 'source',
+    cwe: [1321],
+    why: 'Every object has the key "__proto__". A client that chooses two keys in a row writes into the object that all others inherit from, so a member such as isAdmin appears everywhere',
+    remedy:
+      'Refuse the keys "__proto__", "constructor" and "prototype", read members only after Object.hasOwn(), or keep the data in a Map',
+    wrong: 'settings[body.group][body.name] = body.value;',
+    right: 'if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value;',
+    watch: (report) => ({
+      onSharedMember({ target, module, key }) {
+        report(
+          'SVC650',
+          module,
+          target,
+          `keys of ${key.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
+        );
+      },
+    }),
+  },
 ];
 
 /** Methods of databases of this package that run a statement. */

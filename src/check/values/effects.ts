@@ -134,7 +134,7 @@ function itemsOf(value: Value): Value {
 export function keyOf(value: Value): Value {
   return value.source === undefined || value.source.type?.hasKnownKeys === true
     ? KNOWN
-    : { texts: itemOf(value).texts };
+    : values.mapParts(itemOf(value), (part) => texts.derived(part, 'key'));
 }
 
 const keys: Effect = ({ args: [value = KNOWN] }) => {
@@ -378,7 +378,7 @@ export function itemOf(value: Value): Value {
 }
 
 const search: Effect = ({ receiver, args: [arg = KNOWN] }) => {
-  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg);
+  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg, receiver);
   const text = constantIn(arg);
   if (text === undefined) return KNOWN;
   return tested(receiver, undefined, text.length === 1 ? { may: ALL & ~charsOf(text) } : { lacks: [text] });
@@ -437,9 +437,19 @@ function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Valu
   return values.judged(of(yes), of(no));
 }
 
-/** Returns the result of a comparison with texts of the program: where it is true, the value is one of them. */
-export function among(value: Value = KNOWN): Value {
-  return tested(value, { isKnown: true }, undefined);
+/**
+ * Returns the result of a comparison with texts of the program: where it is true, the value is one of them, and
+ * elsewhere it is none of the known ones.
+ */
+export function among(value: Value = KNOWN, known?: Value): Value {
+  const isNot = constantsIn(known);
+  return tested(value, { isKnown: true }, isNot.length === 0 ? undefined : { isNot });
+}
+
+/** Returns the texts of a value, or of the items of a list. */
+function constantsIn(value: Value | undefined): string[] {
+  const items = value === undefined ? [] : [value, ...(value.members?.values() ?? []), value.items ?? KNOWN];
+  return items.flatMap(({ texts: all }) => all.flatMap((text) => texts.constantOf(text) || []));
 }
 
 function only({ texts: all }: Value): ClientPart | undefined {
@@ -491,7 +501,7 @@ export const METHODS: Readonly<Record<string, Effect | undefined>> = {
   includes: search,
   startsWith: starts,
   endsWith: ends,
-  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key) : KNOWN),
+  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
   exec: tests,
   map: mapped,

@@ -5,17 +5,17 @@
 import { unescaped } from '../reader/expressions.ts';
 import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
-import { memberOfInput } from './inputs.ts';
+import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { awaited } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { Facts } from './text.ts';
+import type { ClientPart, Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -34,11 +34,19 @@ interface Compared {
   readonly sides: readonly [Value, Value];
 }
 
+/** An assignment to a member of a member, both of which keys of a client choose. */
+interface SharedMember {
+  readonly target: Node;
+  readonly module: SourceModule;
+  readonly key: ClientPart;
+}
+
 /** Receivers of what an evaluation meets, and the types of declared inputs. */
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
   onPromise(misused: MisusedPromise): void;
+  onSharedMember(written: SharedMember): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -123,7 +131,11 @@ export abstract class Evaluation extends Classes {
       if (variable !== undefined) this.path.set(variable, value);
     } else if (target.type === 'member') {
       const object = this.value(target.object);
-      const key = target.property ?? constantIn(target.index && this.value(target.index));
+      const index = target.index && this.value(target.index);
+      const key = target.property ?? constantIn(index);
+      const free = freeKeyIn(index);
+      if (object.byKey !== undefined && free !== undefined)
+        this.listeners.onSharedMember({ target, module: this.module, key: object.byKey });
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
       this.#keepPart(target, object);
@@ -285,7 +297,9 @@ export abstract class Evaluation extends Classes {
     const { object, property, index } = node;
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
-    return this.#read(value, property ?? constantIn(key), node, key);
+    const member = this.#read(value, property ?? constantIn(key), node, key);
+    const free = freeKeyIn(key);
+    return free === undefined ? member : { ...member, byKey: free };
   }
 
   /** Returns a member, with its place if rules ask where it comes from. */
@@ -308,7 +322,7 @@ export abstract class Evaluation extends Classes {
             members: item.members,
             ...(ids.length > 0 && { keys: ids }),
           }
-        : withoutWhole(item);
+        : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
     const own = value.members?.get(key) ?? this.method(value, key);
     if (own !== undefined) return own;
@@ -441,6 +455,12 @@ export abstract class Evaluation extends Classes {
   }
 }
 
+/** Returns the part of a client in a key, if it may name a member that all objects share. */
+function freeKeyIn(key: Value | undefined): ClientPart | undefined {
+  const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
+  return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
+}
+
 /** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
 function isCaught({ callee, args }: Call): boolean {
   const method = callee.type === 'member' ? callee.property : undefined;
@@ -466,7 +486,7 @@ export function equality(left: Value, right: Value): Value {
     if (constant !== undefined && one.keys !== undefined && !one.texts.some(hasClient))
       return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
     if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
-    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one);
+    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one, other);
   }
   return KNOWN;
 }

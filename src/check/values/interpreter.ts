@@ -10,7 +10,7 @@ import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
-import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
+import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
@@ -266,7 +266,7 @@ export class Interpreter extends ControlFlow {
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
-    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn))
+    if (this.#stack.length >= MAX_DEPTH || this.#stack.filter((frame) => frame.fn === fn).length > 1)
       return this.#promised(closure, KNOWN, true, call);
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
@@ -317,7 +317,9 @@ export class Interpreter extends ControlFlow {
       const typed = values.isBare(value) ? this.typed(typeAfter(target, module), module) : undefined;
       this.bind(
         param.type === 'spread' ? param.value : param,
-        typed === undefined || value === KNOWN ? (typed ?? value) : { ...typed, texts: value.texts },
+        typed === undefined || value === KNOWN
+          ? (typed ?? value)
+          : { ...value, ...typed, texts: value.texts },
       );
     });
     const [only] = fn.body;
@@ -553,12 +555,6 @@ function isList(value: Value | undefined): boolean {
     [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
     value.of === undefined
   );
-}
-
-/** Returns a list with the results of its promises. */
-function settledItems({ promise: _promise, ...value }: Value): Value {
-  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
-  return { ...value, members, items: value.items && awaited(value.items) };
 }
 
 /** Returns the class of the option `as`: the type of the rows of a query. */

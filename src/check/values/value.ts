@@ -99,6 +99,8 @@ export interface Value {
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
+  /** For a member that a key of a client chose: the key. */
+  readonly byKey?: ClientPart | undefined;
   /** For the result of `app.websocket(path)`: the route. */
   readonly declares?: Declaration | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
@@ -149,6 +151,7 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     meaning: find('meaning'),
     gives: find('gives'),
     whole: find('whole'),
+    byKey: find('byKey'),
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
@@ -347,7 +350,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {
