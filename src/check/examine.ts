@@ -5,13 +5,14 @@ import { SOURCE_PARTS } from './rules/rules.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
 import type { Finding, Place, Severity } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
-import type { ReportNode, Watch } from './sources.ts';
+import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import type { Site } from './values/interpreter.ts';
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
@@ -21,6 +22,8 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
+  /** Calls that send SQL statements. */
+  readonly statements: StatementFinder;
 }
 
 /** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
@@ -32,22 +35,36 @@ export function examineSources(
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
-  const report: ReportNode = (rule, module, node, message, more = {}) => {
-    const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
-    const key = `${rule} ${module.file} ${node.start}`;
-    const earlier = findings.get(key);
-    // the first finding at a place counts, unless a later one is more severe
-    if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
-    if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
-    const place = module.placeAt(node.start);
-    findings.set(key, { rule, severity, subject: subjectOf(node, module, sources), message, remedy, place });
-  };
-  const watches = SOURCE_PARTS.flatMap((part) => [
-    ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
-    ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
-  ]);
+  const reportOf =
+    ({ id: rule }: SourcePart): ReportAt =>
+    (module, node, message, more = {}) => {
+      const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
+      const key = `${rule} ${module.file} ${node.start}`;
+      const earlier = findings.get(key);
+      // the first finding at a place counts, unless a later one is more severe
+      if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
+      if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
+      const place = module.placeAt(node.start);
+      findings.set(key, {
+        rule,
+        severity,
+        subject: subjectOf(node, module, sources),
+        message,
+        remedy,
+        place,
+      });
+    };
+  const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
+    const { onCall, watch } = part;
+    const report = reportOf(part);
+    return [
+      ...(onCall === undefined ? [] : [{ onCall: (site: Site) => onCall(site, report, sources) }]),
+      ...(watch === undefined ? [] : [watch(report, sources)]),
+    ];
+  });
+  const statements = new StatementFinder();
   new Interpreter(project, sources.handlers, {
-    ...heard(watches),
+    ...heard([...watches, statements]),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
       return (
@@ -56,9 +73,9 @@ export function examineSources(
     },
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it
-  for (const part of SOURCE_PARTS) part.find?.(sources, report);
+  for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
   for (const each of watches) each.finish?.();
-  return { findings: [...findings.values()], project, sources };
+  return { findings: [...findings.values()], project, sources, statements };
 }
 
 function rankOf(severity: Severity): number {
@@ -92,7 +109,7 @@ export function openedAtImport(project: Project): Place | undefined {
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */
-function subjectOf(node: Node, module: SourceModule, sources: Sources): string {
+export function subjectOf(node: Node, module: SourceModule, sources: Sources): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
     if (at.type !== 'call' || !sources.handlers.isRoute(at)) continue;
     const [path] = at.args;

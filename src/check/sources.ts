@@ -15,11 +15,11 @@ import type { Site, ValueListeners } from './values/interpreter.ts';
 export interface SourcePart {
   readonly id: `SVC${number}`;
   /** Searches the syntax trees of a project. */
-  find?(sources: Sources, report: ReportNode): void;
+  find?(sources: Sources, report: ReportAt): void;
   /** Judges one call, with the values of its arguments. */
-  onCall?(site: Site, report: ReportNode, sources: Sources): void;
+  onCall?(site: Site, report: ReportAt, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */
-  watch?(report: ReportNode, sources: Sources): Watch;
+  watch?(report: ReportAt, sources: Sources): Watch;
 }
 
 /** A rule that reads sources only. */
@@ -32,9 +32,8 @@ export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
   finish?(): void;
 }
 
-/** Function with which a rule reports a finding at a node of the syntax tree. */
-export type ReportNode = (
-  rule: `SVC${number}`,
+/** Function with which a rule reports a finding at a node of the syntax tree. Default severity and remedy: those of the rule. */
+export type ReportAt = (
   module: SourceModule,
   node: Node,
   message: string,

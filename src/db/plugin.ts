@@ -26,7 +26,7 @@ import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { DescribedPlace, Describer } from './describe/describer.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
-import type { MigrationSources } from './migrations/source.ts';
+import type { MigrationSources, MigrationStamp } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { MigratedTables } from './row-classes.ts';
 import type { Dialect, DriverLoad } from './driver.ts';
@@ -208,6 +208,15 @@ export class DatabasePlugin implements Plugin {
       seeder: this.#seeds === undefined ? undefined : new Seeder(database, this.#seeds, clock),
       [Symbol.asyncDispose]: () => database.close(),
     };
+  }
+
+  /**
+   * Returns the migrations for an engine in their order.
+   *
+   * @internal
+   */
+  migrationsFor(dialect: Dialect): readonly MigrationStamp[] {
+    return readMigrations(this.#sources(), dialect);
   }
 
   /**

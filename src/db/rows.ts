@@ -71,7 +71,7 @@ export function limitsOf(options: VerbOptions): QueryOptions | undefined {
  * expression such as `coalesce(json_arrayagg(a), '[]')` is text. In PostgreSQL, the text of a `jsonb` string
  * such as `"[1,2]"` must not be parsed again.
  */
-const JSON_TEXT: Readonly<Record<Dialect, JsonText>> = {
+export const JSON_TEXT: Readonly<Record<Dialect, JsonText>> = {
   sqlite: 'all',
   mysql: 'structures',
   mariadb: 'structures',

@@ -6,7 +6,7 @@ import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 
 /** A foreign key. */
-export interface ForeignKey {
+interface ForeignKey {
   readonly columns: readonly string[];
   /** Table to which the key refers. */
   readonly table: string;

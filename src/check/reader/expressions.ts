@@ -514,11 +514,29 @@ export function unquoted(text: string): string {
   return unescaped(inside);
 }
 
+const ESCAPE = /\\(?:u\{([\dA-Fa-f]+)\}|u([\dA-Fa-f]{4})|x([\dA-Fa-f]{2})|(\r\n|[^]))/g;
+
+/** Returns the offset in the source of a string or template of a character of its text. */
+export function offsetInSource(source: string, offset: number): number {
+  let length = 0;
+  let at = 0;
+  for (const { 0: escape, index } of source.matchAll(ESCAPE)) {
+    if (length + (index - at) > offset) break;
+    length += index - at;
+    at = index;
+    const { length: own } = unescaped(escape);
+    if (length + own > offset) return at;
+    length += own;
+    at += escape.length;
+  }
+  return at + (offset - length);
+}
+
 /** Returns the text that the source of a string or template stands for. */
 export function unescaped(source: string): string {
   if (!source.includes('\\')) return source;
   return source.replace(
-    /\\(?:u\{([\dA-Fa-f]+)\}|u([\dA-Fa-f]{4})|x([\dA-Fa-f]{2})|(\r\n|[^]))/g,
+    ESCAPE,
     (_whole, long: string | undefined, four: string | undefined, two: string | undefined, char: string) => {
       const code = long ?? four ?? two;
       if (code !== undefined) return String.fromCodePoint(Math.min(Number.parseInt(code, 16), 0x10ffff));

@@ -11,7 +11,7 @@ import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
@@ -45,7 +45,7 @@ export const LOG_RULES: readonly SourceRule[] = [
   },
 ];
 
-function watchLogged(report: ReportNode): Watch {
+function watchLogged(report: ReportAt): Watch {
   const passwords = new LoggedPasswords(report);
   return {
     onCall(site) {
@@ -59,13 +59,12 @@ function watchLogged(report: ReportNode): Watch {
 const APPENDS = /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.write)$/;
 
 /** SVC610: client input in the lines of a file. */
-function findLines(site: Site, report: ReportNode): void {
+function findLines(site: Site, report: ReportAt): void {
   if (!APPENDS.test(site.meaning)) return;
   const line = site.call.args[/write$/.test(site.meaning) ? 0 : 1];
   const danger = dangerIn(site, line, endsLine);
   if (danger === undefined) return;
   report(
-    'SVC610',
     site.module,
     line!, // dangerIn() found a part in it
     `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
@@ -92,7 +91,7 @@ function isLogger(path: string): boolean {
 }
 
 /** SVC625: secrets in logs. */
-function findLogged(sources: Sources, report: ReportNode): void {
+function findLogged(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (!isLog(call) || isUnderCondition(call, module)) continue;
     const isConsole = pathOf(call.callee)!.startsWith('console.');
@@ -101,7 +100,6 @@ function findLogged(sources: Sources, report: ReportNode): void {
       const name = loggedName(arg, isConsole, module);
       if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
       report(
-        'SVC625',
         module,
         arg,
         `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
@@ -187,7 +185,7 @@ function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | 
 }
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
-function findLoggedRequests({ call, module, given }: Site, report: ReportNode): void {
+function findLoggedRequests({ call, module, given }: Site, report: ReportAt): void {
   if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
   for (const arg of call.args) {
@@ -206,7 +204,6 @@ function findLoggedRequests({ call, module, given }: Site, report: ReportNode): 
         ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
       if (hasSecrets)
         return report(
-          'SVC625',
           module,
           part,
           `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
@@ -220,7 +217,7 @@ const TAKES_PASSWORD = /^svc\.(?:checkPassword|hashPassword)$/;
 
 /** SVC625: texts of the log that hold an input which the program checks or hashes as a password. */
 class LoggedPasswords {
-  readonly #report: ReportNode;
+  readonly #report: ReportAt;
   readonly #passwords = new Set<string>();
   readonly #logged: {
     readonly ids: readonly string[];
@@ -228,7 +225,7 @@ class LoggedPasswords {
     readonly module: SourceModule;
   }[] = [];
 
-  constructor(report: ReportNode) {
+  constructor(report: ReportAt) {
     this.#report = report;
   }
 
@@ -247,7 +244,6 @@ class LoggedPasswords {
     for (const { ids, node, module } of this.#logged)
       if (ids.some((id) => [...this.#passwords].some((password) => holds(id, password))))
         this.#report(
-          'SVC625',
           module,
           node,
           'the log contains an input that the program checks as a password, so every reader of the log can use the password',

@@ -16,7 +16,7 @@ import { hasClient } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about passwords, sorted by id. */
@@ -49,12 +49,11 @@ export const PASSWORD_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC621: the HMAC of a message, compared with a text of a client by an operator. */
-function watchSignatures(report: ReportNode): Watch {
+function watchSignatures(report: ReportAt): Watch {
   return {
     onCompare({ node, module, sides: [left, right] }) {
       if (!isOfDigest(left, right) && !isOfDigest(right, left)) return;
       report(
-        'SVC621',
         module,
         node,
         'the comparison of a signature by an operator stops at the first difference, so its duration shows how much of a guess is correct',
@@ -86,7 +85,7 @@ const MAKES_DIGEST =
   /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
 /** SVC621: comparisons of secrets that stop at the first difference. */
-function findComparisons(sources: Sources, report: ReportNode): void {
+function findComparisons(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
     const sides = [node.left, node.right].map(plain);
@@ -95,7 +94,6 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node, sides))
       continue;
     report(
-      'SVC621',
       module,
       node,
       `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
@@ -317,7 +315,7 @@ const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /** SVC623: passwords with a fast hash. */
-function findBareHashes(sources: Sources, report: ReportNode): void {
+function findBareHashes(sources: Sources, report: ReportAt): void {
   const hashers = hashersOf(sources);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
@@ -365,9 +363,8 @@ function isTypedPassword(node: Node): boolean {
   );
 }
 
-function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
+function tellHash(call: Call, module: SourceModule, report: ReportAt): void {
   report(
-    'SVC623',
     module,
     call,
     'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',

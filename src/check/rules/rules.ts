@@ -16,6 +16,7 @@ import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
 import { STATE_RULES } from './state.ts';
+import { STATEMENT_RULES } from './statements.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
@@ -45,6 +46,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
 /** Every rule of this package, sorted by id. */
 export const CORE_RULES: readonly CoreRule[] = [
   ...APPLICATION_RULES,
+  ...STATEMENT_RULES,
   ...SOURCE_PARTS.filter((part) => 'why' in part),
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
 

@@ -146,7 +146,8 @@ export abstract class ControlFlow extends Evaluation {
       for (let isAgain = false, path = run(); ; path = run(), isAgain = true) {
         path.end = undefined;
         const hasChanged = path.hasChanged(around);
-        around.join([path, new Path(around)]);
+        // the number of rounds is not known
+        around.join([path, new Path(around)], values.inexact);
         if (isAgain || !hasChanged) break;
       }
     });

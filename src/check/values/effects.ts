@@ -20,6 +20,8 @@ interface Operation {
 type Effect = (operation: Operation) => Value;
 
 const { KNOWN } = values;
+/** Type of the value of an SQL template. */
+export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
@@ -149,7 +151,7 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
   values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] }));
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
-export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
+const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   String: first,
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
@@ -354,10 +356,14 @@ const added: Effect = ({ receiver, args }) => {
   if (receiver === KNOWN) return KNOWN;
   if (
     values.clientIn({ texts: [], items: values.oneOf([...args, KNOWN]) }) !== undefined ||
-    receiver.members?.size === 0
+    receiver.members?.size === 0 ||
+    args.some(({ type }) => type === SQL)
   )
     receiver.items =
       receiver.items === undefined ? values.oneOf(args) : values.oneOf([receiver.items, ...args]);
+  // a list that grows has further texts; templates are joined by functions that know this
+  if (args.some(({ type }) => type !== SQL))
+    for (const [key, member] of receiver.members ?? []) receiver.members?.set(key, values.inexact(member));
   return KNOWN;
 };
 
@@ -471,8 +477,37 @@ export function constantIn(value: Value | undefined): string | undefined {
   return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
 }
 
+/** Functions whose result has exactly the texts of their argument. */
+const EXACT: ReadonlySet<string> = new Set([
+  'String',
+  'structuredClone',
+  'Object.freeze',
+  'Object.assign',
+  'Object.values',
+  'Promise.all',
+  'Promise.resolve',
+  'Array.from',
+]);
+const CHANGING =
+  /^(?:normalize|to(?:Locale)?(?:Lower|Upper)Case|slice|substring|substr|pad(?:Start|End)|repeat|replace(?:All)?|split|reduce)$/;
+
+/** Returns the result of a function; undefined for a function without an effect here. */
+export function resultOfFunction(meaning: string, operation: Operation): Value | undefined {
+  const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
+  const result = effect?.(operation);
+  return result === undefined || EXACT.has(meaning) ? result : values.inexact(result);
+}
+
+/** Returns the result of a method; undefined for a method without an effect here. */
+export function resultOfMethod(method: string, operation: Operation): Value | undefined {
+  const effect = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
+  const result = effect?.(operation);
+  const isExact = method === 'join' ? operation.receiver.items === undefined : !CHANGING.test(method);
+  return result === undefined || isExact ? result : values.inexact(result);
+}
+
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
-export const METHODS: Readonly<Record<string, Effect | undefined>> = {
+const METHODS: Readonly<Record<string, Effect | undefined>> = {
   toString: self,
   valueOf: self,
   trim: self,

@@ -3,12 +3,13 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
-import { among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
 import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { awaited } from './promises.ts';
+import { sqlTemplate } from './sql-texts.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -199,7 +200,7 @@ export abstract class Evaluation extends Classes {
       case 'object':
         return this.#objectOf(node);
       default:
-        return literalValue(node);
+        return this.#literal(node);
     }
   }
 
@@ -257,7 +258,9 @@ export abstract class Evaluation extends Classes {
     return node.type === 'function' ? { texts: KNOWN.texts, fn: { fn: node, module, scope } } : KNOWN;
   }
 
-  #template({ tag, texts, values: inner }: Extract<Node, { type: 'template' }>): Value {
+  #template(node: Extract<Node, { type: 'template' }>): Value {
+    const { tag, texts, values: inner } = node;
+    const { module } = this;
     const parts = inner.map((each) => this.value(each));
     parts.forEach((part, index) => {
       if (tag === undefined) this.misuse('value', part, inner[index]!); // each part has its node
@@ -265,12 +268,25 @@ export abstract class Evaluation extends Classes {
     const tagged = tag === undefined ? undefined : this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
-      return this.invoke(tagged.fn, [listOf(literals.map(values.literal)), ...parts], undefined);
+      return this.invoke(
+        tagged.fn,
+        [listOf(literals.map((text) => values.literal(text))), ...parts],
+        undefined,
+      );
+    const starts = startsOf(node, module);
+    const written = literals.map((text, index) => {
+      return values.literal(text, { text, module, node, start: starts[index]! });
+    });
+    if (tagged?.meaning === SQL)
+      return sqlTemplate(
+        written,
+        parts.map((value, index) => ({ value, node: inner[index]!, module })),
+      );
     if (tagged !== undefined && tagged.meaning !== 'String.raw')
       return { texts: KNOWN.texts, type: tagged.meaning };
     return this.#joined(
       literals.flatMap((text, index) => [
-        ...(text === '' ? [] : [values.literal(text)]),
+        ...(text === '' ? [] : [written[index]!]),
         ...parts.slice(index, index + 1),
       ]),
       texts.flatMap((text, index) => [...(text === '' ? [] : [undefined]), inner[index]]),
@@ -308,12 +324,15 @@ export abstract class Evaluation extends Classes {
     const by = key === undefined ? undefined : makerOf(object, key);
     return by === undefined
       ? this.member(object, key, index)
-      : { texts: [[{ kind: 'own', made: { by, node, module: this.module } }]] };
+      : {
+          texts: [[{ kind: 'own', made: { by, node, module: this.module } }]],
+          declared: key === undefined ? undefined : object.source?.type?.member(key),
+        };
   }
 
   protected member(value: Value, key: string | undefined, index?: Value): Value {
     if (key === undefined) {
-      const item = itemOf(value);
+      const item = itemOf(chosenOf(value, index));
       const ids = index === undefined ? [] : values.idsIn(index);
       return item.source === undefined
         ? {
@@ -339,6 +358,20 @@ export abstract class Evaluation extends Classes {
     if (key === 'length' || /^\d+$/.test(key))
       return key === 'length' ? { ...KNOWN, keys: value.keys } : { ...itemOf(value), keys: value.keys };
     return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
+  }
+
+  #literal(node: Node): Value {
+    const { module } = this;
+    if (node.type === 'text')
+      return values.literal(node.value, { text: node.value, module, node, start: node.start + 1 });
+    if (node.type === 'pattern') return { ...KNOWN, pattern: node };
+    if (node.type !== 'value') return KNOWN;
+    if (node.raw === 'null') return ABSENT;
+    const { raw, start } = node;
+    return {
+      ...values.literal(raw, { text: raw, module, node, start }),
+      constant: !/^(?:false|0)$/.test(raw),
+    };
   }
 
   #assignment(node: Assign): Value {
@@ -518,10 +551,22 @@ function makerOf({ source, type }: Value, key: string): string | undefined {
   return isHost ? 'request.host' : undefined;
 }
 
-function literalValue(node: Node): Value {
-  if (node.type === 'text') return values.literal(node.value);
-  if (node.type === 'pattern') return { ...KNOWN, pattern: node };
-  if (node.type !== 'value') return KNOWN;
-  if (node.raw === 'null') return ABSENT;
-  return { ...values.literal(node.raw), constant: !/^(?:false|0)$/.test(node.raw) };
+/** Returns the value with the members that an input can name, if its type has finitely many values. */
+function chosenOf(value: Value, index: Value | undefined): Value {
+  const node = index?.declared?.node;
+  if (node?.kind !== 'literal' || value.members === undefined || value.items !== undefined) return value;
+  const members = node.values.flatMap((choice) => value.members?.get(String(choice)) ?? []);
+  return members.length === 0
+    ? value
+    : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
+}
+
+/** Returns the offsets of the literal texts of a template in its module. */
+function startsOf(node: Extract<Node, { type: 'template' }>, { source }: SourceModule): readonly number[] {
+  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
+  return node.texts.map((text, index) => {
+    const before = node.values[index - 1];
+    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
+    return at;
+  });
 }

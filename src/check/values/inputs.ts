@@ -68,6 +68,10 @@ function typeOfPlan({ fields, extra }: ObjectPlan): InputType {
 const MAX_TYPES = 12;
 
 function typeOfNode(node: TypeNode, depth = 0): InputType {
+  return { ...charactersOf(node, depth), node };
+}
+
+function charactersOf(node: TypeNode, depth: number): InputType {
   if (depth > MAX_TYPES) return FREE;
   switch (node.kind) {
     case 'nullable':
@@ -189,8 +193,8 @@ const SAFE_HEADERS: ReadonlySet<string> = new Set([
 export function inputValue(source: Source): Value {
   const { id, origin, type } = source;
   const part = type === undefined ? { may: ALL } : type.part;
-  if (part === undefined) return KNOWN;
-  return { texts: [[clientPart(id, origin, part)]], source };
+  if (part === undefined) return type?.node === undefined ? KNOWN : { ...KNOWN, declared: type };
+  return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }
 
 /** Returns a row of a declared class, whose columns hold texts of clients as far as their types allow it. */
@@ -225,6 +229,7 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
         source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
         type: 'URL',
       };
+    if (key === 'session') return { texts: KNOWN.texts, type: 'svc.Session' };
     if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;
     return inputValue({
       id: `${source.id} ${key}`,

@@ -5,13 +5,14 @@
  */
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
-import { FUNCTIONS, METHODS, constantIn, itemOf } from './effects.ts';
+import { constantIn, itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
+import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
@@ -101,7 +102,7 @@ const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
-const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
+const GUARDS = /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
@@ -331,15 +332,13 @@ export class Interpreter extends ControlFlow {
     const { results, fails } = this;
     this.#stack.pop();
     [this.module, this.scope, this.path, this.results, this.shield, this.fails] = before;
-    if (results.length > 0) around.continueAfter(results.map(({ path }) => path));
+    const paths = results.map(({ path }) => path);
+    // a callback may run several times
+    if (paths.length > 0) around.continueAfter(paths, call === undefined ? values.inexact : undefined);
     const value = values.oneOf(results.map((result) => result.value));
-    const facts = results
-      .map((result) => result.facts)
-      .reduce<Facts | undefined>(
-        (all, each) => (all === undefined ? each : sharedFacts(all, each)),
-        undefined,
-      );
-    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS, fails };
+    const [first = NO_FACTS, ...more] = results.map((result) => result.facts);
+    const facts = more.reduce((all, each) => sharedFacts(all, each), first);
+    return { value: { ...value, ...values.judgedResults(results) }, facts, fails };
   }
 
   protected found(node: Node, fn: Fn): void {
@@ -357,7 +356,8 @@ export class Interpreter extends ControlFlow {
         : this.value(callee);
     const args = call.args.flatMap((arg) => {
       const value = this.value(arg);
-      return arg.type === 'spread' && value.members !== undefined ? [...value.members.values()] : [value];
+      if (arg.type !== 'spread' || value.members === undefined) return [value];
+      return [...value.members.values(), ...(value.items === undefined ? [] : [value.items])];
     });
     const method = callee.type === 'member' ? (callee.property ?? '') : '';
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
@@ -480,8 +480,9 @@ export class Interpreter extends ControlFlow {
       return value;
     };
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
-    const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
-    if (effect !== undefined) return effect(operation);
+    const made =
+      resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
+    if (made !== undefined) return made;
     const read =
       receiver?.source === undefined
         ? undefined
@@ -489,7 +490,8 @@ export class Interpreter extends ControlFlow {
     if (read !== undefined) return read;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
-    if (receiver !== undefined && Object.hasOwn(METHODS, method)) return METHODS[method]!(operation);
+    const changed = receiver && resultOfMethod(method, operation);
+    if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(called, receiver, args, method, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;

@@ -34,18 +34,21 @@ export class Path {
     variable.last = value;
   }
 
-  /** Continues after branches of this path: with their values, and with the facts that all of them have. */
-  join(branches: readonly Path[]): void {
+  /**
+   * Continues after branches of this path: with their values, and with the facts that all of them have. `change`
+   * is applied to each value that a branch assigns.
+   */
+  join(branches: readonly Path[], change?: (value: Value) => Value): void {
     const open = branches.filter(({ end }) => end === undefined);
     if (open.length === 0) this.end = branches.some(({ end }) => end === 'break') ? 'break' : 'exit';
-    else this.continueAfter(open);
+    else this.continueAfter(open, change);
   }
 
-  continueAfter(open: readonly Path[]): void {
+  continueAfter(open: readonly Path[], change: (value: Value) => Value = (value) => value): void {
     const changed = new Set(open.flatMap((branch) => branch.#changedSince(this)));
     for (const variable of changed)
       if (this.get(variable) !== undefined)
-        this.set(variable, oneOf(open.map((branch) => branch.get(variable) ?? ABSENT)));
+        this.set(variable, change(oneOf(open.map((branch) => branch.get(variable) ?? ABSENT))));
     const [first = this, ...more] = open;
     this.facts = more.reduce((facts, branch) => sharedFacts(facts, branch.facts), first.facts);
     for (const branch of open) for (const [id, value] of branch.replaced) this.replaced.set(id, value);

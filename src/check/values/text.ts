@@ -60,8 +60,32 @@ export interface ClientPart extends Fact {
   readonly entry?: { readonly node: Node; readonly module: SourceModule } | undefined;
 }
 
+/** A piece of a literal text, with its place in the sources. */
+export interface Piece {
+  readonly text: string;
+  /** Text of the piece for MySQL and MariaDB, if it differs: a quoted name, or the end of an upsert. */
+  readonly ofMySql?: string;
+  readonly module: SourceModule;
+  readonly node: Node;
+  /** Offset of the first character in the source of the module. */
+  readonly start: number;
+  /** For a piece `?` of an SQL template: the expression whose value is bound. Undefined in other pieces. */
+  readonly bound?: Bound;
+}
+
+/** A value that an SQL template binds. sql-texts.ts knows the value. */
+export interface Bound {
+  /** False if the value may be a part of the statement itself, because nothing is known about it. */
+  readonly isCertain: boolean;
+}
+
 export type Part =
-  | { readonly kind: 'literal'; readonly text: string }
+  | {
+      readonly kind: 'literal';
+      readonly text: string;
+      /** Pieces of the text. Undefined for a text that an operation changed in a way that is not followed. */
+      readonly from?: readonly Piece[] | undefined;
+    }
   /** Text that the program or its operator chooses. */
   | { readonly kind: 'own'; readonly made?: Made }
   | ClientPart;
@@ -106,10 +130,21 @@ export function concat(...texts: readonly Text[]): Text {
   for (const part of texts.flat()) {
     const last = parts.at(-1);
     if (part.kind === 'literal' && last?.kind === 'literal')
-      parts[parts.length - 1] = { kind: 'literal', text: last.text + part.text };
+      parts[parts.length - 1] = {
+        kind: 'literal',
+        text: last.text + part.text,
+        from: last.from && part.from && [...last.from, ...part.from],
+      };
     else if (part.kind !== 'own' || part.made !== undefined || last?.kind !== 'own') parts.push(part);
   }
   return parts;
+}
+
+/** Returns a text as an operation leaves it that is not followed exactly. */
+export function blurred(text: Text): Text {
+  return text.some((part) => part.kind === 'literal' && part.from !== undefined)
+    ? text.map((part) => (part.kind === 'literal' ? { kind: 'literal', text: part.text } : part))
+    : text;
 }
 
 /** Returns the literal text of parts, with `hole` for every other part. */

@@ -1,9 +1,10 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
-import { NO_FACTS, OWN, allFacts, concat, hasClient, narrowed, sharedFacts } from './text.ts';
+import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, narrowed, sharedFacts } from './text.ts';
 import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
-import type { ClientPart, Facts, Made, Origin, Part, Text } from './text.ts';
+import type { TypeNode } from '../../schema/schema.ts';
+import type { ClientPart, Facts, Made, Origin, Part, Piece, Text } from './text.ts';
 
 /** A function with the scope of its declaration. */
 export interface Closure {
@@ -28,6 +29,8 @@ export interface InputType {
   member(key: string): InputType | undefined;
   /** Whether the type limits the keys of an object to declared fields. */
   readonly hasKnownKeys?: boolean;
+  /** The compiled type. Undefined for a type that is only read from the sources. */
+  readonly node?: TypeNode;
 }
 
 /** An input of a client whose members are inputs too: the request, `query`, a parsed body. */
@@ -83,6 +86,8 @@ export interface Value {
   readonly of?: ClassValue | undefined;
   readonly isInstance?: boolean | undefined;
   readonly source?: Source | undefined;
+  /** Declared type of an input of a client, also of one of which every text is safe. */
+  readonly declared?: InputType | undefined;
   /** Import to which the value refers: `node:fs.readFile` as `fs.readFile`. */
   readonly meaning?: string | undefined;
   readonly module?: SourceModule | undefined;
@@ -114,8 +119,16 @@ export function textValue(...parts: Part[]): Value {
   return { texts: [parts] };
 }
 
-export function literal(text: string): Value {
-  return { texts: [[{ kind: 'literal', text }]], constant: text !== '' };
+/** Returns the value of a literal. `from` has its place in the sources. */
+export function literal(text: string, from?: Piece): Value {
+  const part: Part = { kind: 'literal', text, from: from && [from] };
+  return { texts: [[part]], constant: text !== '' };
+}
+
+/** Returns a value whose texts an operation changed in a way that is not followed exactly. */
+export function inexact(value: Value): Value {
+  const texts = value.texts.map(blurred);
+  return texts.every((text, index) => text === value.texts[index]) ? value : { ...value, texts };
 }
 
 /** More alternatives of one value are dropped, those of clients last. */

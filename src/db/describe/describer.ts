@@ -14,6 +14,7 @@ import {
   QueryCanceled,
   QueryTimeout,
 } from '../errors.ts';
+import { isMySql } from '../dialects.ts';
 import { Lexer } from '../lexer.ts';
 import { readTables, typeReader } from '../tables.ts';
 import { placeOf, quotedTokens } from './places.ts';
@@ -22,7 +23,7 @@ import type { Dialect, EngineType, PreparedColumn, PreparedStatement } from '../
 import type { ColumnType, ReadType, TableColumn, TableDescription } from '../tables.ts';
 
 /** A parameter of a described statement. */
-export interface DescribedParameter {
+interface DescribedParameter {
   /** Type as the engine names it; undefined if the engine does not tell. */
   readonly type: string | undefined;
   /** Type for values of rows; undefined if the engine does not tell. */
@@ -62,7 +63,7 @@ export interface Refused {
 }
 
 /** Statement about which the engine tells nothing. */
-export interface Untold {
+interface Untold {
   readonly kind: 'untold';
   readonly reason: string;
 }
@@ -76,6 +77,8 @@ export interface DescribedPlace {
   readonly database?: string | undefined;
   /** Address of a server. A database is created there, migrated, and dropped in the end. */
   readonly scratch?: string | undefined;
+  /** Drops the scratch database at once, also while its migrations run. */
+  readonly signal?: AbortSignal | undefined;
   /** Time limit of each statement in milliseconds. */
   readonly timeoutMs?: number | undefined;
 }
@@ -88,16 +91,14 @@ export interface Describer extends AsyncDisposable {
   /** Hash of the migrations. */
   readonly hash: string;
   readonly tables: readonly TableDescription[];
-  /**
-   * Describes a statement. `text` has a `?` for each value, as for the methods of a database.
-   *
-   * @throws DatabaseError when the server is lost, or does not answer in time
-   */
+  /** Error of a server that was lost or did not answer in time. After it, each statement is untold. */
+  readonly failure: Error | undefined;
+  /** Describes a statement. `text` has a `?` for each value, as for the methods of a database. Never rejects. */
   describeStatement(text: string): Promise<Description>;
 }
 
 /** Properties of a {@link DatabaseDescriber} that the database does not know. */
-export interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
+interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
   /** Lower-case names of types that the application itself parses. */
   readonly ownTypes: ReadonlySet<string>;
   /** Time limit of each statement in milliseconds. */
@@ -128,6 +129,7 @@ export class DatabaseDescriber implements Describer {
   readonly #options: DescriberOptions;
   readonly #readType: ReadType;
   readonly #columns: ReadonlyMap<string, TableColumn>;
+  #failure: Error | undefined;
 
   private constructor(
     database: Database,
@@ -154,7 +156,12 @@ export class DatabaseDescriber implements Describer {
     return new DatabaseDescriber(database, options, tables, await typeReader(database, ownTypes));
   }
 
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
   async describeStatement(text: string): Promise<Description> {
+    if (this.#failure !== undefined) return { kind: 'untold', reason: this.#failure.message };
     try {
       const prepared = await this.#prepare(text);
       return prepared === undefined
@@ -185,7 +192,7 @@ export class DatabaseDescriber implements Describer {
     };
   }
 
-  /** Converts the error of a statement. Throws an error that says nothing about the statement. */
+  /** Converts the error of a statement. Keeps an error that says nothing about the statement. */
   async #refused(error: unknown, text: string): Promise<Refused | Untold> {
     if (
       error instanceof SvcError &&
@@ -194,7 +201,10 @@ export class DatabaseDescriber implements Describer {
       const { code, message } = error;
       return { kind: 'refused', code, message, position: undefined, hint: undefined };
     }
-    if (!(error instanceof DatabaseError) || isOfServer(error)) throw error;
+    if (!(error instanceof DatabaseError) || isOfServer(error)) {
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      return { kind: 'untold', reason: this.#failure.message };
+    }
     const { sqlstate, errno, message, hint } = error;
     if (LACKS_RIGHTS.has(sqlstate) || LACKS_RIGHTS.has(errno)) return { kind: 'untold', reason: message };
     const position = (await this.#syntaxPlace(error, text)) ?? placeOf(error, text, this.dialect);
@@ -223,6 +233,9 @@ export class DatabaseDescriber implements Describer {
     if (table === undefined || column === undefined) return { ...this.#typed(type), name, ...NO_ORIGIN };
     const found = schema === undefined ? this.#columns.get(keyOf(table, column)) : undefined;
     const typed = this.#typed(type);
+    // MySQL and MariaDB name the alias of a subquery as if it were a table
+    if (found === undefined && schema === undefined && isMySql(this.dialect))
+      return { ...typed, name, ...NO_ORIGIN };
     return {
       name,
       type: typed.type,

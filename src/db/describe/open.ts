@@ -18,7 +18,7 @@ import type { Database } from '../database.ts';
 const STATEMENT_MS = 10_000;
 
 /** A database plugin, as far as describing statements needs it. */
-export interface DescribedPlugin {
+interface DescribedPlugin {
   readonly name: string;
   readonly sources: MigrationSources;
   readonly snakeCase: boolean;
@@ -40,7 +40,7 @@ export async function openDescriber(place: DescribedPlace, plugin: DescribedPlug
     const database = await openToRead(place.database, plugin, timeoutMs);
     return describing(database, plugin, timeoutMs, () => refuseOthers(place.database!, database, plugin));
   }
-  if (place.scratch !== undefined) return onScratch(place.scratch, plugin, timeoutMs);
+  if (place.scratch !== undefined) return onScratch(place.scratch, plugin, timeoutMs, place.signal);
   const { clock, log, name } = plugin;
   const { database } = await prepareDatabase(
     `sqlite:${MEMORY}`,
@@ -97,14 +97,24 @@ async function refuseOthers(
     ]);
 }
 
-async function onScratch(url: string, plugin: DescribedPlugin, timeoutMs: number): Promise<Describer> {
+async function onScratch(
+  url: string,
+  plugin: DescribedPlugin,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Describer> {
   const { createScratch } = await import('./scratch.ts');
   const { refuseOutside } = await import('./outside.ts');
   const { dialect } = parseDatabaseUrl(url);
   const { clock, log, name, sources } = plugin;
   const migrations = readMigrations(sources, dialect);
   const scratch = await createScratch(url, { clock, log, timeoutMs });
+  const end = async (): Promise<void> => {
+    await scratch[Symbol.asyncDispose]();
+  };
+  signal?.addEventListener('abort', end);
   try {
+    signal?.throwIfAborted();
     refuseOutside(migrations, dialect, scratch.others);
     const { database } = await prepareDatabase(
       scratch.url,
@@ -117,17 +127,9 @@ async function onScratch(url: string, plugin: DescribedPlugin, timeoutMs: number
       await database.close();
     }
     const reader = await openToRead(scratch.url, plugin, timeoutMs);
-    return await describing(
-      reader,
-      plugin,
-      timeoutMs,
-      () => refuseOthers(scratch.url, reader, plugin),
-      async () => {
-        await scratch[Symbol.asyncDispose]();
-      },
-    );
+    return await describing(reader, plugin, timeoutMs, () => refuseOthers(scratch.url, reader, plugin), end);
   } catch (error) {
-    await scratch[Symbol.asyncDispose]();
+    await end();
     throw error;
   }
 }

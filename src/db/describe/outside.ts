@@ -48,11 +48,7 @@ export function refuseOutside(
 }
 
 /** Returns what a statement does outside of its database; undefined if that is nothing. */
-export function outsideOf(
-  text: string,
-  dialect: Dialect,
-  databases: ReadonlySet<string>,
-): string | undefined {
+function outsideOf(text: string, dialect: Dialect, databases: ReadonlySet<string>): string | undefined {
   const tokens = tokensOf(text, dialect);
   const words = tokens.join(' ');
   const patterns = isMySql(dialect) ? MYSQL : POSTGRES;

@@ -9,6 +9,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
+import { ignore } from '../../base/promises.ts';
 import { isMySql, quotedName } from '../dialects.ts';
 import { DatabaseError } from '../errors.ts';
 import { limitIn } from '../limits.ts';
@@ -28,27 +29,39 @@ const CREATE_MS = 60_000;
 interface ServerTexts {
   /** Names of all databases. */
   readonly list: string;
+  /** Options of a new database. */
   readonly create: string;
   readonly lock: string;
-  readonly unlock: string;
+  /** Whether a session holds the lock, as a number. */
+  readonly isLocked: string;
+  /** Sessions that use a database, for `kill`. PostgreSQL ends them itself. */
+  readonly sessions: string | undefined;
+  /** End of `drop database`. */
+  readonly force: string;
 }
 
 const MYSQL: ServerTexts = {
   list: 'select schema_name as name from information_schema.schemata',
   create: ' character set utf8mb4',
   lock: 'select get_lock(?, 0)',
-  unlock: 'select release_lock(?)',
+  isLocked: 'select 1 - is_free_lock(?)',
+  sessions: 'select id from information_schema.processlist where db = ?',
+  force: '',
 };
 // the first number of an advisory lock is the text `svck` in ASCII
 const POSTGRES: ServerTexts = {
   list: 'select datname::text as name from pg_catalog.pg_database',
   create: '',
   lock: 'select pg_catalog.pg_try_advisory_lock(1937138539, pg_catalog.hashtext(?))::int',
-  unlock: 'select pg_catalog.pg_advisory_unlock(1937138539, pg_catalog.hashtext(?))',
+  // a lock belongs to one database, and another run may have named another database of the server
+  isLocked: `select count(*)::int from pg_catalog.pg_locks where locktype = 'advisory' and classid = 1937138539
+    and objid = (pg_catalog.hashtext(?)::int8 & 4294967295)::oid and objsubid = 2`,
+  sessions: undefined,
+  force: ' with (force)',
 };
 
 /** A scratch database. Disposing of it drops the database. */
-export interface Scratch extends AsyncDisposable {
+interface Scratch extends AsyncDisposable {
   readonly url: string;
   /** Names of the other databases of the server. */
   readonly others: readonly string[];
@@ -116,13 +129,16 @@ class ScratchServer {
     this.#holding = this.#run(async (connection) => {
       await this.#sweep(connection);
       const name = this.#newName();
-      await this.#lock(connection, name);
+      await this.#number(connection, this.#texts.lock, name);
       try {
-        await this.#script(connection, `create database ${this.#quoted(name)}${this.#texts.create}`);
+        await this.#script(
+          connection,
+          `create database ${quotedName(this.#dialect, name)}${this.#texts.create}`,
+        );
         created.resolve({ name, others: (await this.#list(connection)).filter((each) => each !== name) });
         await this.#ended.promise;
       } finally {
-        await this.#drop(connection, name, true);
+        await this.#drop(connection, name);
       }
       await this.#sweep(connection);
     });
@@ -150,15 +166,12 @@ class ScratchServer {
       const lease = NAME.exec(name)?.[1];
       if (lease === undefined) continue;
       const isOver = lease < stampOf(this.#deps.clock.nowMs());
-      const isMine = await this.#lock(connection, name);
-      if (!isMine && !isOver) continue;
+      if (!isOver && (await this.#number(connection, this.#texts.isLocked, name)) > 0) continue;
       try {
-        await this.#drop(connection, name, isOver);
+        await this.#drop(connection, name);
       } catch (error) {
-        // another user owns it, or a session still uses it
+        // another user owns it, or another run has dropped it meanwhile
         this.#deps.log.debug('scratch_database_kept', { database: name, reason: String(error) });
-      } finally {
-        if (isMine) await connection.scalar(this.#texts.unlock, [name], this.#limit());
       }
     }
   }
@@ -168,14 +181,19 @@ class ScratchServer {
     return rows.map(({ name }) => String(name));
   }
 
-  async #lock(connection: Connection, name: string): Promise<boolean> {
-    return Number(await connection.scalar(this.#texts.lock, [name], this.#limit())) === 1;
+  async #number(connection: Connection, text: string, name: string): Promise<number> {
+    return Number(await connection.scalar(text, [name], this.#limit()));
   }
 
-  /** Drops a database. With `isForced`, PostgreSQL ends the sessions that use it. */
-  async #drop(connection: Connection, name: string, isForced: boolean): Promise<void> {
-    const force = isForced && this.#dialect === 'postgres' ? ' with (force)' : '';
-    await this.#script(connection, `drop database if exists ${this.#quoted(name)}${force}`);
+  /** Drops a database, after ending the sessions that still use it: its run has ended, or is about to end. */
+  async #drop(connection: Connection, name: string): Promise<void> {
+    const { sessions, force } = this.#texts;
+    for (const { id } of sessions === undefined
+      ? []
+      : await connection.fetchAll(sessions, [name], this.#limit()))
+      // the session may have ended meanwhile
+      await this.#script(connection, `kill ${Number(id)}`).catch(ignore);
+    await this.#script(connection, `drop database if exists ${quotedName(this.#dialect, name)}${force}`);
   }
 
   async #script(connection: Connection, text: string): Promise<void> {
@@ -188,10 +206,6 @@ class ScratchServer {
 
   #limit(): ReturnType<typeof limitIn> {
     return limitIn(this.#deps.timeoutMs, this.#deps.clock);
-  }
-
-  #quoted(name: string): string {
-    return quotedName(this.#dialect, name);
   }
 
   #newName(): string {

@@ -13,7 +13,8 @@ import type { Logger } from '../../observability/log.ts';
 import type { Database } from '../database.ts';
 import type { DescribedPlace, Describer } from '../describe/describer.ts';
 import type { MigratedTables } from '../row-classes.ts';
-import type { MigrationSources } from './source.ts';
+import type { Dialect } from '../driver.ts';
+import type { MigrationSources, MigrationStamp } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
@@ -44,6 +45,14 @@ export interface Migratable {
    * server. Absent if the plugin cannot describe statements.
    */
   openDescriber?(place?: DescribedPlace): Promise<Describer | undefined>;
+  /**
+   * Returns the migrations for an engine in their order, without opening the database.
+   *
+   * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` for invalid migrations
+   */
+  migrationsFor?(dialect: Dialect): readonly MigrationStamp[];
+  /** Returns the hash of the migrations for an engine. */
+  migrationHash?(dialect: Dialect): string;
 }
 
 /** A migrator with its open database. Disposing of it closes the database. */

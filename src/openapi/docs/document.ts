@@ -92,6 +92,9 @@ export interface ReadDocument {
   readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
   /** Links about the application: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
+  /** Name of a licence without an address, such as `MIT`. */
+  readonly license: string | undefined;
+  readonly email: string | undefined;
   readonly sections: readonly Section[];
   readonly schemas: ReadonlyMap<string, NamedSchema>;
   readonly operationCount: number;
@@ -117,6 +120,8 @@ export function readDocument(document: object): ReadDocument {
       .map(record)
       .map(({ url, description }) => ({ url: text(url) ?? '/', description: text(description) })),
     links: linksOf(root, info),
+    license: licenseOf(record(info['license'])),
+    email: /^[\w.+-]+@[\w.-]+$/.exec(text(record(info['contact'])['email']) ?? '')?.[0],
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
     hasSecurity: Object.keys(record(record(root['components'])['securitySchemes'])).length > 0,
@@ -265,6 +270,12 @@ function examplesOf(owner: JsonObject): readonly Example[] {
     const { summary, value } = record(example);
     return value === undefined ? [] : [{ name: text(summary) ?? name, value }];
   });
+}
+
+function licenseOf({ name, identifier, url }: JsonObject): string | undefined {
+  if (text(url) !== undefined) return undefined;
+  const [title, spdx] = [text(name), text(identifier)];
+  return title === undefined || spdx === undefined || title === spdx ? (title ?? spdx) : `${title} (${spdx})`;
 }
 
 /**

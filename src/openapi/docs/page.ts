@@ -150,7 +150,7 @@ function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<s
 }
 
 function introMarkup(
-  { title, version, summary, description, servers, links, operationCount }: ReadDocument,
+  { title, version, summary, description, servers, links, license, email, operationCount }: ReadDocument,
   documentUrl: string,
 ): Markup {
   const facts = [
@@ -163,6 +163,8 @@ function introMarkup(
           html`<span>at <code>${url}</code>${description !== undefined && html` ${description}`}</span>`,
       ),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
+    ...(email === undefined ? [] : [html`<a href="mailto:${email}">${email}</a>`]),
+    ...(license === undefined ? [] : [html`<span>Licence: ${license}</span>`]),
   ];
   return html`<h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div>`;
 }

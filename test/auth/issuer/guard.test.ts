@@ -288,14 +288,16 @@ test('a token that is bound to a key needs a fresh DPoP proof of this key (RFC 9
   }
 });
 
-test('a WebSocket handshake is accepted with a token, and refused without', async () => {
+test('a WebSocket handshake is accepted with a token, refused without, and the WebSocket ends with its token', async () => {
   const token = IssuerAuth({ issuer: ISSUER, audience: AUDIENCE });
   const app = new Svc({ clock });
   app.websocket('/live', { me: Depends(token) }).onOpen((socket, { me }) => socket.send(me.principal));
   await using client = new TestClient(app, { overrides: [fake.overrideOf(token)] });
   const socket = await client.websocket('/live', bearer(fake.token({})));
   assert.equal(await socket.receive(), `${ISSUER} ada`);
-  await socket.close();
+  await clock.advance(360_000); // five minutes, and the leeway of one
+  const { code, reason } = await socket.closed;
+  assert.deepEqual([code, reason], [1008, 'expired']);
   await assert.rejects(client.websocket('/live'), /status 401/);
   await assert.rejects(client.websocket('/live', bearer(fake.token({ aud: 'x' }))), /status 401/);
 });
@@ -319,6 +321,8 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     ['no algorithms', 'E_OPTION_RANGE', { ...one, algorithms: [] }, {}],
     ['an unknown option', 'E_OPTION_UNKNOWN', { ...one, secret: 'x' }, {}],
     ['an object as a required claim', 'E_OPTION_RANGE', { ...one, requiredClaims: { a: {} } }, {}],
+    ['a proxy that is no URL', 'E_AUTH', { ...one, proxy: 'proxy:3128' }, {}],
+    ['a proxy that is a number', 'E_AUTH', { ...one, proxy: 5 }, {}],
     ['too much leeway', 'E_OPTION_RANGE', one, { leewaySeconds: 301 }],
     ['a realm with a quotation mark', 'E_OPTION_RANGE', one, { realm: '"' }],
   ] as const)

@@ -7,7 +7,6 @@ import { openDatabase } from '../../../src/db/index.ts';
 import { DatabaseDescriber } from '../../../src/db/describe/describer.ts';
 import { onEveryDatabase } from '../../support/every-database.ts';
 import { postgresUrl, needsPostgres } from '../../support/postgres-database.ts';
-import type { Description } from '../../../src/db/describe/describer.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
 const KEY: Readonly<Record<Dialect, string>> = {
@@ -226,6 +225,6 @@ test('PostgreSQL: a statement on a table without rights for the schema is untold
   asRole.searchParams.set('set.role', role);
   await db.script(`revoke all on schema ${role} from public`);
   await using describer = await described(asRole.href.replaceAll('+', '%20'));
-  const found: Description = await describer.describeStatement(`select id from ${role}.secret`);
+  const found = await describer.describeStatement(`select id from ${role}.secret`);
   assert.equal(found.kind, 'untold');
 });

@@ -228,19 +228,15 @@ app.get('/f', { rateLimit: { perMinute: 5, key: (req) => req.ip } }, () => 'x');
 `,
   'guards and tools by name': `
 // FILE app.ts
-import { BearerAuth, Svc, requireIf } from 'svc';
+import { BearerAuth, Svc } from 'svc';
 import { addTools } from './tools.ts';
 export const app = new Svc();
 app.mountMcp('/mcp');
 addTools(app);
 const options = { requireExp: false }; // SVC215
 const tokens = BearerAuth(undefined, options);
-const known = requireIf((claims) => claims !== undefined); // SVC201
-const later = requireIf(() => Promise.resolve(true)); // SVC201
-const staff = requireIf((claims) => claims.staff === true);
 async function save(socket: unknown, message: { text: string }) { await app.state.db.execute('insert into lines (text) values (?)', [message.text]); }
 app.websocket('/lines').onMessage(save); // SVC201
-app.config.loadDict({ env: 'development' }); // SVC208
 // FILE tools.ts
 import { int } from 'svc';
 const stock = new Map<number, number>();

@@ -1,0 +1,314 @@
+/**
+ * Describes the statements of the sources by the engines of their databases, and returns the findings: statements that
+ * an engine refuses (SVC411), and problems of the rows and values of the other ones (SVC412 ... SVC419).
+ *
+ * A call may send several texts, of which some may be impossible: two conditions may depend on each other. So a refused
+ * text counts only if it has a piece without which no accepted text is.
+ */
+import { nearest } from '../../base/options.ts';
+import { beginnings } from '../check.ts';
+import { isOnlyInDevelopment } from '../reader/once.ts';
+import { isInPage } from '../sources.ts';
+import { subjectOf } from '../examine.ts';
+import { endsFunction } from '../reader/nodes.ts';
+import { Outline } from './outline.ts';
+import { judgeRows } from './row-judge.ts';
+import { judgeInsertion, judgeValues } from './value-judge.ts';
+import { ANY } from './finder.ts';
+import type { Sources } from '../sources.ts';
+import type { RuleText } from '../check.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Description, Refused } from '../../db/describe/describer.ts';
+import type { TableDescription } from '../../db/tables.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { StatementFinder } from './finder.ts';
+import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
+
+/** Statements of a project, with the databases that describe them. */
+interface StatementSources {
+  readonly finder: StatementFinder;
+  readonly sources: Sources;
+  /** Open databases with the schema of the migrations, by the names of their plugins. */
+  readonly describers: ReadonlyMap<string, StatementDescriber>;
+  /** Names of all plugins that have a database. */
+  readonly databases: readonly string[];
+  /** Plugins whose database has tables that no file of migrations makes. */
+  readonly partial?: ReadonlySet<string>;
+}
+
+interface Judged {
+  readonly statement: Statement;
+  readonly outline: Outline;
+  readonly description: Description;
+}
+
+/** Returns the findings about the statements of a project. */
+export async function findStatements(
+  { finder, sources, describers, databases, partial }: StatementSources,
+  rules: readonly RuleText[],
+): Promise<Finding[]> {
+  const findings = new Map<string, Finding>();
+  const texts = new Map(rules.map((rule) => [rule.id, rule]));
+  const changed = tablesChangedBy(sources);
+  for (const call of finder.calls) {
+    const database = databaseOf(call, databases) ?? '';
+    const describer = describers.get(database);
+    if (describer === undefined || describer.tables.length === 0 || isLeftOut(call, sources)) continue;
+    const judged = await describeAll(call, describer);
+    const known = new Set(describer.tables.map(({ name }) => name.toLowerCase()));
+    const isOfMigrations = ({ outline }: Judged): boolean =>
+      outline.tables.every(
+        ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
+      );
+    for (const each of judged.filter(isOfMigrations))
+      for (const problem of problemsOf(each, judged, call, describer, finder)) {
+        const { rule, start, message } = problem;
+        const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
+        const place = each.statement.placeAt(start, describer.dialect);
+        const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
+        const subject = subjectOf(call.call, call.module, sources);
+        const finding: Finding = {
+          rule,
+          severity: problem.severity ?? severity,
+          subject,
+          message,
+          remedy: problem.remedy ?? remedy,
+          place,
+        };
+        beginnings.set(finding, each.statement.placeAt(0, describer.dialect));
+        findings.set(key, finding);
+      }
+  }
+  return [...findings.values()];
+}
+
+const CHANGES =
+  /\b(?:create\s+(?:(?:temp|temporary|virtual|or\s+replace|materialized|unlogged)\s+)*(?:table|view)|alter\s+table)\s+(?:if\s+(?:not\s+)?exists\s+)?(?:\w+\.)?["`[]?(\w+)/gi;
+
+/** Returns the tables that the sources create or change themselves, in lower case. No migration knows them. */
+function tablesChangedBy(sources: Sources): ReadonlySet<string> {
+  const texts = [
+    ...sources.all('text').map(({ node }) => node.value),
+    ...sources.all('template').flatMap(({ node }) => node.texts),
+  ];
+  return new Set(texts.flatMap((text) => [...text.matchAll(CHANGES)].map(([, name]) => name!.toLowerCase())));
+}
+
+/** Returns the name of the plugin whose database receives a call; undefined if it is not known. */
+export function databaseOf({ database }: SentCall, databases: readonly string[]): string | undefined {
+  if (database !== ANY) return database;
+  return databases.length === 1 ? databases[0] : undefined;
+}
+
+function isLeftOut({ call, module }: SentCall, sources: Sources): boolean {
+  return sources.isOfBrowser(module) || isInPage(call) || isOnlyInDevelopment(call, module);
+}
+
+async function describeAll(
+  { statements }: SentCall,
+  describer: StatementDescriber,
+): Promise<readonly Judged[]> {
+  const judged: Judged[] = [];
+  for (const statement of statements.values()) {
+    const text = statement.text(describer.dialect);
+    const outline = new Outline(text, describer.dialect);
+    judged.push({ statement, outline, description: await describer.describeStatement(text) });
+  }
+  return judged;
+}
+
+function problemsOf(
+  { statement, outline, description }: Judged,
+  all: readonly Judged[],
+  call: SentCall,
+  { dialect, tables, snakeCase, isLocked }: StatementDescriber,
+  finder: StatementFinder,
+): readonly Problem[] {
+  if (description.kind === 'untold') {
+    if (isLocked !== true || description.reason !== 'absent') return [];
+    const message = 'the file of --statements does not know the statement, so no database has judged it';
+    return [{ rule: 'SVC421', message, start: outline.tokens[0]?.start ?? 0 }];
+  }
+  if (description.kind === 'refused') {
+    const isReported =
+      isPossible(statement, all) &&
+      (statement.isCertain || !isOfSyntax(description)) &&
+      !isOfOneEngine(statement, call);
+    return isReported ? [refusal(description, outline, tables)] : [];
+  }
+  const { values } = statement;
+  const needed = description.parameters.length;
+  if (values !== undefined && values.length !== needed)
+    return all.length === 1 ? [wrongNumber(needed, values.length, outline)] : [];
+  return [
+    ...judgeRows({ call, described: description, outline, dialect, snakeCase: call.snakeCase ?? snakeCase }),
+    ...(values === undefined ? [] : judgeValues(outline, values, tables, dialect)),
+    ...judgeInsertion(outline, tables),
+    ...judgeFetchOne(call, outline, tables),
+    ...judgeStar(call, outline, finder),
+  ];
+}
+
+/** Whether a refused text has a piece without which no accepted text of the call is. */
+function isPossible(statement: Statement, all: readonly Judged[]): boolean {
+  const accepted = all.filter(({ description }) => description.kind !== 'refused');
+  if (accepted.length === 0) return true;
+  const used = new Set(accepted.flatMap((each) => idsOf(each.statement)));
+  return idsOf(statement).some((id) => !used.has(id));
+}
+
+function idsOf({ pieces }: Statement): readonly string[] {
+  return pieces.map(({ module, start, text }) => `${module.file} ${start} ${text}`);
+}
+
+const ENGINE = /dialect|sqlite|postgres|mysql|mariadb/i;
+
+/** Whether a part of a statement, or its call, depends on a condition about the engine. */
+function isOfOneEngine({ pieces }: Statement, { call, module }: SentCall): boolean {
+  return [{ node: call, module }, ...pieces].some((spot) => {
+    for (let at: Node = spot.node; at.parent !== undefined; at = at.parent)
+      if (testsOf(at).some(({ start, end }) => ENGINE.test(spot.module.source.slice(start, end))))
+        return true;
+    return false;
+  });
+}
+
+/** Returns the conditions on which a node depends in its parent: those around it, and those that leave before it. */
+function testsOf(node: Node): readonly Node[] {
+  const { parent } = node;
+  switch (parent?.type) {
+    case 'if':
+    case 'choice':
+      return parent.test === node ? [] : [parent.test];
+    case 'binary':
+      return parent.right === node ? [parent.left] : [];
+    case 'case':
+      return parent.parent?.type === 'switch' ? [parent.parent.value] : [];
+    case 'block':
+    case 'function':
+      return parent.body
+        .slice(0, parent.body.indexOf(node))
+        .flatMap((before) => (before.type === 'if' && endsFunction(before.yes) ? [before.test] : []));
+    default:
+      return [];
+  }
+}
+
+function isOfSyntax({ code, message }: Refused): boolean {
+  return code === '42601' || code === 'E_DB_STATEMENT' || /syntax/i.test(message);
+}
+
+/** Messages of the engines about names that they do not know. */
+const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[] = [
+  ['table', /no such table: (?:\w+\.)?(.+)$/],
+  ['table', /relation "([^"]+)" does not exist/],
+  ['table', /Table '(?:[^'.]+\.)?([^']+)' doesn't exist/],
+  ['column', /no such column: (?:[^.]+\.)?(.+)$/],
+  ['column', /has no column named (.+)$/],
+  ['column', /column "?(?:[\w]+\.)?([^" ]+)"? (?:of relation "[^"]+" )?does not exist/],
+  ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
+];
+
+function refusal(
+  { message, position }: Refused,
+  outline: Outline,
+  tables: readonly TableDescription[],
+): Problem {
+  const start = position ?? outline.tokens[0]?.start ?? 0;
+  const found = UNKNOWN.map(([kind, pattern]) => ({ kind, name: pattern.exec(message)?.[1] })).find(
+    ({ name }) => name !== undefined,
+  );
+  const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, tables);
+  const remedy =
+    near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
+  return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };
+}
+
+function nearestName(
+  kind: 'table' | 'column',
+  name: string,
+  outline: Outline,
+  tables: readonly TableDescription[],
+): string | undefined {
+  const most = Math.max(1, Math.min(3, Math.floor(name.length / 3)));
+  if (kind === 'table')
+    return nearest(
+      name,
+      tables.map((table) => table.name),
+      most,
+    );
+  const isUsed = (table: TableDescription): boolean =>
+    outline.tables.some((used) => used.name === table.name.toLowerCase());
+  const columns = (all: readonly TableDescription[]): string[] =>
+    all.flatMap((table) => table.columns.map((column) => column.name));
+  return nearest(name, columns(tables.filter(isUsed)), most) ?? partOf(name, columns(tables.filter(isUsed)));
+}
+
+/** Returns the only name that contains another one, or is contained in it: `title` for `note_title`. */
+function partOf(name: string, names: readonly string[]): string | undefined {
+  const [found, ...more] = names.filter(
+    (each) => each.length > 2 && (each.includes(name) || name.includes(each)),
+  );
+  return more.length === 0 ? found : undefined;
+}
+
+function wrongNumber(needed: number, given: number, outline: Outline): Problem {
+  const count = (number: number, noun: string): string => `${number} ${noun}${number === 1 ? '' : 's'}`;
+  return {
+    rule: 'SVC411',
+    message: `the statement has ${count(needed, 'placeholder')}, but the call passes ${count(given, 'value')}`,
+    remedy: 'Pass one value for each placeholder. In an sql template, write each value as ${…}',
+    start: (outline.placeholders[given] ?? outline.placeholders.at(-1) ?? outline.tokens[0])?.start ?? 0,
+  };
+}
+
+const SHAPES_ROWS = /^(?:limit|order|group|having|union|intersect|except|join|with|fetch|distinct)$/;
+
+/** A `fetchOne()` whose conditions fit several rows. */
+function judgeFetchOne(
+  { verb }: SentCall,
+  outline: Outline,
+  tables: readonly TableDescription[],
+): readonly Problem[] {
+  const [used, ...more] = outline.tables;
+  const { equalities } = outline;
+  if (verb !== 'fetchOne' || outline.verb !== 'select' || used === undefined || more.length > 0) return [];
+  const table = tables.find(({ name }) => name.toLowerCase() === used.name);
+  const keys = table === undefined ? [] : keysOf(table);
+  if (equalities === undefined || keys.length === 0 || outline.has(SHAPES_ROWS)) return [];
+  // an aggregate returns one row
+  if (
+    outline.tokens.some(({ word }, index) => AGGREGATE.test(word) && outline.tokens[index + 1]?.text === '(')
+  )
+    return [];
+  const fixed = new Set(equalities.map(({ column }) => column));
+  if (keys.some((key) => key.every((column) => fixed.has(column.toLowerCase())))) return [];
+  const where = outline.tokens.find(({ word, depth }) => word === 'where' && depth === 0);
+  return [
+    {
+      rule: 'SVC418',
+      message: `several rows of the table "${table!.name}" may match, and fetchOne() returns any one of them: its unique keys are ${keys.map((key) => `(${key.join(', ')})`).join(' and ')}`,
+      start: where?.start ?? 0,
+    },
+  ];
+}
+
+const AGGREGATE =
+  /^(?:count|sum|total|avg|min|max|group_concat|string_agg|json_\w*agg\w*|jsonb_\w*agg\w*|array_agg|bool_and|bool_or|every)$/;
+
+function keysOf({ primaryKey, uniqueKeys }: TableDescription): readonly (readonly string[])[] {
+  return [...(primaryKey.length === 0 ? [] : [primaryKey]), ...uniqueKeys];
+}
+
+/** A `select *` whose rows a reply contains as they are. */
+function judgeStar(call: SentCall, outline: Outline, finder: StatementFinder): readonly Problem[] {
+  if (!outline.hasStar || call.as !== undefined || !finder.isReplied(call)) return [];
+  const star = outline.tokens.find(({ text, depth }) => text === '*' && depth === 0);
+  return [
+    {
+      rule: 'SVC419',
+      message: 'the reply contains every column of the rows, also columns that later migrations add',
+      start: star?.start ?? 0,
+    },
+  ];
+}

@@ -1,0 +1,261 @@
+/**
+ * Outline of one SQL statement: its tables, the columns that placeholders are compared with or written to, and the
+ * conditions of its `where`. Reads only plain forms. Leaves out everything else.
+ */
+import { Lexer } from '../../db/lexer.ts';
+import type { Dialect } from '../../db/driver.ts';
+
+/** A token that is neither space nor a comment. */
+export interface Token {
+  readonly text: string;
+  /** The word in lower case. Empty for other tokens, and for quoted names. */
+  readonly word: string;
+  /** The name in lower case, without quotes. Empty for a token that is not a name. */
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+  /** Number of open parentheses around the token. */
+  readonly depth: number;
+  readonly isPlaceholder: boolean;
+}
+
+/** A table in `from`, `join`, `update`, `into` or `delete from`. */
+interface UsedTable {
+  readonly name: string;
+  readonly alias: string;
+  readonly token: Token;
+}
+
+/** A column with its table, as a statement names it. */
+export interface ColumnName {
+  /** Alias or name of the table, in lower case. */
+  readonly table: string | undefined;
+  readonly column: string;
+}
+
+/** An `insert` with the columns that it writes. */
+interface Insertion {
+  readonly table: UsedTable;
+  /** Undefined without a list of columns. */
+  readonly columns: readonly Token[] | undefined;
+}
+
+/** Words that may follow the name of a table, so they are not its alias. */
+const CLAUSES =
+  /^(?:where|on|using|join|inner|left|right|full|cross|natural|outer|order|group|having|limit|offset|window|union|intersect|except|set|values|select|returning|default|for|indexed|not|force|use|ignore|straight_join|lateral|as)$/;
+const BEFORE_TABLE = /^(?:from|join|update|into|straight_join)$/;
+const ENDS_WHERE = /^(?:group|order|limit|offset|having|window|union|intersect|except|returning|for|fetch)$/;
+
+export class Outline {
+  readonly tokens: readonly Token[];
+  readonly tables: readonly UsedTable[];
+  readonly placeholders: readonly Token[];
+
+  constructor(text: string, dialect: Dialect) {
+    this.tokens = tokensOf(text, dialect);
+    this.tables = tablesIn(this.tokens);
+    this.placeholders = this.tokens.filter(({ isPlaceholder }) => isPlaceholder);
+  }
+
+  /** First word of the statement. */
+  get verb(): string {
+    return this.tokens[0]?.word ?? '';
+  }
+
+  has(word: RegExp, depth?: number): boolean {
+    return this.tokens.some(
+      (token) => word.test(token.word) && (depth === undefined || token.depth === depth),
+    );
+  }
+
+  /** Whether a name occurs after a token, except in the columns by which the rows are grouped and sorted. */
+  isNamedAfter(index: number, name: string): boolean {
+    let isSorting = false;
+    return this.tokens.slice(index + 1).some((token) => {
+      if (token.depth === 0 && /^(?:group|order)$/.test(token.word)) isSorting = true;
+      if (token.depth === 0 && /^(?:having|limit|union|intersect|except|returning)$/.test(token.word))
+        isSorting = false;
+      return !isSorting && token.name === name;
+    });
+  }
+
+  /** Whether the list of columns has a `*`. */
+  get hasStar(): boolean {
+    return this.tokens.some(
+      ({ text, depth }, index) =>
+        text === '*' &&
+        depth === 0 &&
+        /^(?:select|distinct|all|returning|,|\.)$/i.test(this.tokens[index - 1]?.text ?? ''),
+    );
+  }
+
+  /** The `insert` of the statement; undefined for any other statement. */
+  get insertion(): Insertion | undefined {
+    const into = this.tokens.findIndex(({ word, depth }) => word === 'into' && depth === 0);
+    const table = this.tables.find(({ token }) => token === this.#tableAfter(into));
+    if (!/^(?:insert|replace)$/.test(this.verb) || table === undefined) return undefined;
+    const open = this.tokens.indexOf(table.token) + 1;
+    if (this.tokens[open]?.text !== '(') return { table, columns: undefined };
+    return { table, columns: this.#names(open) };
+  }
+
+  #tableAfter(index: number): Token | undefined {
+    const [name, dot, second] = this.tokens.slice(index + 1, index + 4);
+    return dot?.text === '.' ? second : name;
+  }
+
+  /** Returns the names between the parenthesis at an index and its end; undefined if there is anything else. */
+  #names(open: number): readonly Token[] | undefined {
+    const inside = this.#inside(open);
+    const isList = inside.every((token, index) => (index % 2 === 0 ? token.name !== '' : token.text === ','));
+    return isList && inside[0]?.word !== 'select' ? inside.filter((_, index) => index % 2 === 0) : undefined;
+  }
+
+  #inside(open: number): readonly Token[] {
+    const { depth } = this.tokens[open]!;
+    const end = this.tokens.findIndex(
+      (token, index) => index > open && token.text === ')' && token.depth === depth,
+    );
+    return this.tokens.slice(open + 1, end === -1 ? undefined : end);
+  }
+
+  /** Returns the column to which a placeholder is written; undefined for a placeholder in an expression. */
+  target(placeholder: Token): ColumnName | undefined {
+    const at = this.tokens.indexOf(placeholder);
+    const [before, after] = [this.tokens[at - 1], this.tokens[at + 1]];
+    const ends =
+      after === undefined ||
+      /^[,);]$/.test(after.text) ||
+      /^(?:where|from|returning|on|order|limit)$/.test(after.word);
+    if (!ends || before === undefined) return undefined;
+    if (before.text === '=' && this.#clauseBefore(at) === 'set') return this.#columnBefore(at - 1);
+    if (!/^[(,]$/.test(before.text)) return undefined;
+    const open = this.tokens.findLastIndex(
+      (token, index) => index < at && token.text === '(' && token.depth === placeholder.depth - 1,
+    );
+    return this.#cell(open, placeholder);
+  }
+
+  /** Returns the column of a placeholder in `values (…)`. */
+  #cell(open: number, placeholder: Token): ColumnName | undefined {
+    const insertion = this.insertion;
+    const before = this.tokens[open - 1];
+    const isRow =
+      before?.word === 'values' || (before?.text === ',' && before.depth === this.tokens[open]!.depth);
+    if (insertion?.columns === undefined || !isRow || this.tokens[open]!.depth !== 0) return undefined;
+    if (this.#clauseBefore(open) !== 'values') return undefined;
+    const position = this.tokens.filter(
+      (token) =>
+        token.text === ',' &&
+        token.depth === placeholder.depth &&
+        token.start > this.tokens[open]!.start &&
+        token.start < placeholder.start,
+    ).length;
+    const column = insertion.columns[position];
+    return column && { table: insertion.table.alias, column: column.name };
+  }
+
+  #clauseBefore(index: number): string | undefined {
+    const { depth } = this.tokens[index]!;
+    return this.tokens.findLast(
+      (token, at) =>
+        at < index && token.depth <= depth && /^(?:set|where|values|on|having|select|from)$/.test(token.word),
+    )?.word;
+  }
+
+  /** Returns the column with which a placeholder is compared; undefined for any other placeholder. */
+  compared(placeholder: Token): ColumnName | undefined {
+    const at = this.tokens.indexOf(placeholder);
+    if (!/^(?:=|<|>)$/.test(this.tokens[at - 1]?.text ?? '') || this.#clauseBefore(at) === 'set')
+      return undefined;
+    const start = /^[=<>!]$/.test(this.tokens[at - 2]?.text ?? '') ? at - 2 : at - 1;
+    return this.#columnBefore(start);
+  }
+
+  #columnBefore(index: number): ColumnName | undefined {
+    const [table, dot, column] = [this.tokens[index - 3], this.tokens[index - 2], this.tokens[index - 1]];
+    if (column === undefined || column.name === '') return undefined;
+    if (dot?.text === '.')
+      return table === undefined || table.name === ''
+        ? undefined
+        : { table: table.name, column: column.name };
+    return dot === undefined ||
+      /^[(,]$/.test(dot.text) ||
+      /^(?:where|and|or|not|on|set|having|when)$/.test(dot.word)
+      ? { table: undefined, column: column.name }
+      : undefined;
+  }
+
+  /**
+   * Returns the columns that the `where` of the statement compares with `=`, one for each of its conditions.
+   * Undefined if there is a condition of another form, or none.
+   */
+  get equalities(): readonly ColumnName[] | undefined {
+    const where = this.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
+    if (where === -1) return undefined;
+    const rest = this.tokens.slice(where + 1);
+    const end = rest.findIndex(({ word, depth }) => depth === 0 && ENDS_WHERE.test(word));
+    const found: ColumnName[] = [];
+    for (const condition of split(rest.slice(0, end === -1 ? undefined : end))) {
+      const equals = condition.findIndex(({ text }) => text === '=');
+      const left = condition.slice(0, equals).filter(({ text }) => text !== '.');
+      const column = left.at(-1);
+      const isPlain =
+        equals > 0 && equals <= 3 && column !== undefined && column.name !== '' && left.length <= 2;
+      if (!isPlain) return undefined;
+      found.push({ table: left.length === 2 ? left[0]!.name : undefined, column: column.name });
+    }
+    return found;
+  }
+}
+
+function split(tokens: readonly Token[]): readonly (readonly Token[])[] {
+  const parts: Token[][] = [[]];
+  for (const token of tokens)
+    if (token.word === 'and' && token.depth === 0) parts.push([]);
+    else parts.at(-1)!.push(token);
+  return parts;
+}
+
+function tokensOf(text: string, dialect: Dialect): Token[] {
+  const lexer = new Lexer(text, dialect);
+  const tokens: Token[] = [];
+  let depth = 0;
+  while (lexer.next()) {
+    if (lexer.kind === 'space' || lexer.kind === 'comment') continue;
+    if (lexer.text === ')') depth--;
+    const isName = lexer.kind === 'word' || (lexer.kind === 'quoted' && !lexer.text.startsWith("'"));
+    tokens.push({
+      text: lexer.text,
+      word: lexer.kind === 'word' ? lexer.text.toLowerCase() : '',
+      name: isName ? unquoted(lexer.text).toLowerCase() : '',
+      start: lexer.start,
+      end: lexer.end,
+      depth,
+      isPlaceholder: lexer.kind === 'placeholder',
+    });
+    if (lexer.text === '(') depth++;
+  }
+  return tokens;
+}
+
+function unquoted(token: string): string {
+  const [quote] = token;
+  if (quote === undefined || !/["`[]/.test(quote)) return token;
+  return token.slice(1, -1).replaceAll(quote + quote, quote);
+}
+
+function tablesIn(tokens: readonly Token[]): UsedTable[] {
+  return tokens.flatMap((token, index): UsedTable[] => {
+    const before = tokens[index - 1];
+    const isNamed = token.name !== '' && before !== undefined && BEFORE_TABLE.test(before.word);
+    if (!isNamed || (token.word !== '' && CLAUSES.test(token.word))) return [];
+    const at = tokens[index + 1]?.text === '.' ? index + 2 : index;
+    const table = tokens[at];
+    if (table === undefined || table.name === '' || (tokens[at + 1]?.text === '(' && before.word !== 'into'))
+      return [];
+    const next = tokens[at + 1]?.word === 'as' ? tokens[at + 2] : tokens[at + 1];
+    const isAlias = next !== undefined && next.name !== '' && !CLAUSES.test(next.word);
+    return [{ name: table.name, alias: isAlias ? next.name : table.name, token: table }];
+  });
+}

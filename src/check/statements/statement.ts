@@ -1,0 +1,120 @@
+/**
+ * SQL statements in the sources: calls that send statements, the texts that each call may send, and the places of
+ * these texts.
+ */
+import { offsetInSource } from '../reader/expressions.ts';
+import { isMySql } from '../../db/dialects.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { Piece } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import type { Place, Severity } from '../../base/findings.ts';
+import type { Describer } from '../../db/describe/describer.ts';
+import type { Dialect } from '../../db/driver.ts';
+
+/** An expression in a module. */
+export interface Spot {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+/** Methods that send statements. A page sends the statement of `fetch()`. */
+export type Verb =
+  | 'fetchAll'
+  | 'fetchOne'
+  | 'fetchArrays'
+  | 'fetchSets'
+  | 'execute'
+  | 'executeMany'
+  | 'insertMany'
+  | 'scalar'
+  | 'stream'
+  | 'page';
+
+/** A call that sends statements. */
+export interface SentCall {
+  readonly call: Call;
+  readonly module: SourceModule;
+  readonly verb: Verb;
+  /** Name of the plugin of the database. Undefined for a database that is not known by name. */
+  readonly database: string | undefined;
+  /** Expression of the option `as`. */
+  readonly as: Spot | undefined;
+  /** Value of the option `snakeCase` of the call. */
+  readonly snakeCase: boolean | undefined;
+  /** Statements that the call may send, by their text for SQLite. */
+  readonly statements: Map<string, Statement>;
+  /** Expression of a statement whose text is not known. */
+  unknown: Spot | undefined;
+}
+
+/** A value for a placeholder. */
+export interface SentValue {
+  readonly value: Value | undefined;
+  readonly spot: Spot | undefined;
+}
+
+/** A database, or a lock file in its place. */
+export type StatementDescriber = Pick<
+  Describer,
+  'dialect' | 'snakeCase' | 'hash' | 'tables' | 'describeStatement'
+> & {
+  /** Whether a lock file describes the statements. */
+  readonly isLocked?: boolean;
+};
+
+/** A problem at a place in the text of a statement. */
+export interface Problem {
+  readonly rule: `SVC${number}`;
+  readonly message: string;
+  readonly remedy?: string | undefined;
+  readonly severity?: Severity | undefined;
+  /** Offset in the text of the statement. */
+  readonly start: number;
+}
+
+/** One text that a call may send. */
+export class Statement {
+  readonly pieces: readonly Piece[];
+  /** Values for the placeholders, in their order. Undefined if their number is not known. */
+  readonly values: readonly SentValue[] | undefined;
+
+  constructor(pieces: readonly Piece[], values: readonly SentValue[] | undefined) {
+    this.pieces = pieces;
+    this.values = values;
+  }
+
+  /** Returns the text for a dialect, with a `?` for each value. */
+  text(dialect: Dialect): string {
+    return this.pieces.map((piece) => textOf(piece, dialect)).join('');
+  }
+
+  /** Whether no value may be a part of the statement instead. */
+  get isCertain(): boolean {
+    return this.pieces.every(({ bound }) => bound?.isCertain !== false);
+  }
+
+  /** Returns the place in the sources of an offset in the text for a dialect. */
+  placeAt(offset: number, dialect: Dialect): Place {
+    let before = 0;
+    for (const piece of this.pieces) {
+      const { length } = textOf(piece, dialect);
+      if (offset < before + length) return placeIn(piece, offset - before, textOf(piece, dialect));
+      before += length;
+    }
+    const last = this.pieces.findLast(({ text }) => text.trim() !== '') ?? this.pieces.at(-1)!;
+    const text = textOf(last, dialect).trimEnd();
+    return placeIn(last, Math.max(0, text.length - 1), text);
+  }
+}
+
+function textOf({ text, ofMySql = text }: Piece, dialect: Dialect): string {
+  return isMySql(dialect) ? ofMySql : text;
+}
+
+function placeIn({ module, node, start }: Piece, offset: number, text: string): Place {
+  const isAsWritten = module.source.startsWith(text, start);
+  const isEscaped = node.type === 'text' || node.type === 'template';
+  const rest = isEscaped ? module.source.slice(start, node.end) : '';
+  return module.placeAt(start + (isAsWritten ? offset : isEscaped ? offsetInSource(rest, offset) : 0));
+}
