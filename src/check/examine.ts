@@ -89,6 +89,7 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish'>> {
     onReply: (sent) => watches.forEach((each) => each.onReply?.(sent)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
     onPromise: (misused) => watches.forEach((each) => each.onPromise?.(misused)),
+    onSharedMember: (written) => watches.forEach((each) => each.onSharedMember?.(written)),
     onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),
   };
 }

@@ -6,6 +6,7 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { createHash } from 'node:crypto';
 import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
+import type { Unjudged } from './sources.ts';
 import type { StatementScope } from './statements/databases.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
@@ -38,6 +39,8 @@ export interface ReportScope {
   readonly files: number;
   /** Source files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
+  /** Calls that look dangerous and that no rule could judge, with the reason. Only with `--verbose`. */
+  readonly unjudged?: readonly Unjudged[] | undefined;
   /** Numbers of the SQL statements in the sources. */
   readonly statements: StatementScope;
 }
@@ -108,24 +111,18 @@ function whyOf({ rule, why }: Finding, rules: readonly RuleText[]): string | und
 }
 
 function scopeLine(
-  { env, routes, tools, sockets, files, unread, statements }: ReportScope,
+  { env, routes, tools, sockets, files, unread, statements, unjudged = [] }: ReportScope,
   cwd: string,
   isVerbose: boolean,
 ): string {
-  const counted = [
-    plural(routes, 'route'),
-    plural(sockets, 'socket'),
-    plural(tools, 'tool'),
-    plural(files, 'file'),
-    ...statementsIn(statements),
-  ];
+  const parts = { route: routes, socket: sockets, tool: tools, file: files };
+  const counted = Object.entries(parts).map(([what, count]) => plural(count, what));
   const left = unread.map(({ file, why }) => `; not read: ${relativeFile(file, cwd)} (${why})`).join('');
-  const unknown = isVerbose
-    ? statements.unknown
-        .map((place) => `\n  the statement at ${shownPlace(place, cwd)} is not known`)
-        .join('')
-    : '';
-  return `Checked ${counted.join(', ')}, as ${env}; packages and external services were not checked${left}${unknown}`;
+  const unknown = [
+    ...statements.unknown.map((place) => `the statement at ${shownPlace(place, cwd)} is not known`),
+    ...unjudged.map(({ place, why }) => `${shownPlace(place, cwd)}: ${why}`),
+  ].map((line) => `\n  ${line}`);
+  return `Checked ${[...counted, ...statementsIn(statements)].join(', ')}, as ${env}; packages and external services were not checked${left}${isVerbose ? unknown.join('') : ''}`;
 }
 
 /** Returns the numbers of the SQL statements in words; nothing for sources without statements. */

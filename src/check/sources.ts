@@ -7,7 +7,7 @@ import { Functions } from './values/functions.ts';
 import { calledName, functionAround, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
-import type { Severity } from '../base/findings.ts';
+import type { Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Site, ValueListeners } from './values/interpreter.ts';
 
@@ -45,6 +45,12 @@ interface Located<T extends Node['type']> {
   readonly node: Extract<Node, { type: T }>;
 }
 
+/** A call that may be dangerous, and the reason for which no rule judged it. */
+export interface Unjudged {
+  readonly place: Place;
+  readonly why: string;
+}
+
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
 /** A parsed project in which rules look up nodes and names. */
@@ -52,6 +58,7 @@ export class Sources {
   readonly project: Project;
   readonly handlers: Functions = new Functions();
   readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
+  readonly #unjudged = new Map<string, Unjudged>();
   #ofBrowsers: Set<SourceModule> | undefined;
 
   constructor(project: Project) {
@@ -65,6 +72,16 @@ export class Sources {
         if (node.type === 'function') this.handlers.add(node, module);
       });
     }
+  }
+
+  /** Calls that no rule could judge, by place. */
+  get unjudged(): readonly Unjudged[] {
+    return [...this.#unjudged.values()];
+  }
+
+  /** Notes a call that no rule can judge, with the reason. */
+  noteUnjudged(module: SourceModule, { start }: Node, why: string): void {
+    this.#unjudged.set(`${module.file}:${start}`, { place: module.placeAt(start), why });
   }
 
   /** Returns every node of a type, with its module. */

@@ -27,7 +27,7 @@ import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { repositoryRoot } from './repository.ts';
 import { nearest } from '../base/options.ts';
-import type { ReportContext } from '../check/report.ts';
+import type { ReportContext, ReportScope } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Command, Invocation, Subject } from './command.ts';
@@ -56,7 +56,7 @@ export const checkCommand: Command = {
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
     '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
     '  --scratch-database <url>  prepares them on a database that check creates on a server, migrates and drops',
-    '  --verbose           lists the SQL statements whose text is not known',
+    '  --verbose           lists SQL statements whose text is not known, and calls that look dangerous and that no rule could judge',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
     `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
@@ -146,6 +146,11 @@ interface CheckOptions extends Selection {
   readonly wants: 'report' | 'live';
 }
 
+/** Returns the scope of a report. It lists calls that no rule could judge only if the user asks for them. */
+function scopeOf({ unjudged, ...scope }: ReportScope, isVerbose: boolean): ReportScope {
+  return isVerbose ? { ...scope, unjudged } : scope;
+}
+
 /** Returns every rule of this package. Loads the rules that read sources, which other commands do not need. */
 async function coreRules(): Promise<readonly RuleText[]> {
   return (await import('../check/rules/rules.ts')).CORE_RULES;
@@ -190,9 +195,9 @@ async function print(
     options.known === undefined || answer.kind !== 'checked'
       ? selected
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
-  const scope = answer.kind === 'checked' ? answer.scope : undefined;
   const cwd = process.cwd();
   const isVerbose = values['verbose'] === true;
+  const scope = answer.kind === 'checked' ? scopeOf(answer.scope, isVerbose) : undefined;
   const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose };
   const isLoaded = answer.kind === 'checked';
   await printAll(

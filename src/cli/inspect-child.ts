@@ -216,7 +216,7 @@ function settingSecrets(app: Svc): UsedSecret[] {
 }
 
 /** Counts the parts of the application that the report covers. */
-function scopeOf(app: Svc, { project }: SourceReport): Omit<ReportScope, 'statements'> {
+function scopeOf(app: Svc, { project, sources }: SourceReport): Omit<ReportScope, 'statements'> {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
   const sockets = own.filter(({ declared }) => declared.socket !== undefined).length;
@@ -227,6 +227,7 @@ function scopeOf(app: Svc, { project }: SourceReport): Omit<ReportScope, 'statem
     tools: tools.length,
     files: project.modules.length,
     unread: project.unread,
+    unjudged: sources.unjudged,
   };
 }
 

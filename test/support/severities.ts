@@ -62,6 +62,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC632',
     'SVC638',
     'SVC639',
+    'SVC650',
   ],
   warning: [
     'SVC103',

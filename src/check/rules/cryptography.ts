@@ -25,6 +25,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     wrong: 'const token = Math.random().toString(36);',
     right: "const token = randomBytes(32).toString('base64url');",
     find: findRandom,
+    onCall: findHashedChance,
   },
   {
     id: 'SVC628',
@@ -86,7 +87,11 @@ function judgeCipher(
   const [cipher, key, vector] = call.args;
   const given = value(vector);
   // RFC 3394 prescribes the vector of a wrapped key, and a random key encrypts one message
-  if (/wrap/.test(constantIn(value(cipher)) ?? '') || madeIn(value(key)).length > 0) return;
+  if (
+    /wrap/.test(constantIn(value(cipher)) ?? '') ||
+    madeIn(value(key)).some(({ by }) => by.startsWith('crypto.random'))
+  )
+    return;
   if (vector === undefined || given === undefined || filled.has(given) || !isFixed(given)) return;
   report(
     module,
@@ -156,6 +161,22 @@ function findRandom(sources: Sources, report: ReportAt): void {
       `"${name}" is made with Math.random(), whose next numbers an attacker can compute from earlier numbers`,
     );
   }
+}
+
+/** Calls that only a secret needs: its hash is stored, or it is the key of a signature. */
+const KEEPS_SECRET =
+  /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
+
+/** SVC622: a number of Math.random() in a text that code hashes, or signs with. */
+function findHashedChance({ call, meaning, value }: Site, report: ReportAt): void {
+  if (!KEEPS_SECRET.test(meaning)) return;
+  for (const made of call.args.flatMap((arg) => madeIn(value(arg))))
+    if (made.by === 'Math.random')
+      report(
+        made.module,
+        made.node,
+        'a secret is made with Math.random(), whose next numbers an attacker can compute from earlier numbers',
+      );
 }
 
 /** Whether a random number is only an argument, such as a length: `randomText(10 + Math.random() * 9)`. */

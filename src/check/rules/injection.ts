@@ -5,7 +5,8 @@
 import { entryOf } from '../reader/nodes.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule } from '../sources.ts';
+import { writtenOf } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClientPart, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -23,7 +24,10 @@ export const INJECTION_RULES: readonly SourceRule[] = [
       'Pass values as parameters: sql`select * from notes where id = ${id}`. Choose column names from a fixed list',
     wrong: "db.fetchAll(`select * from notes where title = '${query.q}'`)",
     right: 'db.fetchAll(sql`select * from notes where title = ${query.q}`)',
-    onCall: findSql,
+    onCall(site, report, sources) {
+      findSql(site, report);
+      noteUnknown(site, sources);
+    },
   },
   {
     id: 'SVC602',
@@ -59,6 +63,26 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     right: 'new RegExp(RegExp.escape(query.q))',
     onCall: findPatterns,
   },
+  {
+    id: 'SVC650',
+    severity: 'error',
+    phase: 'source',
+    cwe: [1321],
+    why: 'Every object has the key "__proto__". A client that chooses two keys in a row writes into the object that all others inherit from, so a member such as isAdmin appears everywhere',
+    remedy:
+      'Refuse the keys "__proto__", "constructor" and "prototype", read members only after Object.hasOwn(), or keep the data in a Map',
+    wrong: 'settings[body.group][body.name] = body.value;',
+    right: 'if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value;',
+    watch: (report) => ({
+      onSharedMember({ target, module, key }) {
+        report(
+          module,
+          target,
+          `keys of ${key.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
+        );
+      },
+    }),
+  },
 ];
 
 /** Methods of databases of this package that run a statement. */
@@ -68,16 +92,6 @@ export const OUR_DATABASE: RegExp =
 const OTHER_DATABASE =
   /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;
 
-/** Methods of databases, for an object of unknown type. */
-const MAY_RUN_SQL =
-  /^(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|query|raw|exec|prepare|scalar|script|stream|\$queryRawUnsafe|\$executeRawUnsafe)$/;
-
-/** Methods that only databases have. */
-const RUNS_SQL = /^(?:fetchAll|fetchOne|fetchArrays|executeMany|\$queryRawUnsafe|\$executeRawUnsafe)$/;
-
-const STATEMENT =
-  /^\s*(?:select|insert\s+into|update|delete\s+from|replace\s+into|with|create|drop|alter|truncate|exec(?:ute)?)\s/i;
-
 /** Characters of names and numbers, which cannot change a statement. */
 const NAMES = WORD | charsOf('.-');
 
@@ -86,16 +100,9 @@ function findSql(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   const [first] = call.args;
   if (first === undefined || call.isNew) return;
-  const isTyped = OUR_DATABASE.test(meaning) || OTHER_DATABASE.test(meaning);
-  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
-  const isUntyped = MAY_RUN_SQL.test(method) && (meaning === '' || /^svc\.\w+\.[^]+$/.test(meaning));
-  if (!isTyped && !isUntyped) return;
+  if (!OUR_DATABASE.test(meaning) && !OTHER_DATABASE.test(meaning)) return;
   const text = entryOf(first, 'text') ?? entryOf(first, 'sql') ?? first;
-  const isStatement =
-    isTyped ||
-    RUNS_SQL.test(method) ||
-    (site.value(text)?.texts.some((each) => STATEMENT.test(literalOf(each))) ?? false);
-  const danger = isStatement ? dangerIn(site, text, ({ part }) => (part.may & ~NAMES) !== 0n) : undefined;
+  const danger = dangerIn(site, text, ({ part }) => (part.may & ~NAMES) !== 0n);
   if (danger === undefined) return;
   const { node, module } = site.written(text);
   report(
@@ -104,6 +111,25 @@ function findSql(site: Site, report: ReportAt): void {
     `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
     doubt(danger),
   );
+}
+
+/** Methods that look as if their argument were a statement, a command, a path or an address. */
+const LOOKS_DANGEROUS =
+  /^(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|query|raw|exec|prepare|scalar|script|\$\w+RawUnsafe|execFile|spawn|readFile|writeFile|createReadStream|createWriteStream|unlink|sendFile|redirect)$/;
+
+/** Notes a call with text of a client that looks dangerous, if the type of its object is not known. */
+function noteUnknown({ call, module, meaning, given }: Site, sources: Sources): void {
+  const { callee, args } = call;
+  const method = callee.type === 'member' ? (callee.property ?? '') : '';
+  if (meaning !== '' || !LOOKS_DANGEROUS.test(method)) return;
+  if (sources.handlers.resolve(callee, module) !== undefined) return;
+  const part = args.map(given).find((each) => each !== undefined);
+  if (part !== undefined)
+    sources.noteUnjudged(
+      module,
+      call,
+      `${writtenOf(module, callee)}() gets ${part.what} of a client, but the type of its object is not known`,
+    );
 }
 
 const SHELL = /^child_process\.(?:exec|execSync)$/;

@@ -105,10 +105,8 @@ export abstract class Classes {
   /** Returns a value of a written type; undefined if the type says nothing of the value. */
   protected typed(type: WrittenType | undefined, module: SourceModule, depth = 0): Value | undefined {
     if (type === undefined || depth > MAX_TYPES) return undefined;
-    if (type.kind === 'list') {
-      const items = this.typed(type.item, module, depth + 1);
-      return items && { texts: KNOWN.texts, items };
-    }
+    if (type.kind === 'list')
+      return { texts: KNOWN.texts, items: this.typed(type.item, module, depth + 1) ?? { ...KNOWN } };
     if (type.kind === 'object') {
       const members = new Map<string, Value>();
       for (const [key, member] of type.members)

@@ -1,4 +1,5 @@
 /** Statements: branches, loops, and the ways in which a function ends. */
+import { typeAfter } from './annotations.ts';
 import { itemOf, keyOf } from './effects.ts';
 import { Evaluation, equality } from './evaluation.ts';
 import { Path } from './path.ts';
@@ -55,8 +56,7 @@ export abstract class ControlFlow extends Evaluation {
   #statement(node: Node): void {
     switch (node.type) {
       case 'declare':
-        for (const { target, value } of node.items)
-          this.bind(target, value === undefined ? ABSENT : this.value(value));
+        for (const { target, value } of node.items) this.#declare(target, value);
         return;
       case 'leave':
         return this.#leave(node);
@@ -82,6 +82,13 @@ export abstract class ControlFlow extends Evaluation {
       default:
         this.value(node);
     }
+  }
+
+  #declare(target: Node, node: Node | undefined): void {
+    const value = node === undefined ? ABSENT : this.value(node);
+    const isOpen = node === undefined || values.isBare(value);
+    const typed = isOpen ? this.typed(typeAfter(target, this.module), this.module) : undefined;
+    this.bind(target, typed === undefined ? value : { ...typed, texts: [...typed.texts, ...value.texts] });
   }
 
   #expression(node: Node): void {

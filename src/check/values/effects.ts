@@ -25,6 +25,10 @@ export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
+/** Returns a number of which the call that made it stays known. */
+const counted: Effect = ({ args: [value = KNOWN] }) => ({
+  texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
+});
 const self: Effect = ({ receiver }) => receiver;
 
 /** Returns the effect of a function that limits the characters of its first argument. */
@@ -132,7 +136,7 @@ function itemsOf(value: Value): Value {
 export function keyOf(value: Value): Value {
   return value.source === undefined || value.source.type?.hasKnownKeys === true
     ? KNOWN
-    : { texts: itemOf(value).texts };
+    : values.mapParts(itemOf(value), (part) => texts.derived(part, 'key'));
 }
 
 const keys: Effect = ({ args: [value = KNOWN] }) => {
@@ -169,6 +173,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     return { texts: KNOWN.texts, type: 'RegExp', pattern };
   },
   URL: address,
+  'URL.parse': address,
   Request: ({ args: [value = KNOWN] }) => ({ texts: value.texts, type: 'Request' }),
   'JSON.parse': parsed,
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
@@ -190,7 +195,16 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'Object.entries': inner,
   'Object.fromEntries': inner,
   'Object.hasOwn': ({ args: [, key] }) => among(key),
-  'Array.from': first,
+  'Array.from': ({ args: [list = KNOWN, callback], run }) => {
+    if (callback?.fn === undefined) return list;
+    const items = run(callback, [itemOf(list), KNOWN]);
+    return { texts: items.texts, items };
+  },
+  'Math.abs': counted,
+  'Math.ceil': counted,
+  'Math.floor': counted,
+  'Math.round': counted,
+  'Math.trunc': counted,
   'Array.isArray': known,
   'Promise.all': first,
   'Promise.resolve': first,
@@ -370,7 +384,7 @@ export function itemOf(value: Value): Value {
 }
 
 const search: Effect = ({ receiver, args: [arg = KNOWN] }) => {
-  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg);
+  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg, receiver);
   const text = constantIn(arg);
   if (text === undefined) return KNOWN;
   return tested(receiver, undefined, text.length === 1 ? { may: ALL & ~charsOf(text) } : { lacks: [text] });
@@ -429,9 +443,19 @@ function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Valu
   return values.judged(of(yes), of(no));
 }
 
-/** Returns the result of a comparison with texts of the program: where it is true, the value is one of them. */
-export function among(value: Value = KNOWN): Value {
-  return tested(value, { isKnown: true }, undefined);
+/**
+ * Returns the result of a comparison with texts of the program: where it is true, the value is one of them, and
+ * elsewhere it is none of the known ones.
+ */
+export function among(value: Value = KNOWN, known?: Value): Value {
+  const isNot = constantsIn(known);
+  return tested(value, { isKnown: true }, isNot.length === 0 ? undefined : { isNot });
+}
+
+/** Returns the texts of a value, or of the items of a list. */
+function constantsIn(value: Value | undefined): string[] {
+  const items = value === undefined ? [] : [value, ...(value.members?.values() ?? []), value.items ?? KNOWN];
+  return items.flatMap(({ texts: all }) => all.flatMap((text) => texts.constantOf(text) || []));
 }
 
 function only({ texts: all }: Value): ClientPart | undefined {
@@ -512,7 +536,7 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   includes: search,
   startsWith: starts,
   endsWith: ends,
-  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key) : KNOWN),
+  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
   exec: tests,
   map: mapped,

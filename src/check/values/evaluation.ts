@@ -5,18 +5,18 @@
 import { unescaped } from '../reader/expressions.ts';
 import { SQL, among, constantIn, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
-import { memberOfInput } from './inputs.ts';
+import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { awaited } from './promises.ts';
 import { sqlTemplate } from './sql-texts.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { Facts } from './text.ts';
+import type { ClientPart, Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -35,11 +35,19 @@ interface Compared {
   readonly sides: readonly [Value, Value];
 }
 
+/** An assignment to a member of a member, both of which keys of a client choose. */
+interface SharedMember {
+  readonly target: Node;
+  readonly module: SourceModule;
+  readonly key: ClientPart;
+}
+
 /** Receivers of what an evaluation meets, and the types of declared inputs. */
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
   onPromise(misused: MisusedPromise): void;
+  onSharedMember(written: SharedMember): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -124,7 +132,11 @@ export abstract class Evaluation extends Classes {
       if (variable !== undefined) this.path.set(variable, value);
     } else if (target.type === 'member') {
       const object = this.value(target.object);
-      const key = target.property ?? constantIn(target.index && this.value(target.index));
+      const index = target.index && this.value(target.index);
+      const key = target.property ?? constantIn(index);
+      const free = freeKeyIn(index);
+      if (object.byKey !== undefined && free !== undefined)
+        this.listeners.onSharedMember({ target, module: this.module, key: object.byKey });
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
       this.#keepPart(target, object);
@@ -226,10 +238,7 @@ export abstract class Evaluation extends Classes {
 
   protected binding(binding: ReturnType<SourceModule['lookup']>, name: string): Value {
     if (binding === undefined)
-      return {
-        ...KNOWN,
-        meaning: name in globalThis || /^(?:require|import)$/.test(name) ? name : `svc.${name}`,
-      };
+      return name in globalThis || /^(?:require|import)$/.test(name) ? { ...KNOWN, meaning: name } : KNOWN;
     if (binding.kind === 'module') return { texts: KNOWN.texts, module: binding.module };
     if (binding.kind === 'external') {
       const isWhole = binding.imported === '*' || binding.imported === 'default';
@@ -304,7 +313,9 @@ export abstract class Evaluation extends Classes {
     const { object, property, index } = node;
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
-    return this.#read(value, property ?? constantIn(key), node, key);
+    const member = this.#read(value, property ?? constantIn(key), node, key);
+    const free = freeKeyIn(key);
+    return free === undefined ? member : { ...member, byKey: free };
   }
 
   /** Returns a member, with its place if rules ask where it comes from. */
@@ -330,11 +341,11 @@ export abstract class Evaluation extends Classes {
             members: item.members,
             ...(ids.length > 0 && { keys: ids }),
           }
-        : withoutWhole(item);
+        : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
     const own = value.members?.get(key) ?? this.method(value, key);
     if (own !== undefined) return own;
-    const type = typeOfMember(value.type, key);
+    const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
     if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
     if (value.source !== undefined) {
@@ -477,6 +488,12 @@ export abstract class Evaluation extends Classes {
   }
 }
 
+/** Returns the part of a client in a key, if it may name a member that all objects share. */
+function freeKeyIn(key: Value | undefined): ClientPart | undefined {
+  const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
+  return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
+}
+
 /** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
 function isCaught({ callee, args }: Call): boolean {
   const method = callee.type === 'member' ? callee.property : undefined;
@@ -502,7 +519,7 @@ export function equality(left: Value, right: Value): Value {
     if (constant !== undefined && one.keys !== undefined && !one.texts.some(hasClient))
       return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
     if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
-    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one);
+    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one, other);
   }
   return KNOWN;
 }

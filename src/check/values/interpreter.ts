@@ -10,7 +10,7 @@ import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
-import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
+import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
@@ -101,7 +101,7 @@ interface Summary {
 const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
 const GUARDS = /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
@@ -267,7 +267,7 @@ export class Interpreter extends ControlFlow {
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
-    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn))
+    if (this.#stack.length >= MAX_DEPTH || this.#stack.filter((frame) => frame.fn === fn).length > 1)
       return this.#promised(closure, KNOWN, true, call);
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
@@ -314,11 +314,14 @@ export class Interpreter extends ControlFlow {
         param.type === 'spread'
           ? listOf(args.slice(index))
           : (args[index] ?? (call === undefined ? KNOWN : ABSENT));
-      const typed =
-        value === KNOWN
-          ? this.typed(typeAfter(param.type === 'assign' ? param.target : param, module), module)
-          : undefined;
-      this.bind(param.type === 'spread' ? param.value : param, typed ?? value);
+      const target = param.type === 'assign' ? param.target : param;
+      const typed = values.isBare(value) ? this.typed(typeAfter(target, module), module) : undefined;
+      this.bind(
+        param.type === 'spread' ? param.value : param,
+        typed === undefined || value === KNOWN
+          ? (typed ?? value)
+          : { ...value, ...typed, texts: value.texts },
+      );
     });
     const [only] = fn.body;
     if (fn.isExpression && only !== undefined) this.addResult(this.value(only));
@@ -554,12 +557,6 @@ function isList(value: Value | undefined): boolean {
     [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
     value.of === undefined
   );
-}
-
-/** Returns a list with the results of its promises. */
-function settledItems({ promise: _promise, ...value }: Value): Value {
-  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
-  return { ...value, members, items: value.items && awaited(value.items) };
 }
 
 /** Returns the class of the option `as`: the type of the rows of a query. */

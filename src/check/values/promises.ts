@@ -60,3 +60,9 @@ export function promiseIn(value: Value | undefined, depth = 0): Promised | undef
   }
   return undefined;
 }
+
+/** Returns a list with the results of its promises. */
+export function settledItems({ promise: _promise, ...value }: Value): Value {
+  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
+  return { ...value, members, items: value.items && awaited(value.items) };
+}

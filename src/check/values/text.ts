@@ -25,6 +25,8 @@ export interface Fact {
   readonly lacks?: readonly string[] | undefined;
   /** Texts with which the part does not begin. */
   readonly notFirst?: readonly string[] | undefined;
+  /** Texts that the part does not equal. */
+  readonly isNot?: readonly string[] | undefined;
   /** Text with which the part begins. */
   readonly begins?: string | undefined;
   /** Whether the part equals one of finitely many texts of the program, or is the key of a found record. */
@@ -118,7 +120,7 @@ export function clientPart(id: string, origin: Origin, fact: Fact = {}): ClientP
 
 /** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
 export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
-  const { begins: _begins, notFirst: _first, hostOf: _host, pathOf: _path, ...kept } = part;
+  const { begins: _begins, notFirst: _first, isNot: _not, hostOf: _host, pathOf: _path, ...kept } = part;
   return { ...kept, ...fact, may: fact.may ?? part.may, id: `${part.id} ${operation}` };
 }
 
@@ -160,6 +162,13 @@ export function isStored({ origin }: ClientPart): boolean {
   return origin.input === 'row';
 }
 
+/** Whether a part may be the key `__proto__`, under which every object has an object that it shares with others. */
+export function mayNameAll({ may, lacks = [], isNot = [], begins = '' }: ClientPart): boolean {
+  const key = '__proto__';
+  const isExcluded = isNot.includes(key) || lacks.some((text) => key.includes(text));
+  return hasAny(may, '_') && !isExcluded && key.startsWith(begins);
+}
+
 export function hasClient(text: Text): boolean {
   return text.some(({ kind }) => kind === 'client');
 }
@@ -176,6 +185,7 @@ export function bothOf(left: Fact, right: Fact): Fact & { readonly may: CharSet 
     may: (left.may ?? ALL) & (right.may ?? ALL),
     lacks: [...(left.lacks ?? []), ...(right.lacks ?? [])],
     notFirst: [...(left.notFirst ?? []), ...(right.notFirst ?? [])],
+    isNot: [...(left.isNot ?? []), ...(right.isNot ?? [])],
     begins: left.begins ?? right.begins,
     isKnown: left.isKnown === true || right.isKnown === true,
     hasKnownHost: left.hasKnownHost === true || right.hasKnownHost === true,
@@ -192,6 +202,7 @@ function eitherOf(left: Fact, right: Fact): Fact {
     may: (left.may ?? ALL) | (right.may ?? ALL),
     lacks: shared(left.lacks, right.lacks),
     notFirst: shared(left.notFirst, right.notFirst),
+    isNot: shared(left.isNot, right.isNot),
     begins: left.begins === right.begins ? left.begins : undefined,
     hasKnownHost: left.hasKnownHost === true && right.hasKnownHost === true,
     isInside: left.isInside === true && right.isInside === true,

@@ -104,6 +104,8 @@ export interface Value {
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
+  /** For a member that a key of a client chose: the key. */
+  readonly byKey?: ClientPart | undefined;
   /** For the result of `app.websocket(path)`: the route. */
   readonly declares?: Declaration | undefined;
   /** Whether the absence of the value is a sign that a key is unknown: the result of a search. */
@@ -138,8 +140,11 @@ export function textsOf(values: readonly Value[]): readonly Text[] {
   return all.toSorted((a, b) => Number(hasClient(b)) - Number(hasClient(a))).slice(0, MAX_TEXTS);
 }
 
+/** Members within members are merged to this depth, because an object may hold itself. */
+const MAX_MERGED = 4;
+
 /** Returns a value that is one of several. */
-export function oneOf(values: readonly Value[]): Value {
+export function oneOf(values: readonly Value[], depth = 0): Value {
   const present = values.filter((value) => value !== ABSENT);
   const [first, ...more] = present;
   if (first === undefined) return values[0] ?? KNOWN;
@@ -150,8 +155,8 @@ export function oneOf(values: readonly Value[]): Value {
   return {
     texts: textsOf(present),
     type: find('type'),
-    members: membersOf(present),
-    items: items.length === 0 ? undefined : oneOf(items),
+    members: membersOf(present, depth),
+    items: items.length === 0 || depth > MAX_MERGED ? items[0] : oneOf(items, depth + 1),
     fn: find('fn'),
     of: find('of'),
     isInstance: find('isInstance'),
@@ -159,16 +164,33 @@ export function oneOf(values: readonly Value[]): Value {
     meaning: find('meaning'),
     gives: find('gives'),
     whole: find('whole'),
+    byKey: find('byKey'),
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
 }
 
-function membersOf(values: readonly Value[]): Map<string, Value> | undefined {
-  const all = values.flatMap(({ members }) => members ?? []);
-  if (all.length < 2) return all[0];
+function membersOf(values: readonly Value[], depth: number): Map<string, Value> | undefined {
+  const all = [...new Set(values.flatMap(({ members }) => members ?? []))];
+  if (all.length < 2 || depth > MAX_MERGED) return all[0];
   const keys = new Set(all.flatMap((members) => [...members.keys()]));
-  return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []))]));
+  return new Map(
+    [...keys].map((key) => [
+      key,
+      oneOf(
+        all.flatMap((members) => members.get(key) ?? []),
+        depth + 1,
+      ),
+    ]),
+  );
+}
+
+/** Whether nothing is known of a value but its text, which no client sent. */
+export function isBare(value: Value): boolean {
+  if (value === KNOWN) return true;
+  const { type, members, items, fn, of, source, meaning, module, promise, gives } = value;
+  const known = [type, members, items, fn, of, source, meaning, module, promise, gives];
+  return value !== ABSENT && known.every((each) => each === undefined) && !value.texts.some(hasClient);
 }
 
 /** Returns the concatenation of values as texts. */
@@ -341,7 +363,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {

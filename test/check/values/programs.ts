@@ -255,11 +255,12 @@ app.put('/visits/{guest}', { query: { room: Field(str, { pattern: '^[0-9a-z]+$' 
 `,
   },
   'keys of objects': {
-    'app.ts': `import { Field, Schema, Svc, str } from 'svc';
+    'app.ts': `import { Depends, Field, Schema, Svc, str } from 'svc';
+import { db } from 'svc/db';
 class Change extends Schema { title = Field(str); }
 const COLUMNS = new Set(['title', 'text']);
 export const app = new Svc();
-app.patch('/a', {}, async ({ db, req }) => {
+app.patch('/a', { db: Depends(db) }, async ({ db, req }) => {
   const changes = await req.json();
   const columns = Object.keys(changes);
   await db.execute(\`update note set \${columns.map((key) => key + ' = ?').join(', ')}\`, Object.values(changes)); // SVC601
@@ -267,7 +268,7 @@ app.patch('/a', {}, async ({ db, req }) => {
   const known = Object.keys(changes).filter((key) => COLUMNS.has(key));
   await db.execute(\`update note set \${known.map((key) => key + ' = ?').join(', ')}\`);
 });
-app.patch('/b', { body: Change }, async ({ db, body }) => {
+app.patch('/b', { db: Depends(db), body: Change }, async ({ db, body }) => {
   await db.execute(\`update note set \${Object.keys(body).map((key) => key + ' = ?').join(', ')}\`);
   for (const key in body) await db.execute('update note set ' + key + ' = ?', [body[key]]);
   await db.execute('update note set ' + Object.keys({ title: body.title }).join());
@@ -359,7 +360,7 @@ app.get('/later', {}, async ({ query }) => await Promise.all(query.names.split('
 export class Notes extends Base {
   readonly #store;
   limit = 10;
-  constructor({ db }) { super(); this.#store = db; }
+  constructor({ state }) { super(); this.#store = state.db; }
   async search(text: string) {
     return await this.#store.fetchAll('select * from notes where ' + this.where(text) + ' limit ' + this.limit); // SVC601
   }
@@ -433,7 +434,8 @@ app.exceptionHandler(Error, (error, { req }) => readFile(req.query.get('page')))
 `,
   },
   'declared inputs: numbers, words, patterns and paths': {
-    'app.ts': `import { Field, FileResponse, Schema, Svc, int, list, literal, nullable, str, uuid } from 'svc';
+    'app.ts': `import { Depends, Field, FileResponse, Schema, Svc, int, list, literal, nullable, str, uuid } from 'svc';
+import { db } from 'svc/db';
 export const app = new Svc();
 const Sort = literal('id', 'name');
 class Page extends Schema {
@@ -444,7 +446,7 @@ class Page extends Schema {
   ids = Field(list(uuid));
   maybe = Field(nullable(int));
 }
-app.get('/a/{id:int}/{name}', { query: Page }, async ({ params, query, db }) => {
+app.get('/a/{id:int}/{name}', { db: Depends(db), query: Page }, async ({ params, query, db }) => {
   await db.fetchAll(\`select * from a where id = \${params.id} and p = \${query.page} order by \${query.sort}\`);
   await db.fetchAll(\`select * from a where id in (\${query.ids.map((id) => \`'\${id}'\`).join(',')}) and m = \${query.maybe}\`);
   await db.fetchAll(\`select * from a where name = '\${query.name}'\`);

@@ -38,11 +38,11 @@ for (const [name, files] of Object.entries(PROGRAMS)) {
 test('svc check takes the types of inputs from the compiled routes of the loaded application', async (t) => {
   const cwd = projectOf(t, {
     'package.json': '{ "type": "module" }',
-    'app.ts': `import { Field, Router, Svc, int, literal, str } from 'svc';
+    'app.ts': `import { Field, Router, Svc, int, literal, str } from 'svc'; import type { Database } from 'svc/db';
 export const app = new Svc();
 const typed = (type: typeof int | typeof str) => ({ value: Field(type) });
 const options = { query: { ...typed(int), sort: Field(literal('a', 'b')), text: Field(str, { description: 'int' }) } };
-const run = { execute: async (text: string) => text };
+let run: Database;
 app.get('/a', options, async ({ query }) => await run.execute('select * from a order by ' + query.sort + query.value));
 app.get('/b', options, async ({ query }) => await run.execute('select * from a order by ' + query.text));
 const router = new Router({ prefix: '/{shop:int}' });
@@ -60,4 +60,26 @@ app.includeRouter(router);
       .sort();
   assert.deepEqual(lines(), [6, 7, 9]);
   assert.deepEqual(lines(new DeclaredInputs(details)), [7]);
+});
+
+test('svc check lists calls that look dangerous, and finds nothing, if the type of the object is not known', (t) => {
+  const cwd = folder(t, {
+    'app.ts': `import { Depends, Svc } from 'svc';
+import { db, type Database } from 'svc/db';
+export const app = new Svc();
+app.get('/a', { db: Depends(db) }, ({ db, query }) => db.fetchAll('select ' + query.a));
+app.get('/b', {}, ({ query }) => other.fetchAll('select ' + query.b));
+app.get('/c', {}, ({ query }) => own.query('select ' + query.c));
+app.get('/d', {}, ({ query }) => find(app.state.db, query.d));
+const own = { query: (text) => text };
+function find(store: Database, text: string) { return store.fetchAll('select ' + text); }
+`,
+  });
+  const { findings, sources } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  const lines = findings.filter(({ rule }) => rule === 'SVC601').map(({ place }) => place?.line);
+  assert.deepEqual(lines.sort(), [4, 9]);
+  assert.deepEqual(
+    sources.unjudged.map(({ place, why }) => `${String(place.line)}: ${why}`),
+    ['5: other.fetchAll() gets query.b of a client, but the type of its object is not known'],
+  );
 });

@@ -276,10 +276,12 @@ app.get('/c', {}, ({ query }) => new FileResponse(path.resolve('/', query.name))
 `,
   'a function that hands its statement on': `
 import { Svc } from 'svc';
+import { Pool } from 'pg';
 const app = new Svc();
+const pool = new Pool();
 const query = async (text, values) => await pool.query(text, values);
 export const db = { query };
-const execute = (sql, values) => new Promise((done) => pool.get((error, link) => link.query(sql, values, done)));
+const execute = (sql, values) => new Promise((done) => pool.query(sql, values, done));
 app.get('/b', async (req, res) => res.json(await execute("select * from a where name = '" + req.query.b + "'"))); // SVC601
 app.get('/a', async (req, res) => res.json(await db.query('select * from a where id = ' + req.query.id))); // SVC601
 `,

@@ -374,4 +374,31 @@ const app = new Svc();
 app.get('/back', {}, ({ req }) => new RedirectResponse(req.headers.referer));
 app.get('/before', {}, ({ req }) => new RedirectResponse(req.cookies.before));
 `,
+  'keys of a client in a row': `
+import { Field, Svc, any, record, str } from 'svc';
+const app = new Svc();
+const settings = {};
+const BANNED = new Set(['__proto__', 'constructor', 'prototype']);
+app.put('/a', {}, ({ body }) => { settings[body.group][body.name] = body.value; }); // SVC650
+app.put('/b', {}, ({ body }) => { if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value; });
+app.put('/c', {}, ({ body }) => { settings[body.name] = body.value; });
+app.put('/d', { body: { all: Field(record(any)) } }, ({ body }) => merge(settings, body.all));
+app.put('/e', { body: { all: Field(record(any)) } }, ({ body }) => mergeKnown(settings, body.all));
+app.put('/f', { body: { group: Field(str, { pattern: '^[a-z]+$' }) } }, ({ body }) => { settings[body.group][body.name] = 1; });
+const isObject = (value) => typeof value === 'object' && value !== null;
+function merge(target, change) {
+  for (const key of Object.keys(change)) {
+    const present = target[key];
+    if (isObject(present)) merge(present, change[key]);
+    else target[key] = change[key]; // SVC650
+  }
+}
+function mergeKnown(target, change) {
+  for (const [key, value] of Object.entries(change)) {
+    if (BANNED.has(key)) continue;
+    if (isObject(target[key])) mergeKnown(target[key], value);
+    else target[key] = value;
+  }
+}
+`,
 };

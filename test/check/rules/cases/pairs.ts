@@ -393,4 +393,12 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
       "import { randomUUID } from 'node:crypto';",
     ),
   },
+  SVC650: {
+    wrong: handler(
+      'const all: Groups = {};\n  all[body.group as string][body.name as string] = 1;\n  return all;',
+    ),
+    right: handler(
+      'const all: Groups = {};\n  if (Object.hasOwn(all, body.group)) all[body.group as string][body.name as string] = 1;\n  return all;',
+    ),
+  },
 };

@@ -370,4 +370,18 @@ export async function compare(password, hash) {
   return await pool.run('compare', password, hash);
 }
 `,
+  'a random number that code hashes or signs with': `
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+const digestOf = (text) => createHash('sha256').update(text).digest('hex');
+export function ticket() {
+  const mark = Array.from({ length: 4 }, () => Math.random().toString(36).slice(2)).join(''); // SVC622
+  return { mark, digest: digestOf(mark) };
+}
+export function seal(text) {
+  const key = String(Math.floor(Math.random())); // SVC622
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+export const other = () => digestOf(randomBytes(32).toString('hex'));
+export const shade = () => 'hsl(' + Math.floor(Math.random()) + ')';
+`,
 };
