@@ -305,7 +305,9 @@ test('a program that imports the package loads no database, login plugin, comman
   const loaded = loadedWith(INDEX, sources());
   assert.deepEqual(
     loaded.filter((file) =>
-      /^(?:db|oauth|cli|testing|openapi\/docs|check\/(?:reader\/(?!functions|tokens)|source\/))/.test(file),
+      /^(?:db|oauth|cli|testing|openapi\/docs|check\/(?:reader\/(?!functions|tokens)|source\/|values\/|sources))/.test(
+        file,
+      ),
     ),
     [],
   );

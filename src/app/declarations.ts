@@ -8,7 +8,7 @@
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
 import { checkedRule, examine, makeReport } from '../check/check.ts';
-import { CORE_RULES } from '../check/rules/rules.ts';
+import { APPLICATION_RULES } from '../check/rules/application.ts';
 import { neededSecrets } from '../check/rules/secrets.ts';
 import { passesAtStart } from '../check/rules/graph.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
@@ -98,9 +98,9 @@ export class Declarations {
     });
   }
 
-  /** The rules of `svc check`: first the rules of the framework, then the rules that addRule() added. */
+  /** Rules that judge the compiled application: first those of the framework, then those that addRule() added. */
   get rules(): readonly (CoreRule | Rule)[] {
-    return [...CORE_RULES, ...this.#rules];
+    return [...APPLICATION_RULES, ...this.#rules];
   }
 
   /**

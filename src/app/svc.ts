@@ -357,7 +357,8 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * The rules of `svc check`: first the rules of the framework, then the rules of plugins and addCheck().
+   * The rules that judge the compiled application: first the rules of the framework, then the rules of plugins
+   * and addCheck(). `svc check` adds rules that read sources.
    * @internal
    */
   get rules(): readonly (CoreRule | Rule)[] {

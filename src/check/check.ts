@@ -118,6 +118,8 @@ interface Entry {
   readonly isAllowable: boolean;
 }
 
+/** Ids of the rules that only `svc check` loads, because they read sources. */
+const READS_SOURCES = /^SVC(?:21[5-7]|6\d\d)$/;
 const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', 'environment'];
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
@@ -174,8 +176,8 @@ export function checkedRule(
   };
   if (typeof id !== 'string' || !/^(?:SVC\d+|[\w.@-]+\/[\w.-]+)$/.test(id))
     refuse('the id of a check must be "area/name" or SVC followed by a number');
-  if (others.some((other) => other.id === id) && !(mayExtend && id.startsWith('SVC')))
-    refuse('another check already has the same id');
+  const isTaken = READS_SOURCES.test(id) || others.some((other) => other.id === id);
+  if (isTaken && !(mayExtend && id.startsWith('SVC'))) refuse('another check already has the same id');
   if (!SEVERITIES.includes(severity)) refuse('the severity of a check must be error, warning or info');
   if (phase !== 'live' && !PHASES.includes(phase))
     refuse(`the phase of a check must be one of ${PHASES.join(', ')}, live`);

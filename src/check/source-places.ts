@@ -11,14 +11,14 @@ import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
 import { numberOf } from './source/routes.ts';
-import type { Sources } from './source/sources.ts';
+import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
 import type { SourceModule } from './reader/modules.ts';
-import { WRITTEN_REMEDY } from './source/written-secrets.ts';
+import { WRITTEN_REMEDY } from './rules/written-secrets.ts';
 import type { Node } from './reader/nodes.ts';
-import type { SourceReport } from './source/examine.ts';
+import type { SourceReport } from './examine.ts';
 
 /** A JSON file whose path occurs in the sources. */
 interface DataFile {

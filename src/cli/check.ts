@@ -18,7 +18,6 @@ import {
   junitReport,
   sarifReport,
 } from '../check/report.ts';
-import { CORE_RULES } from '../check/rules/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
@@ -35,7 +34,6 @@ import type { Finding, Report, Severity } from '../base/findings.ts';
 const DEFAULT_TIMEOUT_SECONDS = 60;
 const MAX_TIMEOUT_SECONDS = 86_400;
 const FORMATS = ['human', 'json', 'sarif', 'github', 'gitlab', 'junit'] as const;
-const RULE_IDS = CORE_RULES.map(({ id }) => id);
 const SEVERITIES = ['error', 'warning', 'info'] as const satisfies readonly Severity[];
 
 export const checkCommand: Command = {
@@ -86,17 +84,17 @@ export const checkCommand: Command = {
     output: FORMATS.map((format) => `${format}=`),
     'fail-level': SEVERITIES,
     env: ENVIRONMENTS,
-    only: RULE_IDS,
-    skip: RULE_IDS,
-    explain: RULE_IDS,
+    only: idsOfRules,
+    skip: idsOfRules,
+    explain: idsOfRules,
     'max-warnings': [],
     timeout: [],
   },
   takesModule: (values, positionals) => positionals.length > 0 || !isAboutRules(values),
-  check: (values) => void readCheckOptions(values),
-  absent: ({ values }, given, error) =>
+  check: readCheckOptions,
+  absent: async ({ values }, given, error) =>
     print(
-      failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), {
+      await failed({ token: '', given }, error.message.replace(/^Cannot load "[^"]*": /, ''), {
         remedy: error.remedy,
       }),
       given,
@@ -133,14 +131,27 @@ interface CheckOptions extends Selection {
   readonly wants: 'report' | 'live';
 }
 
+/** Returns every rule of this package. Loads the rules that read sources, which other commands do not need. */
+async function coreRules(): Promise<readonly RuleText[]> {
+  return (await import('../check/rules/rules.ts')).CORE_RULES;
+}
+
+async function idsOfRules(): Promise<readonly string[]> {
+  return (await coreRules()).map(({ id }) => id);
+}
+
 function isAboutRules(values: Invocation['values']): boolean {
   return values['list'] === true || values['explain'] !== undefined;
 }
 
 async function check({ values, subject }: Invocation): Promise<number> {
-  const options = readCheckOptions(values);
+  const options = await readCheckOptions(values);
   if (isAboutRules(values))
-    return printRules(values, options, subject === undefined ? CORE_RULES : await rulesOf(subject, options));
+    return printRules(
+      values,
+      options,
+      subject === undefined ? await coreRules() : await rulesOf(subject, options),
+    );
   const startMs = systemClock.monotonicMs();
   const answer = await ask(subject!, options); // `subject` is set, because this command takes a module
   const status = await print(answer, subject!.given, values);
@@ -155,7 +166,7 @@ async function print(
   target: string,
   values: Invocation['values'],
 ): Promise<number> {
-  const options = readCheckOptions(values);
+  const options = await readCheckOptions(values);
   const selected = select(answer.report, options);
   const report =
     options.known === undefined || answer.kind !== 'checked'
@@ -340,17 +351,14 @@ function more({ wrong, right, cwe = [], sources = [] }: RuleText): string {
   return `\n\nWrong:\n  ${wrong}\n\nRight:\n  ${right}${further.length === 0 ? '' : `\n\nSee: ${further.join(', ')}.`}`;
 }
 
-function unknownRule(
-  id: string,
-  near: string | undefined = nearest(id, RULE_IDS, 1),
-): SvcError<'E_CLI_USAGE'> {
+function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAGE'> {
   return new SvcError('E_CLI_USAGE', [
     `unknown rule "${id}": ${near === undefined ? 'svc check --list shows all rules' : `did you mean "${near}"?`}`,
   ]);
 }
 
 /** @throws SvcError `E_CLI_USAGE` if the value of an option is invalid */
-function readCheckOptions(values: Invocation['values']): CheckOptions {
+async function readCheckOptions(values: Invocation['values']): Promise<CheckOptions> {
   return {
     baseline: readBaseline(values['baseline']),
     known: values['known'] as string | undefined, // the option has type string, so parseArgs returns a string
@@ -368,8 +376,8 @@ function readCheckOptions(values: Invocation['values']): CheckOptions {
     timeoutMs:
       (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
     wants: values['live'] === true ? 'live' : 'report',
-    only: readPatterns('only', values['only']),
-    skip: readPatterns('skip', values['skip']),
+    only: await readPatterns('only', values['only']),
+    skip: await readPatterns('skip', values['skip']),
   };
 }
 
@@ -415,18 +423,20 @@ function readOutput(given: string): Output {
  * rule, because it is probably misspelt. Accepts any pattern with a slash, because it may match rules of
  * plugins.
  */
-function readPatterns(option: string, given: unknown): string[] {
+async function readPatterns(option: string, given: unknown): Promise<string[]> {
   const patterns = ((given ?? []) as readonly string[])
     .flatMap((text) => text.split(','))
     .map((pattern) => pattern.trim())
     .filter((pattern) => pattern !== '');
+  const ids = patterns.length === 0 ? [] : await idsOfRules();
   for (const pattern of patterns) {
     if (!/^[\w*./@-]+$/.test(pattern))
       throw new SvcError('E_CLI_USAGE', [
         `--${option} needs the ids of rules, or patterns such as "SVC1*", found "${pattern}"`,
       ]);
     const isOurs = /^SVC(?:\d|[^*/]*$)/i.test(pattern) || !/[*/]/.test(pattern);
-    if (isOurs && !CORE_RULES.some((rule) => matches(pattern, rule.id))) throw unknownRule(pattern);
+    if (isOurs && !ids.some((id) => matches(pattern, id)))
+      throw unknownRule(pattern, nearest(pattern, ids, 1));
   }
   return patterns;
 }

@@ -26,6 +26,9 @@ export interface Invocation {
   readonly subject: Subject | undefined;
 }
 
+/** Values of an option. A function loads them when shell completion is written. */
+type Choices = readonly string[] | (() => Promise<readonly string[]>);
+
 /** A command of `svc`. */
 export interface Command {
   readonly usage: string;
@@ -38,7 +41,7 @@ export interface Command {
    * Values of an option, for shell completion. An empty list means free text, such as a number. For an option
    * without an entry, the shell completes file names.
    */
-  readonly choices?: Readonly<Record<string, readonly string[]>>;
+  readonly choices?: Readonly<Record<string, Choices>>;
   /** Values of the first argument, for shell completion. */
   readonly verbs?: readonly string[];
   /**
@@ -50,10 +53,10 @@ export interface Command {
   /** Number of positional arguments before the module. Default 0. */
   readonly words?: number;
   /**
-   * Rejects invalid option values before the module is searched for.
+   * Rejects invalid option values before the module is searched for. May return a promise.
    * @throws SvcError `E_CLI_USAGE` for an invalid value
    */
-  check?(values: Invocation['values']): void;
+  check?(values: Invocation['values']): unknown;
   /**
    * Called if the module cannot be found; `svc check` then prints a report about it. Without this method, the
    * error is thrown.

@@ -50,7 +50,7 @@ export function completionCommand(commands: () => Readonly<Record<string, Comman
 }
 
 /** @throws SvcError `E_CLI_USAGE` if the argument is not the name of a supported shell */
-function run(
+async function run(
   positionals: Invocation['positionals'],
   commands: Readonly<Record<string, Command>>,
 ): Promise<number> {
@@ -64,20 +64,28 @@ function run(
         (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`),
     ]);
   }
-  const completed = Object.entries(commands).map(([name, command]) => describe(name, command));
+  const completed = await Promise.all(
+    Object.entries(commands).map(([name, command]) => describe(name, command)),
+  );
   process.stdout.write({ bash, zsh, fish }[shell](completed));
-  return Promise.resolve(0);
+  return 0;
 }
 
-function describe(
+async function listed(
+  choices: NonNullable<Command['choices']>[string] | undefined,
+): Promise<Option['choices']> {
+  return typeof choices === 'function' ? await choices() : choices;
+}
+
+async function describe(
   name: string,
   { summary, details, options, verbs = [], choices = {}, optionalValues = [] }: Command,
-): Completed {
-  const own = Object.entries(options).map(([option, { type }]): Option => ({
+): Promise<Completed> {
+  const own = Object.entries(options).map(async ([option, { type }]): Promise<Option> => ({
     name: option,
     // a value that may be absent is not the next word
     takesValue: type === 'string' && !optionalValues.includes(option),
-    choices: choices[option],
+    choices: await listed(choices[option]),
     summary:
       new RegExp(`^ +--${option}(?![\\w-])(?:\\[=\\S*| <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
         .exec(details)?.[1]
@@ -88,7 +96,7 @@ function describe(
     summary,
     words: verbs,
     options: [
-      ...own,
+      ...(await Promise.all(own)),
       { name: 'help', takesValue: false, choices: [], summary: 'prints the help of the command' },
     ],
   };

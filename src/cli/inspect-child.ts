@@ -11,11 +11,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseHandlers } from '../check/rules/code.ts';
 import { findUnnamedHosts } from '../check/rules/deployment.ts';
-import { absentVariables } from '../check/source/environment-rules.ts';
+import { absentVariables } from '../check/rules/variables.ts';
 import { readProject } from '../check/reader/modules.ts';
-import { Sources } from '../check/source/sources.ts';
+import { Sources } from '../check/sources.ts';
 import { findStaleRowClasses } from '../check/rules/environment.ts';
-import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
+import { CORE_RULES, coreRule, textsOf } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
@@ -28,14 +28,13 @@ import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
-import type { RuleText } from '../check/check.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { Project } from '../check/reader/modules.ts';
 import type { ReportScope } from '../check/report.ts';
-import type { SourceReport } from '../check/source/examine.ts';
+import type { SourceReport } from '../check/examine.ts';
 
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
@@ -92,7 +91,7 @@ async function work(job: Job): Promise<Answer> {
   ];
   if (!('app' in loaded)) {
     const report = makeReport([...trespassed(), ...unloaded(job, loaded, watch.runningNow())]);
-    return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: texts(CORE_RULES) };
+    return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: textsOf() };
   }
   const { app } = loaded;
   const more = [
@@ -117,8 +116,8 @@ async function work(job: Job): Promise<Answer> {
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { joinFindings } = await import('../check/source-places.ts');
-  const { examineSources } = await import('../check/source/examine.ts');
-  const { allowInline } = await import('../check/source/allowances.ts');
+  const { examineSources } = await import('../check/examine.ts');
+  const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
@@ -141,7 +140,7 @@ async function work(job: Job): Promise<Answer> {
     token: job.token,
     kind: 'checked',
     report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
-    rules: texts(app.rules),
+    rules: textsOf(app.rules),
     scope: scopeOf(app, sources),
   };
 }
@@ -298,7 +297,7 @@ async function placed(job: Job, found: readonly Trespass[]): Promise<readonly Tr
   const isUnknown = ({ what, place }: Trespass): boolean =>
     place.line === 0 && /^(?:connects|looks up)/.test(what);
   if (!found.some(isUnknown)) return found;
-  const { openedAtImport } = await import('../check/source/examine.ts');
+  const { openedAtImport } = await import('../check/examine.ts');
   const opened = openedAtImport(projectOf(job));
   return found.map((each) => (isUnknown(each) && opened !== undefined ? { ...each, place: opened } : each));
 }
@@ -358,23 +357,6 @@ function absentNote(names: readonly string[]): string {
 
 function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
-}
-
-/** Returns each rule once, with the properties that reports show. */
-function texts(rules: readonly RuleText[]): RuleText[] {
-  return [...Map.groupBy(rules, ({ id }) => id).values()]
-    .map(([first]) => first!)
-    .map(({ id, severity, phase, why, remedy, wrong, right, cwe, sources }) => ({
-      id,
-      severity,
-      phase,
-      why,
-      remedy,
-      ...(wrong === undefined ? {} : { wrong }),
-      ...(right === undefined ? {} : { right }),
-      ...(cwe === undefined ? {} : { cwe }),
-      ...(sources === undefined ? {} : { sources }),
-    }));
 }
 
 function openapiOf({ token }: Job, app: Svc): Answer {

@@ -8,7 +8,6 @@ import { fstatSync, writeFileSync } from 'node:fs';
 import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
-import { CORE_RULES, coreRule } from '../check/rules/rules.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, makeFolder } from './load.ts';
@@ -168,18 +167,19 @@ export async function ask<W extends Job['wants']>(
 }
 
 /** Returns the answer for an application that could not be imported. */
-export function failed(
+export async function failed(
   { token, given }: Pick<Job, 'token' | 'given'>,
   message: string,
   { isLate = false, remedy }: { readonly isLate?: boolean; readonly remedy?: string } = {},
-): Extract<Answer, { kind: 'failed' }> {
+): Promise<Extract<Answer, { kind: 'failed' }>> {
+  const { coreRule, textsOf } = await import('../check/rules/rules.ts');
   const { id: rule, severity, remedy: usual } = coreRule('SVC001');
   return {
     token,
     kind: 'failed',
     isLate,
     report: makeReport([{ rule, severity, subject: given, message, remedy: remedy ?? usual }]),
-    rules: CORE_RULES.map(({ run: _, ...text }) => text),
+    rules: textsOf(),
   };
 }
 

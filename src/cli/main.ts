@@ -118,7 +118,8 @@ function valueIssue({ options, choices }: Command, option: string, args: readonl
   const name = option.slice(2);
   if (options[name]?.type === 'boolean') return `${option} takes no value`;
   const found = args[args.indexOf(option) + 1];
-  const words = choices?.[name] ?? [];
+  const listed = choices?.[name] ?? [];
+  const words = typeof listed === 'function' ? [] : listed;
   return (
     `${option} needs ${words.length > 0 && words.length < 10 ? `one of ${words.join(', ')}` : 'a value'}` +
     (found === undefined ? '' : `, found "${found}"`)
@@ -133,7 +134,7 @@ async function invoke(
   argv: readonly string[],
 ): Promise<number | undefined> {
   const { positionals, values } = readArguments(command, args);
-  command.check?.(values);
+  await command.check?.(values);
   const takesModule =
     typeof command.takesModule === 'function'
       ? command.takesModule(values, positionals)

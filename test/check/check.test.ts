@@ -257,6 +257,13 @@ for (const [what, parts, problem] of [
   });
 }
 
+test('app.addCheck() refuses the id of each built-in rule, also of the rules that only svc check loads (E_RULE)', () => {
+  for (const { id } of CORE_RULES)
+    assert.throws(() => make().addCheck(rule({ id: id as never })), { code: 'E_RULE' }, id);
+  const { id } = checkedRule(rule({ id: 'SVC601' }), [], { mayExtend: true });
+  assert.equal(id, 'SVC601');
+});
+
 test('app.addCheck() refuses a second rule with the same id, and refuses every rule after the application was compiled', () => {
   const app = make().addCheck(rule());
   assert.throws(() => app.addCheck(rule()), { code: 'E_RULE' });

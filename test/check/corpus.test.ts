@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url';
 import { Svc } from 'svc';
 import { fileOfPlace } from '../../src/base/findings.ts';
 import { CORE_RULES } from '../../src/check/rules/rules.ts';
-import { examineSources } from '../../src/check/source/examine.ts';
+import { examineSources } from '../../src/check/examine.ts';
 import { readProject } from '../../src/check/reader/modules.ts';
 import { folder } from '../support/run.ts';
 import { allCases, casesOf } from './corpus.ts';

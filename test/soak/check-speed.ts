@@ -12,7 +12,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, provide, str } from 'svc';
 import { CORE_RULES } from '../../src/check/rules/rules.ts';
-import { examineSources } from '../../src/check/source/examine.ts';
+import { examineSources } from '../../src/check/examine.ts';
 import { readProject } from '../../src/check/reader/modules.ts';
 import { BIN, build } from '../support/build.ts';
 import { collectedLog } from '../support/collected-log.ts';

@@ -96,40 +96,6 @@ export const ACCESS_RULES: readonly CoreRule[] = [
     right: "origins: ['https://shop.example'], credentials: true",
     run: findStrangers,
   },
-  {
-    id: 'SVC215',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [613],
-    sources: ['RFC 8725 §3.10'],
-    why: 'A leaked token works until it expires, and most leaks are noticed late',
-    remedy:
-      'Remove the option requireExp: false, which accepts tokens without an expiry time, and issue tokens that expire: expiresInSeconds: 3_600',
-    wrong: 'BearerAuth({ requireExp: false })',
-    right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
-  },
-  {
-    id: 'SVC216',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [650, 352],
-    sources: ['RFC 9110 §9.2.1'],
-    why: 'GET must change nothing (RFC 9110 §9.2.1). Any page can make a browser send a GET request, and CSRF protection ignores GET requests',
-    remedy: 'Change data only in routes for POST or DELETE, which pages call with a form or fetch()',
-    wrong: "app.get('/logout', ({ req }) => req.session.destroy());",
-    right: "app.post('/logout', ({ req }) => req.session.destroy());",
-  },
-  {
-    id: 'SVC217',
-    severity: 'error',
-    phase: 'source',
-    cwe: [384],
-    sources: ['OWASP Cheat Sheet: Session Management'],
-    why: 'An attacker can give a browser a known session id. If a login keeps that id, the attacker is logged in, too (session fixation)',
-    remedy: 'Call req.session.regenerate() before req.session.set()',
-    wrong: "req.session.set('user', id);",
-    right: "req.session.regenerate(); req.session.set('user', id);",
-  },
 ];
 
 function findUnguarded(view: ApplicationView, report: ReportFinding): void {

@@ -95,16 +95,6 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     wrong: 'Field(str), after Field(str, { optional: true }) in the baseline',
     right: 'Field(str, { optional: true })',
   },
-  {
-    id: 'SVC636',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [1333],
-    why: 'A regular expression with nested repetitions tries very many ways to match a text: thirty characters can take minutes',
-    remedy: 'Write regular expressions without nested repetitions, and limit the length of the text first',
-    wrong: String.raw`/^(\w+\s?)*$/.test(query.q)`,
-    right: String.raw`/^\w+(\s\w+)*$/.test(query.q)`,
-  },
 ];
 
 /** Matches calls that read a JSON body or a form. */

@@ -1,11 +1,17 @@
 /**
- * Rules about input of clients that becomes code, a path or an address. The source phase judges them: see
- * source/injection-rules.ts.
+ * Rules about client input in SQL, shell commands, code and regular expressions (SVC601 … SVC604). Each asks what the
+ * text of an argument may contain.
  */
-import type { CoreRule } from '../check.ts';
+import { entryOf } from '../reader/nodes.ts';
+import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { ReportNode, SourceRule } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { ClientPart, Text } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
 
-/** Rules about injection, sorted by id. */
-export const INJECTION_RULES: readonly CoreRule[] = [
+/** Rules about client input in SQL, commands, code and patterns, sorted by id. */
+export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC601',
     severity: 'error',
@@ -17,6 +23,7 @@ export const INJECTION_RULES: readonly CoreRule[] = [
       'Pass values as parameters: sql`select * from notes where id = ${id}`. Choose column names from a fixed list',
     wrong: "db.fetchAll(`select * from notes where title = '${query.q}'`)",
     right: 'db.fetchAll(sql`select * from notes where title = ${query.q}`)',
+    onCall: findSql,
   },
   {
     id: 'SVC602',
@@ -28,6 +35,7 @@ export const INJECTION_RULES: readonly CoreRule[] = [
     remedy: 'Call the program without a shell, with its arguments as a list: execFile("sort", ["--", file])',
     wrong: 'exec(`sort ${body.name}`)',
     right: "execFile('sort', ['--', body.name])",
+    onCall: findCommands,
   },
   {
     id: 'SVC603',
@@ -38,6 +46,7 @@ export const INJECTION_RULES: readonly CoreRule[] = [
     remedy: 'Never run the text: choose a function by name from a fixed table, or parse the text as data',
     wrong: 'vm.runInNewContext(body.formula)',
     right: 'FORMULAS[body.name]?.(body.value)',
+    onCall: findCode,
   },
   {
     id: 'SVC604',
@@ -48,72 +57,231 @@ export const INJECTION_RULES: readonly CoreRule[] = [
     remedy: 'Escape the text: new RegExp(RegExp.escape(text)). Or search with includes()',
     wrong: 'new RegExp(query.q)',
     right: 'new RegExp(RegExp.escape(query.q))',
-  },
-  {
-    id: 'SVC605',
-    severity: 'error',
-    phase: 'source',
-    cwe: [601],
-    sources: ['OWASP Cheat Sheet: Unvalidated Redirects and Forwards'],
-    why: 'Attackers use links to your site that redirect to their own site, to deceive visitors or to receive login codes',
-    remedy: 'Redirect only to paths of your own site: new RedirectResponse(localPath(next) ?? "/")',
-    wrong: 'new RedirectResponse(query.next)',
-    right: "new RedirectResponse(localPath(query.next) ?? '/')",
-  },
-  {
-    id: 'SVC606',
-    severity: 'error',
-    phase: 'source',
-    cwe: [22],
-    why: 'A path with ".." leads out of the intended folder. A client can then read settings, keys and sources, or overwrite files',
-    remedy:
-      'Store files under generated names, serve folders with mountStatic(), or pass the name through basename()',
-    wrong: "readFile(join('uploads', params.name))",
-    right: "readFile(join('uploads', basename(params.name)))",
-  },
-  {
-    id: 'SVC607',
-    severity: 'error',
-    phase: 'source',
-    cwe: [918],
-    sources: ['OWASP Cheat Sheet: Server-Side Request Forgery Prevention'],
-    why: 'A server that fetches any URL for a client also reaches its internal network: databases, admin pages, cloud metadata',
-    remedy:
-      'Compare the host of the URL with a list of allowed hosts: if (!HOSTS.has(new URL(address).host)) throw new BadRequest()',
-    wrong: 'fetch(body.url)',
-    right: 'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest(); fetch(body.url)',
-  },
-  {
-    id: 'SVC608',
-    severity: 'error',
-    phase: 'source',
-    cwe: [79],
-    sources: ['OWASP Cheat Sheet: Cross Site Scripting Prevention'],
-    why: 'Text from a client that is not escaped can contain a script, which runs in the browsers of other visitors',
-    remedy: 'Escape every value: `<p>${escapeHtml(name)}</p>`',
-    wrong: 'new HTMLResponse(`<p>${query.name}</p>`)',
-    right: 'new HTMLResponse(`<p>${escapeHtml(query.name)}</p>`)',
-  },
-  {
-    id: 'SVC609',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [113, 434],
-    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
-    remedy:
-      'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
-    wrong:
-      'new HttpResponse(csv, { headers: { "Content-Disposition": `attachment; filename="${query.name}"` } })',
-    right: 'new HttpResponse(csv, { headers: { "Content-Disposition": contentDisposition(query.name) } })',
-  },
-  {
-    id: 'SVC610',
-    severity: 'warning',
-    phase: 'source',
-    cwe: [117],
-    why: 'A client that sends a line feed writes lines of its own into a log, which then shows things that never happened',
-    remedy: 'Write each line as JSON, or replace line feeds: text.replace(/[\\r\\n]+/g, " "). Or use app.log',
-    wrong: 'appendFile(path, `${date} ${query.reason}\\n`)',
-    right: 'appendFile(path, JSON.stringify([date, query.reason]) + "\\n")',
+    onCall: findPatterns,
   },
 ];
+
+/** Methods of databases of this package that run a statement. */
+export const OUR_DATABASE: RegExp =
+  /^svc\/db\.[^]*\.(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|scalar|script|stream)$/;
+
+const OTHER_DATABASE =
+  /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+
+/** Methods of databases, for an object of unknown type. */
+const MAY_RUN_SQL =
+  /^(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|query|raw|exec|prepare|scalar|script|stream|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+
+/** Methods that only databases have. */
+const RUNS_SQL = /^(?:fetchAll|fetchOne|fetchArrays|executeMany|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+
+const STATEMENT =
+  /^\s*(?:select|insert\s+into|update|delete\s+from|replace\s+into|with|create|drop|alter|truncate|exec(?:ute)?)\s/i;
+
+/** Characters of names and numbers, which cannot change a statement. */
+const NAMES = WORD | charsOf('.-');
+
+/** SVC601: client input in the text of an SQL statement. */
+function findSql(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  const [first] = call.args;
+  if (first === undefined || call.isNew) return;
+  const isTyped = OUR_DATABASE.test(meaning) || OTHER_DATABASE.test(meaning);
+  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const isUntyped = MAY_RUN_SQL.test(method) && (meaning === '' || /^svc\.\w+\.[^]+$/.test(meaning));
+  if (!isTyped && !isUntyped) return;
+  const text = entryOf(first, 'text') ?? entryOf(first, 'sql') ?? first;
+  const isStatement =
+    isTyped ||
+    RUNS_SQL.test(method) ||
+    (site.value(text)?.texts.some((each) => STATEMENT.test(literalOf(each))) ?? false);
+  const danger = isStatement ? dangerIn(site, text, ({ part }) => (part.may & ~NAMES) !== 0n) : undefined;
+  if (danger === undefined) return;
+  const { node, module } = site.written(text);
+  report(
+    'SVC601',
+    module,
+    node,
+    `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
+    doubt(danger),
+  );
+}
+
+const SHELL = /^child_process\.(?:exec|execSync)$/;
+
+const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$/;
+
+/** Characters that a shell passes on unchanged. */
+const PLAIN = WORD | charsOf('-./:@+,=%');
+
+/** SVC602: client input in commands of the operating system. */
+function findCommands(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  const [command, args, options] = call.args;
+  if (command === undefined) return;
+  const tell = (arg: Node, danger: ClientPart | undefined): boolean => {
+    if (danger === undefined) return false;
+    const { node, module } = site.written(arg);
+    report(
+      'SVC602',
+      module,
+      node,
+      `the command contains ${danger.origin.what}, which a client sends, so the client can run other commands`,
+      doubt(danger),
+    );
+    return true;
+  };
+  const isUnsafe = ({ part, before }: Place): boolean =>
+    (part.may & ~PLAIN) !== 0n || (hasAny(part.may, '-') && /(?:^|\s)$/.test(literalOf(before)));
+  if (SHELL.test(meaning)) tell(command, dangerIn(site, command, isUnsafe));
+  else if (PROGRAM.test(meaning)) {
+    if (
+      tell(
+        command,
+        dangerIn(site, command, () => true),
+      ) ||
+      args === undefined
+    )
+      return;
+    const [program] = site.value(command)?.texts ?? [];
+    const hasShell =
+      isOn(entryOf(options ?? args, 'shell')) ||
+      /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(
+        program === undefined ? '' : (constantOf(program) ?? ''),
+      );
+    if (hasShell) tell(args, dangerIn(site, args, isUnsafe));
+    else findOptions(site, args, report);
+  }
+}
+
+/** SVC602: client input as an argument of a program, which may take it for an option. */
+function findOptions(site: Site, args: Node, report: ReportNode): void {
+  const danger = optionIn(site.value(args));
+  if (danger === undefined) return;
+  const { node, module } = site.written(args);
+  report(
+    'SVC602',
+    module,
+    node,
+    `an argument of the program is ${danger.origin.what}, which a client sends: with "-" at its start it is an option`,
+    {
+      severity: 'warning',
+      remedy: 'Put the argument "--" before it, or "./" before the name of a file',
+      ...doubt(danger),
+    },
+  );
+}
+
+/** Returns an item of a list of arguments that may begin with `-`. The items after `--` are no options. */
+function optionIn(list: Value | undefined): ClientPart | undefined {
+  const items = [...(list?.members ?? [])].flatMap(([key, item]) => (/^\d+$/.test(key) ? [item] : []));
+  for (const { texts } of [...items, ...(list?.items === undefined ? [] : [list.items])]) {
+    if (texts.some((text) => constantOf(text) === '--')) return undefined;
+    for (const [lead] of texts)
+      if (lead?.kind === 'client' && hasAny(lead.may, '-') && isFreeToBegin(lead, '-')) return lead;
+  }
+  return undefined;
+}
+
+function isFreeToBegin({ begins, notFirst = [] }: ClientPart, char: string): boolean {
+  return (begins === undefined || begins.startsWith(char)) && !notFirst.includes(char);
+}
+
+function isOn(option: Node | undefined): boolean {
+  return option !== undefined && !(option.type === 'value' && option.raw === 'false');
+}
+
+const RUNS_CODE =
+  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
+
+/** SVC603: client input in code that is evaluated. */
+function findCode(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  if (!RUNS_CODE.test(meaning)) return;
+  for (const arg of call.args) {
+    // a JSON file is data, which require() does not run
+    const danger = dangerIn(
+      site,
+      arg,
+      ({ after }) => meaning !== 'require' || !literalOf(after).endsWith('.json'),
+    );
+    if (danger === undefined) continue;
+    const { node, module } = site.written(arg);
+    return report(
+      'SVC603',
+      module,
+      node,
+      `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
+      doubt(danger),
+    );
+  }
+}
+
+/** SVC604: client input in regular expressions. */
+function findPatterns(site: Site, report: ReportNode): void {
+  const [source] = site.call.args;
+  if (site.meaning !== 'RegExp' || source === undefined) return;
+  const danger = dangerIn(site, source, ({ part }) => hasAny(part.may, '*+{'));
+  if (danger === undefined) return;
+  const { node, module } = site.written(source);
+  report(
+    'SVC604',
+    module,
+    node,
+    `the regular expression is built from ${danger.origin.what}: a client can send a pattern that blocks the process`,
+    doubt(danger),
+  );
+}
+
+/** A part of a client in a text, with the text before and after it. */
+export interface Place {
+  readonly part: ClientPart;
+  readonly before: Text;
+  readonly after: Text;
+}
+
+/**
+ * Returns the part of a client for which a question is true, in one of the texts that an argument may be. A part
+ * that went through a function of unknown effect counts only if there is no other.
+ */
+export function dangerIn(
+  site: Site,
+  node: Node | undefined,
+  asks: (place: Place) => boolean,
+): ClientPart | undefined {
+  return dangerOf(site.value(node), asks);
+}
+
+export function dangerOf(
+  value: Value | undefined,
+  asks: (place: Place) => boolean,
+  isOfRows = false,
+): ClientPart | undefined {
+  const found = (value?.texts ?? []).flatMap((text) =>
+    text.flatMap((part, index) =>
+      part.kind === 'client' &&
+      (isOfRows || !isStored(part)) &&
+      asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
+        ? [part]
+        : [],
+    ),
+  );
+  const certain = found.filter(({ unknown }) => unknown === undefined);
+  return certain.find((part) => !isStored(part)) ?? certain[0] ?? found[0];
+}
+
+/**
+ * Returns the particulars of a finding: a note if a function of a package may have cleaned the text, and a
+ * warning for a column of a row, which the program may have cleaned before it stored it.
+ */
+export function doubt(part: ClientPart): Parameters<ReportNode>[4] {
+  const { unknown } = part;
+  return unknown === undefined
+    ? isStored(part)
+      ? { severity: 'warning' }
+      : {}
+    : {
+        severity: 'info',
+        remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
+      };
+}

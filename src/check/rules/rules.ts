@@ -1,35 +1,73 @@
 /**
  * Every rule of this package. A rule is one object in a file of this folder: its texts and its function. The
- * id of a rule never changes.
- *
- * Other files report the findings of rules without `run`: cli/inspect-child.ts (loading), routing/
- * (compiling) and source/examine.ts (source code).
+ * id of a rule never changes. `svc check` loads this file when it needs it, because it loads the analysis of sources.
  */
-import { ACCESS_RULES } from './access.ts';
-import { CODE_RULES } from './code.ts';
-import { CONTRACT_RULES } from './contract.ts';
-import { DEPLOYMENT_RULES } from './deployment.ts';
-import { ENVIRONMENT_RULES } from './environment.ts';
-import { GRAPH_RULES } from './graph.ts';
+import { ADDRESS_RULES } from './addresses.ts';
+import { APPLICATION_RULES } from './application.ts';
+import { AVAILABILITY_RULES } from './availability.ts';
+import { COOKIE_RULES } from './cookies.ts';
+import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { INJECTION_RULES } from './injection.ts';
-import { SECRET_RULES } from './secrets.ts';
+import { LOG_RULES } from './logs.ts';
+import { PASSWORD_RULES } from './passwords.ts';
+import { PROMISE_RULES } from './promises.ts';
+import { QUERY_RULES } from './queries.ts';
+import { REPLY_RULES } from './replies.ts';
+import { ROUTE_RULES } from './routes.ts';
+import { SETTING_RULES } from './settings.ts';
+import { STATE_RULES } from './state.ts';
 import { STATEMENT_RULES } from './statements.ts';
-import type { CoreRule } from '../check.ts';
+import { TOKEN_RULES } from './tokens.ts';
+import { VARIABLE_RULES } from './variables.ts';
+import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
+import type { CoreRule, RuleText } from '../check.ts';
+import type { SourcePart, SourceRule } from '../sources.ts';
+
+/** Searches of the sources, for rules of their own and for rules of the application. */
+export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
+  ...ADDRESS_RULES,
+  ...AVAILABILITY_RULES,
+  ...COOKIE_RULES,
+  ...CRYPTOGRAPHY_RULES,
+  ...INJECTION_RULES,
+  ...LOG_RULES,
+  ...PASSWORD_RULES,
+  ...PROMISE_RULES,
+  ...QUERY_RULES,
+  ...REPLY_RULES,
+  ...ROUTE_RULES,
+  ...SETTING_RULES,
+  ...STATE_RULES,
+  ...TOKEN_RULES,
+  ...VARIABLE_RULES,
+  ...WRITTEN_SECRET_RULES,
+];
 
 /** Every rule of this package, sorted by id. */
 export const CORE_RULES: readonly CoreRule[] = [
-  ...ACCESS_RULES,
-  ...CODE_RULES,
-  ...CONTRACT_RULES,
-  ...DEPLOYMENT_RULES,
-  ...ENVIRONMENT_RULES,
-  ...GRAPH_RULES,
-  ...INJECTION_RULES,
-  ...SECRET_RULES,
+  ...APPLICATION_RULES,
   ...STATEMENT_RULES,
+  ...SOURCE_PARTS.filter((part) => 'why' in part),
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
 
 /** Returns the rule with an id. The id must be one of CORE_RULES. */
 export function coreRule(id: `SVC${number}`): CoreRule {
   return CORE_RULES.find((rule) => rule.id === id)!;
+}
+
+/** Returns the properties of every rule that reports show, and of more rules. The first rule with an id counts. */
+export function textsOf(more: readonly RuleText[] = []): RuleText[] {
+  return [...Map.groupBy([...CORE_RULES, ...more], ({ id }) => id).values()]
+    .map(([first]) => first!)
+    .map(({ id, severity, phase, why, remedy, wrong, right, cwe, sources }) => ({
+      id,
+      severity,
+      phase,
+      why,
+      remedy,
+      ...(wrong === undefined ? {} : { wrong }),
+      ...(right === undefined ? {} : { right }),
+      ...(cwe === undefined ? {} : { cwe }),
+      ...(sources === undefined ? {} : { sources }),
+    }));
 }

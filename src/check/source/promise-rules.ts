@@ -2,16 +2,10 @@
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612).
  */
 import { calledName, childrenOf, functionAround, pathOf, returnsOf, walk } from '../reader/nodes.ts';
-import { makerOf, meaningOfCall, writtenOf } from './sources.ts';
+import { makerOf, meaningOfCall, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, ClassNode, Fn, Member, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
-
-/** Runs every rule of this file. */
-export function reportPromises(sources: Sources, report: ReportNode): void {
-  findForgotten(sources, report);
-  findAsyncCallbacks(sources, report);
-}
+import type { ReportNode, Sources } from '../sources.ts';
 
 const OURS = /^svc\.(?:checkPassword|hashPassword)$|^fetch$|^fs(?:\/promises|\.promises)\.\w+$/;
 /** Names of variables that hold databases or transactions. */
@@ -228,7 +222,7 @@ function allIn(list: Node): readonly Node[] {
 }
 
 /** SVC611: promises that are not awaited. */
-function findForgotten(sources: Sources, report: ReportNode): void {
+export function findForgotten(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const use = useOf(call);
     if (use === undefined) continue;
@@ -383,7 +377,7 @@ function keptPromise(call: Call): string | undefined {
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|sort|toSorted)$/;
 
 /** SVC612: asynchronous callbacks of array methods. */
-function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
+export function findAsyncCallbacks(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = call.callee.type === 'member' ? calledName(call) : undefined;
     const [callback] = call.args;

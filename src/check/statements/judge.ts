@@ -7,13 +7,13 @@
  */
 import { nearest } from '../../base/options.ts';
 import { isOnlyInDevelopment } from '../source/once.ts';
-import { isInPage } from '../source/sources.ts';
-import { subjectOf } from '../source/examine.ts';
+import { isInPage } from '../sources.ts';
+import { subjectOf } from '../examine.ts';
 import { Outline } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
 import { ANY } from './finder.ts';
-import type { Sources } from '../source/sources.ts';
+import type { Sources } from '../sources.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Describer, Description, Refused } from '../../db/describe/describer.ts';

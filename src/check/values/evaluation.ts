@@ -27,7 +27,7 @@ export interface Kept {
 }
 
 /** A comparison of two values. */
-export interface Compared {
+interface Compared {
   readonly node: Node;
   readonly module: SourceModule;
   readonly sides: readonly [Value, Value];

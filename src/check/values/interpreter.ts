@@ -51,7 +51,8 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-interface Listeners extends EvaluationListeners {
+/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+export interface ValueListeners extends EvaluationListeners {
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -96,8 +97,8 @@ const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 export class Interpreter extends ControlFlow {
   readonly #project: Project;
   readonly #functions: Functions;
-  readonly #onCall: Listeners['onCall'];
-  readonly #onReply: Listeners['onReply'];
+  readonly #onCall: ValueListeners['onCall'];
+  readonly #onReply: ValueListeners['onReply'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -115,7 +116,7 @@ export class Interpreter extends ControlFlow {
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
 
-  constructor(project: Project, functions: Functions, listeners: Listeners) {
+  constructor(project: Project, functions: Functions, listeners: ValueListeners) {
     super(listeners);
     this.#project = project;
     this.#functions = functions;

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
+import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { DeclaredInputs } from '../../../src/check/values/inputs.ts';
 import { folder, project as projectOf } from '../../support/run.ts';

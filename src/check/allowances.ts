@@ -7,11 +7,11 @@
  * finding that has a line, except errors that prevent the application from starting.
  */
 import { pathToFileURL } from 'node:url';
-import { makeReport, issueOf } from '../check.ts';
-import { fileOfPlace } from '../../base/findings.ts';
-import type { Finding, Report } from '../../base/findings.ts';
-import type { RuleText } from '../check.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import { makeReport, issueOf } from './check.ts';
+import { fileOfPlace } from '../base/findings.ts';
+import type { Finding, Report } from '../base/findings.ts';
+import type { RuleText } from './check.ts';
+import type { SourceModule } from './reader/modules.ts';
 
 const ALLOW =
   /^(?:\/\/|\/\*)\s*svc-allow\s+([\w@./-]+(?:\s*,\s*[\w@./-]+)*)(?:\s+until\s+(\S+?))?\s*(?::\s*([^]*?))?\s*(?:\*\/)?$/;

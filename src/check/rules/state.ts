@@ -1,24 +1,59 @@
 /**
- * Rules about data of one client in module variables and shared caches (SVC631, SVC632), request bodies that
- * are stored whole (SVC633), and regular expressions that backtrack exponentially (SVC636).
+ * Rules about data that outlives its request: in module variables, in shared caches, and whole bodies that are stored
+ * (SVC631 … SVC633).
  */
 import { boundIn } from '../reader/modules.ts';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { meaningOfCall } from './sources.ts';
-import { hasDeclaredBody, literal } from './routes.ts';
-import { analysePattern } from '../../schema/pattern.ts';
-import { givenOf } from '../values/value.ts';
+import { hasDeclaredBody, literal } from '../source/routes.ts';
+import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
+import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Kept } from '../values/evaluation.ts';
 import type { Site } from '../values/interpreter.ts';
-import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs the rules of this file that do not need the data-flow analysis of ../values. */
-export function reportState(sources: Sources, report: ReportNode): void {
-  findKept(sources, report);
-  findSharedCaches(sources, report);
-  findSlowPatterns(sources, report);
+/** Rules about state, sorted by id. */
+export const STATE_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC631',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [488],
+    why: 'Requests run at the same time and share the variables of a module, so a client can see data of another client',
+    remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
+    wrong: 'let current; … current = me;',
+    right: 'const current = me;',
+    find: findKept,
+    watch: watchKept,
+  },
+  {
+    id: 'SVC632',
+    severity: 'error',
+    phase: 'source',
+    cwe: [524],
+    why: 'A cache finds a result by its key only. If a result depends on more than the key, clients receive results of other clients',
+    remedy:
+      'Add everything that the result depends on to the key: cached(load, { key: (path, user) => `${user} ${path}` })',
+    wrong: 'cached(load, { key: (path) => path })',
+    right: 'cached(load, { key: (path, user) => `${user} ${path}` })',
+    find: findSharedCaches,
+  },
+  {
+    id: 'SVC633',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [915],
+    sources: ['OWASP Cheat Sheet: Mass Assignment'],
+    why: 'A request body may contain any field. Code that copies the whole body also sets fields that clients must not set',
+    remedy: 'Declare a schema of the body, such as body: Rename, and copy its fields by name',
+    wrong: 'Object.assign(user, await req.json())',
+    right: 'user.name = body.name',
+    onCall: findMerged,
+  },
+];
+
+function watchKept(report: ReportNode, sources: Sources): Watch {
+  return { onAssign: (kept) => findKeptRequests(kept, sources, report) };
 }
 
 /**
@@ -85,11 +120,7 @@ function isOnlyFirst({ target, parent }: Assign): boolean {
 }
 
 /** SVC631: code that assigns a request value to a module variable, or to a member of one. */
-export function findKeptRequests(
-  { assign, module, value }: Kept,
-  sources: Sources,
-  report: ReportNode,
-): void {
+function findKeptRequests({ assign, module, value }: Kept, sources: Sources, report: ReportNode): void {
   const path = pathOf(assign.target);
   const fn = functionAround(assign);
   if (path === undefined || fn === undefined || assign.operator !== '=') return;
@@ -306,7 +337,7 @@ const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handl
 const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
-export function findMerged({ call, module, given: valueOf }: Site, report: ReportNode): void {
+function findMerged({ call, module, given: valueOf }: Site, report: ReportNode): void {
   // ignores values of unknown routes, because a middleware of the route may have validated the body
   const given: Site['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
@@ -436,56 +467,4 @@ function wholeBody(arg: Node, given: Site['given']): string | undefined {
     if (value?.part === 'body' && !hasDeclaredBody(value.route)) return value.what;
   }
   return undefined;
-}
-
-const NESTED =
-  'the regular expression has nested repetitions: a short text can block the process for minutes';
-
-/** SVC636: regular expressions that backtrack exponentially. */
-function findSlowPatterns(sources: Sources, report: ReportNode): void {
-  for (const { module, node } of sources.all('pattern')) {
-    // exponential backtracking requires at least two repetitions
-    if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
-    const fn = functionAround(node);
-    if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
-      continue;
-    if (isExponential(node.source, node.flags)) report('SVC636', module, node, NESTED);
-  }
-}
-
-/** Methods of texts whose argument is a regular expression. */
-const MATCHES = /^(?:match|matchAll|replace|replaceAll|search|split)$/;
-
-/** SVC636: input of a client that is matched with a regular expression which `RegExp()` builds. */
-export function findSlowMatches({ call, module, receiver, value }: Site, report: ReportNode): void {
-  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
-  const first = value(call.args[0]);
-  const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
-  if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
-  if (isExponential(pattern.source, pattern.flags)) report('SVC636', module, call, NESTED);
-}
-
-function isExponential(source: string, flags: string): boolean {
-  try {
-    // skips patterns with `$` in the middle, because analysePattern() may wrongly find them exponential
-    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
-    return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
-  } catch {
-    return false; // this version of Node.js does not know the flags or the syntax
-  }
-}
-
-/** Whether a constant holds the regular expression and a function that handles requests uses the constant. */
-function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
-  let at: Node | undefined = node;
-  while (at !== undefined && at.type !== 'declarator') at = at.parent;
-  if (at?.type !== 'declarator' || at.target.type !== 'name') return false;
-  const { name } = at.target;
-  for (const { module: other, node: use } of sources.all('name')) {
-    if (use.name !== name && other === module) continue;
-    if (use.parent === at || sources.reachedFrom(functionAround(use)) === undefined) continue;
-    const binding = other.lookup(use.name, use);
-    if (binding?.kind === 'declared' && binding.node === at) return true;
-  }
-  return false;
 }

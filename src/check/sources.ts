@@ -3,11 +3,34 @@
  * the original names of imports.
  */
 import { basename, dirname } from 'node:path';
-import { Functions } from '../values/functions.ts';
-import { calledName, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import type { Project, SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { Severity } from '../../base/findings.ts';
+import { Functions } from './values/functions.ts';
+import { calledName, functionAround, pathOf, walk } from './reader/nodes.ts';
+import type { Project, SourceModule } from './reader/modules.ts';
+import type { Call, Fn, Node } from './reader/nodes.ts';
+import type { Severity } from '../base/findings.ts';
+import type { CoreRule } from './check.ts';
+import type { Site, ValueListeners } from './values/interpreter.ts';
+
+/** A search of the sources, for the rule with this id. */
+export interface SourcePart {
+  readonly id: `SVC${number}`;
+  /** Searches the syntax trees of a project. */
+  find?(sources: Sources, report: ReportNode): void;
+  /** Judges one call, with the values of its arguments. */
+  onCall?(site: Site, report: ReportNode, sources: Sources): void;
+  /** Returns the listeners of a search that needs more than one call. */
+  watch?(report: ReportNode, sources: Sources): Watch;
+}
+
+/** A rule that reads sources only. */
+export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, SourcePart {
+  readonly phase: 'source';
+}
+
+/** Listeners for what the analysis of values meets. `finish` comes last. */
+export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
+  finish?(): void;
+}
 
 /** Function with which a rule reports a finding at a node of the syntax tree. */
 export type ReportNode = (

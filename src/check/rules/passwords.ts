@@ -1,34 +1,84 @@
-/** Rules about the comparison and generation of secrets, and about password hashes (SVC621 … SVC623). */
+/**
+ * Rules about the comparison of secrets and the hashes of passwords (SVC621, SVC623).
+ */
 import {
   assigns,
   calledName,
   childrenOf,
   endsFunction,
   functionAround,
-  leadOf,
   pathOf,
   walk,
 } from '../reader/nodes.ts';
-import { bare, makerOf, meaningOfCall, mentions, nameOfCallback, wordOf, wordOfTarget } from './sources.ts';
-import { literal } from './routes.ts';
+import { literal } from '../source/routes.ts';
+import { bare, makerOf, meaningOfCall, mentions, nameOfCallback, wordOf } from '../sources.ts';
+import { hasClient } from '../values/text.ts';
+import { madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
+import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Value } from '../values/value.ts';
 
-/** Runs every rule of this file. */
-export function reportSecrets(sources: Sources, report: ReportNode): void {
-  findComparisons(sources, report);
-  findRandom(sources, report);
-  findBareHashes(sources, report);
+/** Rules about passwords, sorted by id. */
+export const PASSWORD_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC621',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [208],
+    why: 'A comparison that stops at the first difference takes longer if more of a guess is correct, so attackers can measure their progress',
+    remedy:
+      'Compare in constant time: pass two SHA-256 digests to timingSafeEqual(); for passwords use checkPassword()',
+    wrong: "if (req.headers['x-key'] !== process.env['KEY'])",
+    right: 'if (!timingSafeEqual(sha256(given), sha256(key)))',
+    find: findComparisons,
+    watch: watchSignatures,
+  },
+  {
+    id: 'SVC623',
+    severity: 'error',
+    phase: 'source',
+    cwe: [916],
+    sources: ['OWASP Cheat Sheet: Password Storage'],
+    why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
+    remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
+    wrong: "createHash('sha256').update(password)",
+    right: 'await hashPassword(password)',
+    find: findBareHashes,
+  },
+];
+
+/** SVC621: the HMAC of a message, compared with a text of a client by an operator. */
+function watchSignatures(report: ReportNode): Watch {
+  return {
+    onCompare({ node, module, sides: [left, right] }) {
+      if (!isOfDigest(left, right) && !isOfDigest(right, left)) return;
+      report(
+        'SVC621',
+        module,
+        node,
+        'the comparison of a signature by an operator stops at the first difference, so its duration shows how much of a guess is correct',
+      );
+    },
+  };
+}
+
+/** Whether a comparison tests the HMAC of a message against a text of a client. */
+function isOfDigest(held: Value, sent: Value): boolean {
+  return madeIn({ texts: held.texts }).some(({ by }) => /createHmac/.test(by)) && sent.texts.some(hasClient);
 }
 
 const SECRET_WORD =
   /(?:secret|apikey|accesskey|adminkey|masterkey|sharedkey|webhookkey|password|passwd|passphrase|passwordhash|(?:csrf|access|auth|bearer|admin|reset|internal|service|api|webhook|hook|session|login|invite|verification|confirmation|unsubscribe)token)$/;
+
 /** Words that do not always name a secret: a key, for example, may be the key of a Map. */
 const MAYBE_SECRET_WORD = /(?:token|pass|key|signature|hmac|mac|sig)$/;
+
 const SIGNATURE_WORD = /(?:signature|hmac|mac|sig|digest)$/;
+
 /** Names of values that a program computes and then compares with a secret from a client. */
 const EXPECTED = /^(?:expected|computed|calculated|actual|wanted)\w*(?:token|mac|sig|signature|secret)$/;
+
 const DIGESTS = /hash|digest|encr|sha\d|md5|hmac|sign|derive|kdf|scrypt|crypt$/i;
 
 /** Names of functions that compute the hash of a password: `generatePassword(password, salt)`. */
@@ -261,128 +311,9 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-const SECRET_NAME =
-  /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
-
-/**
- * Words that occur in code about logins. In other code, a token may identify a lock, and a session a device.
- */
-const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
-
-/** SVC622: secrets from Math.random(). */
-function findRandom(sources: Sources, report: ReportNode): void {
-  const reported = new Set<Node>();
-  for (const { module, node: call } of sources.all('call')) {
-    if (pathOf(call.callee) !== 'Math.random') continue;
-    if (usesBetterChance(call, module) || isOrder(call) || isLength(call)) continue;
-    const name = secretNameAround(call) ?? secretMaker(call);
-    const statement = statementAround(call);
-    if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
-    if (/^(?:\w*sessionid|sid|token|secret)s?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
-    // two calls in one expression are reported once: `Math.random().toString(36) +
-    // Math.random().toString(36)`
-    reported.add(statement);
-    report(
-      'SVC622',
-      module,
-      call,
-      `"${name}" is made with Math.random(), whose next numbers an attacker can compute from earlier numbers`,
-    );
-  }
-}
-
-/** Whether a random number is only an argument, such as a length: `randomText(10 + Math.random() * 9)`. */
-function isLength(call: Call): boolean {
-  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
-    if (at.type === 'call' && /rand(?!om$)|^gen|^make/.test(calledName(at) ?? '')) return true;
-  return false;
-}
-
-/** Returns the statement, declaration, function or member around a node. */
-function statementAround(node: Node): Node {
-  let at = node;
-  while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
-    at = at.parent;
-  return at;
-}
-
-/**
- * Whether a session id begins with a readable word, as in `task-${Date.now()}-${Math.random()}`. Such an id
- * is shown to people and is not a credential.
- */
-function isNamedId(call: Call, name: string): boolean {
-  if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
-  let at: Node = call;
-  while (at.parent !== undefined && !/^(?:declarator|statement|leave|entry|assign)$/.test(at.parent.type))
-    at = at.parent;
-  return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
-}
-
-/**
- * Returns the name of the variable, member or function that receives a value. Undefined unless this is the
- * name of a secret.
- */
-function secretNameAround(node: Node): string | undefined {
-  let depth = 0;
-  for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
-    // a function named `token` may read tokens of a text, so only the values that it returns count
-    if (at.type === 'function' && !isResult(node, at)) return undefined;
-    const name =
-      at.type === 'declarator' || at.type === 'assign'
-        ? wordOfTarget(at.target)
-        : at.type === 'entry'
-          ? at.key
-          : at.type === 'function'
-            ? at.name
-            : undefined;
-    if (at.type === 'function') depth++;
-    if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
-    if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
-    // `{ placeholder: Math.random() }` is not part of a secret, even if the object has the name of a secret
-    if (at.type === 'statement' || at.type === 'entry') return undefined;
-  }
-  return undefined;
-}
-
-/** Whether a value is part of the result of a function: `() => Math.random()`, `return Math.random()`. */
-function isResult(node: Node, fn: Fn): boolean {
-  let at = node;
-  while (at.parent !== undefined && at.parent !== fn && at.type !== 'leave') at = at.parent;
-  return at.type === 'leave' || fn.isExpression;
-}
-
-/**
- * Names that contain the name of a secret but mean another value, such as `idForToken` and `cacheBustToken`.
- */
-const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|mock/i;
-
-/** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
-const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
-
-/**
- * Returns the name of the function around a call. Undefined unless the name says that the function generates
- * a secret.
- */
-function secretMaker(call: Call): string | undefined {
-  const fn = functionAround(call);
-  const name = fn === undefined ? undefined : nameOfCallback(fn);
-  const isMade = name !== undefined && MAKES_SECRET.test(bare(name)) && !BELONGS.test(name);
-  return isMade ? name : undefined;
-}
-
-/**
- * Whether the function around a call also uses a secure random source. Math.random() then probably chooses
- * only a detail of the secret, such as its length.
- */
-function usesBetterChance(call: Call, module: SourceModule): boolean {
-  const fn = functionAround(call);
-  const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
-  return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
-}
-
 /** Words that suggest that a protocol prescribes the hash, or that the hash authenticates a message. */
 const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
+
 const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /** SVC623: passwords with a fast hash. */
@@ -533,10 +464,4 @@ function innermostCall(call: Call): Call | undefined {
   while (at.type === 'call' && at.callee.type === 'member' && at.callee.object.type === 'call')
     at = at.callee.object;
   return at.type === 'call' && at !== call ? at : undefined;
-}
-
-/** Whether a call of Math.random() only shuffles a list: `letters.sort(() => Math.random() - 0.5)`. */
-function isOrder(call: Call): boolean {
-  const around = functionAround(call)?.parent;
-  return around?.type === 'call' && calledName(around) === 'sort';
 }

@@ -7,7 +7,7 @@ import { stripTypeScriptTypes } from 'node:module';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
+import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
 import { folder } from '../../support/run.ts';
@@ -47,12 +47,12 @@ function found(t: TestContext, files: Files): string[] {
   return findings.map(({ rule, message }) => `${rule} ${message}`);
 }
 
-/** The messages of `report('SVC601', module, node, message)` in src/check/source, by rule. */
+/** The messages of `report('SVC601', module, node, message)` in src/check/rules, by rule. */
 function messagesOfRules(): Map<string, string[]> {
   const messages = new Map<string, string[]>();
-  for (const { args } of reportsIn('src/check/source')) {
+  for (const { args } of ['rules', 'source'].flatMap((folder) => reportsIn(`src/check/${folder}`))) {
     const [rule, , , message] = args;
-    if (rule?.type === 'text')
+    if (rule?.type === 'text' && /^SVC\d/.test(rule.value))
       messages.set(rule.value, [...(messages.get(rule.value) ?? []), ...textsOf(message).map(patternOf)]);
   }
   return messages;

@@ -1,7 +1,8 @@
 /**
- * Rules about piped streams and transactions (SVC613, SVC614), missing limits on memory and time (SVC634,
- * SVC635), and blocking calls in functions that handlers call (SVC501).
+ * Rules about code that holds up or ends the process: blocking calls, streams without a listener for errors, and
+ * missing limits on memory, time and backtracking (SVC501, SVC613, SVC634 … SVC636).
  */
+import { analysePattern } from '../../schema/pattern.ts';
 import { isBlockingName } from '../reader/functions.ts';
 import {
   calledName,
@@ -15,25 +16,67 @@ import {
   returnsOf,
   walk,
 } from '../reader/nodes.ts';
-import { DATABASE, OF_DATABASE, isOtherTransaction } from './promise-rules.ts';
-import { isOnce, isOnlyInDevelopment } from './once.ts';
-import { literal } from './routes.ts';
-import { isCommand, makerOf, meaningOfCall } from './sources.ts';
-import { clientIn } from '../values/value.ts';
+import { isOnce, isOnlyInDevelopment } from '../source/once.ts';
+import { literal } from '../source/routes.ts';
+import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
+import { clientIn, givenOf } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { ReportNode, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
-import type { ReportNode, Sources } from './sources.ts';
 
-/** Runs every rule of this file. */
-export function reportAsync(sources: Sources, report: ReportNode): void {
-  findPipes(sources, report);
-  findOutsideTransaction(sources, report);
-  findCollected(sources, report);
-  findEndless(sources, report);
-  findBlockingHelpers(sources, report);
-}
+/** Rules about memory and time, sorted by id. */
+export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
+  {
+    id: 'SVC613',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [755],
+    why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
+    remedy:
+      'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
+    wrong: 'source.pipe(target)',
+    right: 'await pipeline(source, target)',
+    find: findPipes,
+  },
+  {
+    id: 'SVC634',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770],
+    why: 'A request body that is collected without a limit can fill the memory of the process',
+    remedy: 'Use await req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
+    wrong: 'for await (const chunk of req.stream()) chunks.push(chunk);',
+    right: 'await req.body({ maxBytes: 1_000_000 })',
+    find: findCollected,
+    onCall: findUnpacked,
+  },
+  {
+    id: 'SVC635',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [400],
+    why: 'While a request waits for a slow service, the request keeps its connection and its memory',
+    remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
+    wrong: 'await fetch(address)',
+    right: 'await fetch(address, { signal: req.signal })',
+    find: findEndless,
+  },
+  {
+    id: 'SVC636',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [1333],
+    why: 'A regular expression with nested repetitions tries very many ways to match a text: thirty characters can take minutes',
+    remedy: 'Write regular expressions without nested repetitions, and limit the length of the text first',
+    wrong: String.raw`/^(\w+\s?)*$/.test(query.q)`,
+    right: String.raw`/^\w+(\s\w+)*$/.test(query.q)`,
+    find: findSlowPatterns,
+    onCall: findSlowMatches,
+  },
+  { id: 'SVC501', find: findBlockingHelpers },
+];
 
 /** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
 const STREAMS =
@@ -101,38 +144,6 @@ function isOfNode(node: Node, module: SourceModule): boolean {
   return found;
 }
 
-/** SVC614: statements in the callback of transaction() that are not part of the transaction. */
-function findOutsideTransaction(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
-    const owner = pathOf(call.callee.object);
-    const [work] = call.args;
-    if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
-    const isRenamed = work.params.some((param) => param.type === 'name' && param.name === owner);
-    if (isRenamed || isOtherTransaction(call)) continue;
-    walk(work, (node) => {
-      if (node.type !== 'call') return;
-      const passed = node.args.find((arg) => pathOf(arg) === owner);
-      if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
-        report(
-          'SVC614',
-          module,
-          passed,
-          `a function called inside ${owner}.transaction() receives ${owner} as an argument, so its statements run outside of the transaction`,
-          { severity: 'warning' },
-        );
-      if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
-      if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
-        report(
-          'SVC614',
-          module,
-          node,
-          `${owner}.${node.callee.property!}() is called inside ${owner}.transaction(), but runs outside of the transaction`,
-        );
-    });
-  }
-}
-
 /** SVC634: code that collects a request body without a size limit. */
 function findCollected(sources: Sources, report: ReportNode): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
@@ -178,7 +189,7 @@ function isOfAnswer(call: Call, module: SourceModule): boolean {
 const UNPACKS = /^zlib\.(?:gunzip|inflate|inflateRaw|unzip|brotliDecompress|zstdDecompress)(?:Sync)?$/;
 
 /** SVC634: compressed bytes of a client that are unpacked without a limit. */
-export function findUnpacked({ call, module, meaning, value }: Site, report: ReportNode): void {
+function findUnpacked({ call, module, meaning, value }: Site, report: ReportNode): void {
   const [packed, options] = call.args;
   if (packed === undefined || !UNPACKS.test(meaning)) return;
   const origin = clientIn(value(packed))?.origin;
@@ -333,4 +344,56 @@ function isCalledOnce(fn: Fn, sources: Sources): boolean {
     calls.length > 0 &&
     calls.every(({ node, module }) => isOnce(node, module) || isOnlyInDevelopment(node, module))
   );
+}
+
+const NESTED =
+  'the regular expression has nested repetitions: a short text can block the process for minutes';
+
+/** SVC636: regular expressions that backtrack exponentially. */
+function findSlowPatterns(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('pattern')) {
+    // exponential backtracking requires at least two repetitions
+    if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
+    const fn = functionAround(node);
+    if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
+      continue;
+    if (isExponential(node.source, node.flags)) report('SVC636', module, node, NESTED);
+  }
+}
+
+/** Methods of texts whose argument is a regular expression. */
+const MATCHES = /^(?:match|matchAll|replace|replaceAll|search|split)$/;
+
+/** SVC636: input of a client that is matched with a regular expression which `RegExp()` builds. */
+function findSlowMatches({ call, module, receiver, value }: Site, report: ReportNode): void {
+  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const first = value(call.args[0]);
+  const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
+  if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
+  if (isExponential(pattern.source, pattern.flags)) report('SVC636', module, call, NESTED);
+}
+
+function isExponential(source: string, flags: string): boolean {
+  try {
+    // skips patterns with `$` in the middle, because analysePattern() may wrongly find them exponential
+    if (/[$](?!$)/.test(source.replace(/\\./g, ''))) return false;
+    return analysePattern(new RegExp(source, flags))?.degree === 'exponential';
+  } catch {
+    return false; // this version of Node.js does not know the flags or the syntax
+  }
+}
+
+/** Whether a constant holds the regular expression and a function that handles requests uses the constant. */
+function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
+  let at: Node | undefined = node;
+  while (at !== undefined && at.type !== 'declarator') at = at.parent;
+  if (at?.type !== 'declarator' || at.target.type !== 'name') return false;
+  const { name } = at.target;
+  for (const { module: other, node: use } of sources.all('name')) {
+    if (use.name !== name && other === module) continue;
+    if (use.parent === at || sources.reachedFrom(functionAround(use)) === undefined) continue;
+    const binding = other.lookup(use.name, use);
+    if (binding?.kind === 'declared' && binding.node === at) return true;
+  }
+  return false;
 }

@@ -1,21 +1,24 @@
 /**
- * Applies rule SVC205 to the sources: secrets that are written as arguments, in database URLs, or as
- * fallbacks of environment variables.
+ * Rule SVC205 in the sources: secrets that are written as arguments, in database URLs, or as fallbacks of environment
+ * variables.
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
-import { constantOf, literal } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
+import { constantOf, literal } from '../source/routes.ts';
+import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
+import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+
+/** The search for secrets in the sources. */
+export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [{ id: 'SVC205', find: findWrittenSecrets }];
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
 /** SVC205: secrets that are written in the sources. */
-export function findWrittenSecrets(sources: Sources, report: ReportNode): void {
+function findWrittenSecrets(sources: Sources, report: ReportNode): void {
   const secrets = secretsOf(sources);
   findWritten(sources, secrets, report);
   findShared(secrets, report);
@@ -52,6 +55,7 @@ const TAKERS: readonly Taker[] = [
   { function: /^crypto\.createHmac$/, where: 1, what: 'the HMAC', purpose: 'signatures' },
   { function: /^jsonwebtoken\.(?:sign|verify)$/, where: 1, what: 'the token', purpose: 'tokens' },
 ];
+
 const MAY_TAKE =
   /^(?:svc[./]|crypto\.createHmac|jsonwebtoken\.)|(?:Plugin|openDatabase|createPool|createClient)$/;
 

@@ -1,15 +1,18 @@
 /**
- * Applies rule SVC401 to the sources: environment variables that code reads and that are misspelt or not set.
+ * Rule SVC401 in the sources: environment variables that code reads and that are misspelt or not set.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
-import { endsBefore } from './once.ts';
 import { fileOfPlace } from '../../base/findings.ts';
+import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
+import { endsBefore } from '../source/once.ts';
 import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
+import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+
+/** The search for environment variables in the sources. */
+export const VARIABLE_RULES: readonly SourcePart[] = [{ id: 'SVC401', find: findVariables }];
 
 /**
  * Environment variables that the operating system, Node.js, a service manager, a CI system or a hosting
@@ -26,6 +29,7 @@ const FOREIGN = new RegExp(
     '(?:FLY|HEROKU|RAILWAY|KOYEB|COOLIFY|SCALINGO|CC|CF|VCAP|PLATFORM|DIGITALOCEAN|KUBERNETES|POD|NOMAD)_\\w+',
   ].join('|')})$`,
 );
+
 /** Words in the names of functions that handle a missing environment variable themselves. */
 const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z]|assert|must/i;
 
@@ -39,7 +43,7 @@ interface Read {
 }
 
 /** SVC401 for environment variables that the sources read through `process.env` and that nothing sets. */
-export function findVariables(sources: Sources, report: ReportNode): void {
+function findVariables(sources: Sources, report: ReportNode): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
   const named = namesInFiles(sources);
@@ -131,6 +135,7 @@ function namesInFiles(sources: Sources): ReadonlySet<string> {
 /** Files that set environment variables: `.env`, a Dockerfile, or a file of Docker Compose. */
 const SETTING_FILE =
   /^(?:\.?env(?:\.\w+)*|(?:Docker|Container)file(?:\.\w+)?|(?:docker-)?compose(?:\.\w+)*\.ya?ml)$/;
+
 /** Matches `NAME=value` and `NAME: value`, also after `export`, `ENV`, `ARG`, `-` and `#`. */
 const SETS = /^\s*(?:[#-]\s*)?(?:(?:export|ENV|ARG)\s+)?["']?(\w+)["']?\s*(?:[=:]|$)/gm;
 

@@ -1,30 +1,72 @@
 /**
- * Rules about guards, routes and tools in the source: SVC201, SVC204, SVC210, SVC215 … SVC217 and SVC305.
- * They find mistakes that the loaded application does not show, or shows without a line.
+ * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
+ * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { constantOf, isRouteCall, literal, numberOf, specOf } from './routes.ts';
-import { meaningOf, meaningOfCall } from './sources.ts';
+import { isRouteCall, literal, numberOf, specOf } from '../source/routes.ts';
+import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
+import type { ReportNode, SourcePart, SourceRule, Sources } from '../sources.ts';
 
-/** Runs every rule of this file. */
-export function reportDeclared(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    judgeGuards(call, meaning, module, report);
-    judgeHandlers(call, module, sources, report);
-    judgeTools(call, module, sources, report);
-    if (isRouteCall(call)) judgeRoute(call, module, sources, report);
-    if (meaning === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
-    if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaning)) judgeKey(call.args[0], module, sources, report);
-  }
+/** Rules about routes, sorted by id. */
+export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
+  {
+    id: 'SVC216',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [650, 352],
+    sources: ['RFC 9110 §9.2.1'],
+    why: 'GET must change nothing (RFC 9110 §9.2.1). Any page can make a browser send a GET request, and CSRF protection ignores GET requests',
+    remedy: 'Change data only in routes for POST or DELETE, which pages call with a form or fetch()',
+    wrong: "app.get('/logout', ({ req }) => req.session.destroy());",
+    right: "app.post('/logout', ({ req }) => req.session.destroy());",
+    find: findChangingGets,
+  },
+  {
+    id: 'SVC217',
+    severity: 'error',
+    phase: 'source',
+    cwe: [384],
+    sources: ['OWASP Cheat Sheet: Session Management'],
+    why: 'An attacker can give a browser a known session id. If a login keeps that id, the attacker is logged in, too (session fixation)',
+    remedy: 'Call req.session.regenerate() before req.session.set()',
+    wrong: "req.session.set('user', id);",
+    right: "req.session.regenerate(); req.session.set('user', id);",
+    find: findFixedSessions,
+  },
+  { id: 'SVC201', find: findOpenChanges },
+  { id: 'SVC204', find: findHighLimits },
+  { id: 'SVC210', find: findChosenKeys },
+  { id: 'SVC305', find: findHandlers },
+];
+
+/** A route with its handler. */
+interface FoundRoute {
+  readonly call: Call;
+  readonly module: SourceModule;
+  readonly path: string;
+  readonly handler: Fn;
 }
 
-/** SVC201 and SVC215: guards that accept every authenticated client, and tokens that stay valid too long. */
-function judgeGuards(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  if (meaning === 'svc.requireIf') {
+/** Returns the routes whose path is a literal and whose handler is known. */
+function routesIn(sources: Sources): readonly FoundRoute[] {
+  return sources.all('call').flatMap(({ module, node: call }) => {
+    if (!isRouteCall(call)) return [];
+    const [path] = call.args;
+    const last = call.args.at(-1)!; // isRouteCall() requires a path, so `args` has at least one element
+    const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
+    return path?.type !== 'text' || handler === undefined
+      ? []
+      : [{ call, module, path: path.value, handler }];
+  });
+}
+
+/** SVC201: guards that accept every authenticated client, and tools and sockets that change data without a guard. */
+function findOpenChanges(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    judgeTools(call, module, sources, report);
+    if (meaningOfCall(call, module) !== 'svc.requireIf') continue;
     const test = call.args.find(({ type }) => type === 'function');
     if (test?.type === 'function' && isAlwaysTrue(test))
       report(
@@ -34,37 +76,65 @@ function judgeGuards(call: Call, meaning: string, module: SourceModule, report: 
         'the condition is always true, so the guard accepts every authenticated client',
       );
   }
-  const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaning);
-  for (const given of isToken ? call.args : []) {
-    const constant = constantOf(given, module);
-    const arg = constant?.node;
-    const required = entryOf(arg, 'requireExp');
-    if (required?.type === 'value' && required.raw === 'false')
+}
+
+/** SVC204: rate limits that are too high to hinder the guessing of passwords. */
+function findHighLimits(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call'))
+    if (meaningOfCall(call, module) === 'svc.RateLimitMiddleware') judgeLimit(call, module, sources, report);
+  for (const { call, module, path } of routesIn(sources)) {
+    const tries = entryOf(entryOf(specOf({ call, module }), 'rateLimit'), 'perMinute');
+    const perMinute = numberOf(tries);
+    if (
+      methodsOf(call).includes('post') &&
+      GUESSED.test(path) &&
+      perMinute !== undefined &&
+      perMinute > MOST_TRIES
+    )
       report(
-        'SVC215',
-        constant!.module, // entryOf() found a member, so `constant` is defined
-        required,
-        'tokens without an expiry time are accepted, so a leaked token never becomes invalid',
-      );
-    const seconds = computed(entryOf(arg, 'expiresInSeconds'), constant?.module ?? module);
-    if (seconds !== undefined && seconds > 366 * 86_400)
-      report(
-        'SVC215',
-        constant!.module, // entryOf() found a member, so `constant` is defined
-        entryOf(arg, 'expiresInSeconds')!,
-        'the token is valid for more than a year, so a leaked token works for more than a year, too',
+        'SVC204',
+        module,
+        tries!,
+        `the rate limit allows ${perMinute} attempts a minute for POST ${path}, too many to prevent guessing of passwords or codes`,
       );
   }
 }
 
-/** Returns the value of a number, or of a product whose factors may be constants: `10 * YEAR`. */
-function computed(node: Node | undefined, module: SourceModule, depth = 0): number | undefined {
-  if (node?.type === 'binary' && node.operator === '*')
-    return (computed(node.left, module, depth) ?? NaN) * (computed(node.right, module, depth) ?? NaN);
-  const constant = node === undefined || depth > 4 ? undefined : constantOf(node, module);
-  return constant === undefined || constant.node === node
-    ? numberOf(node)
-    : computed(constant.node, constant.module, depth + 1);
+/** SVC210: rate limit keys that come from a header. */
+function findChosenKeys(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call'))
+    if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaningOfCall(call, module)))
+      judgeKey(call.args[0], module, sources, report);
+  for (const { call, module } of routesIn(sources))
+    judgeKey(entryOf(specOf({ call, module }), 'rateLimit'), module, sources, report);
+}
+
+/** SVC216: GET routes that change data. */
+function findChangingGets(sources: Sources, report: ReportNode): void {
+  for (const { call, module, path, handler } of routesIn(sources))
+    if (methodsOf(call).includes('get')) judgeGet(call, path, handler, module, sources, report);
+}
+
+/** SVC217: logins that keep the session id. */
+function findFixedSessions(sources: Sources, report: ReportNode): void {
+  for (const { call, module, path, handler } of routesIn(sources))
+    if (
+      methodsOf(call).includes('post') &&
+      (LOGIN.test(path) || reaches(handler, sources, isNamed(/^checkPassword$/))) &&
+      reaches(handler, sources, ({ callee }) => /(?:^|\.)session\.set$/.test(pathOf(callee) ?? '')) &&
+      !reaches(handler, sources, isNamed(/^(?:regenerate|login|logIn|startSession)$/))
+    )
+      report(
+        'SVC217',
+        module,
+        call,
+        'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
+      );
+}
+
+/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
+function findHandlers(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
 }
 
 /**
@@ -132,11 +202,14 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
 }
 
 const WRITES = /^(?:execute|executeMany|transaction|(?:unlink|writeFile|appendFile|rm)(?:Sync)?)$/;
+
 /** Names of methods that write data when called on a database or another store. */
 const WRITES_TO_STORE =
   /^(?:(?:insert|update|upsert|delete|destroy|remove|save)(?:$|[A-Z])|create(?:One|Many)?$)/;
+
 /** Names of variables that usually hold a database or another store of data. */
 const STORE = /^#?(?:\w*(?:[dD]b|DB|[dD]atabase|[rR]epo|[rR]epository|[sS]tore)|tx|prisma|knex|\w+Model)s?$/;
+
 /** Names of collections that hold only temporary data. */
 const TRANSIENT = /(?:cache|seen|pending)$/i;
 
@@ -246,49 +319,13 @@ function hasGuard(call: Call, module: SourceModule): boolean {
 }
 
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
+
 /**
  * Paths that links in e-mails and redirects open, such as `/verify`. Browsers always request them with GET.
  */
 const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitations?|magic)(?:[/-]|$)/i;
-const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
-/** SVC216 and SVC217: GET routes that change data, and logins that keep the session id. */
-function judgeRoute(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
-  const methods = methodsOf(call);
-  const [path] = call.args;
-  const last = call.args.at(-1)!; // isRouteCall() requires a path, so `args` has at least one element
-  const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
-  if (path?.type !== 'text' || handler === undefined) return;
-  const limit = entryOf(specOf({ call, module }), 'rateLimit');
-  judgeKey(limit, module, sources, report);
-  const tries = entryOf(limit, 'perMinute');
-  const perMinute = numberOf(tries);
-  if (
-    methods.includes('post') &&
-    GUESSED.test(path.value) &&
-    perMinute !== undefined &&
-    perMinute > MOST_TRIES
-  )
-    report(
-      'SVC204',
-      module,
-      tries!,
-      `the rate limit allows ${perMinute} attempts a minute for POST ${path.value}, too many to prevent guessing of passwords or codes`,
-    );
-  if (methods.includes('get')) judgeGet(call, path.value, handler, module, sources, report);
-  if (
-    methods.includes('post') &&
-    (LOGIN.test(path.value) || reaches(handler, sources, isNamed(/^checkPassword$/))) &&
-    reaches(handler, sources, ({ callee }) => /(?:^|\.)session\.set$/.test(pathOf(callee) ?? '')) &&
-    !reaches(handler, sources, isNamed(/^(?:regenerate|login|logIn|startSession)$/))
-  )
-    report(
-      'SVC217',
-      module,
-      call,
-      'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
-    );
-}
+const CHANGING = /(?:^|\/)(?:log-?out|sign-?out|delete|remove|destroy)(?:[/-]|$)/i;
 
 /** SVC216: a GET handler that changes data. */
 function judgeGet(
@@ -396,6 +433,7 @@ function callsAny(handler: Fn, names: RegExp): boolean {
 
 /** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
+
 const GUESSED =
   /(?:^|\/)(?:log-?in|sign-?in|tokens?|passwords?|otp|2fa|forgot|reset|unlock|pins?|passcodes?)(?:\/|$)/i;
 

@@ -5,10 +5,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { absentVariables } from '../../../src/check/source/environment-rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
+import { absentVariables } from '../../../src/check/rules/variables.ts';
+import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
-import { Sources } from '../../../src/check/source/sources.ts';
+import { Sources } from '../../../src/check/sources.ts';
 import { folder } from '../../support/run.ts';
 import type { TestContext } from 'node:test';
 

@@ -1,31 +1,56 @@
 /**
- * Rules about settings in the source: SVC207, SVC208, SVC210 … SVC212, SVC218 and SVC403. They find mistakes
- * that the loaded application does not show, or shows without a line.
+ * Rules about settings in the sources (SVC208, SVC210 … SVC212, SVC218, SVC403). They find mistakes that the loaded
+ * application does not show, or shows without a line.
  */
 import { calledName, entryOf } from '../reader/nodes.ts';
-import { constantOf, literal, numberOf } from './routes.ts';
-import { meaningOfCall } from './sources.ts';
+import { literal, numberOf } from '../source/routes.ts';
+import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, Sources } from './sources.ts';
+import type { ReportNode, SourcePart, Sources } from '../sources.ts';
 
-/** Runs every rule of this file. */
-export function findWrittenSettings(sources: Sources, report: ReportNode): void {
-  judgeMemory(sources, report);
+/** Rules about settings, sorted by id. */
+export const SETTING_RULES: readonly SourcePart[] = [
+  { id: 'SVC208', find: findDevelopment },
+  { id: 'SVC210', find: findLargeNetworks },
+  { id: 'SVC211', find: findPolicies },
+  { id: 'SVC212', find: findSwitchedOff },
+  { id: 'SVC218', find: findPlainDatabases },
+  { id: 'SVC403', find: judgeMemory },
+];
+
+/** SVC208: settings for development in the sources. */
+function findDevelopment(sources: Sources, report: ReportNode): void {
   for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    judgeApplication(call, meaning, module, report);
-    judgeCookies(call, meaning, module, report);
-    judgeHeader(call, module, report);
-    judgePolicy(call, meaning, module, report);
-    judgeDatabases(call, meaning, module, report);
+    if (meaningOfCall(call, module) === 'svc.Svc')
+      judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
     if (calledName(call) === 'loadDict') judgeSettings(call, module, report);
   }
-  for (const { module, node } of sources.all('entry')) {
-    if (node.parent?.type !== 'object' || node.value === undefined) continue;
-    if (node.key === 'trustProxy') judgeProxies(node.value, module, report);
-    if (/^set-cookie$/i.test(node.key ?? '')) judgeCookieText(node.value, module, report);
-    if (LIMITS.test(node.key ?? '') && isEndless(node.value) && isOption(node.parent))
+}
+
+/** SVC210: networks of trusted proxies that cover a large part of all addresses. */
+function findLargeNetworks(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('entry'))
+    if (node.parent?.type === 'object' && node.value !== undefined && node.key === 'trustProxy')
+      judgeProxies(node.value, module, report);
+}
+
+/** SVC211: content security policies that allow injected scripts. */
+function findPolicies(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call'))
+    judgePolicy(call, meaningOfCall(call, module), module, report);
+}
+
+/** SVC212: time limits that are switched off. */
+function findSwitchedOff(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('entry'))
+    if (
+      node.parent?.type === 'object' &&
+      node.value !== undefined &&
+      LIMITS.test(node.key ?? '') &&
+      isEndless(node.value) &&
+      isOption(node.parent)
+    )
       report(
         'SVC212',
         module,
@@ -33,19 +58,12 @@ export function findWrittenSettings(sources: Sources, report: ReportNode): void 
         `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
         { severity: 'warning' },
       );
-  }
 }
 
-/** SVC207: unsafe cookies in calls that set a header, such as `response.headers.append('Set-Cookie', …)`. */
-function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
-  const [name, value] = call.args;
-  if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
-  if (/^(?:append|set|setHeader|header)$/.test(calledName(call) ?? ''))
-    judgeCookieText(value, module, report);
-}
-
-function judgeApplication(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  if (meaning === 'svc.Svc') judgeEnvironment(entryOf(call.args[0], 'env'), module, report);
+/** SVC218: connections without TLS to databases on other machines. */
+function findPlainDatabases(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call'))
+    judgeDatabases(call, meaningOfCall(call, module), module, report);
 }
 
 function judgeEnvironment(env: Node | undefined, module: SourceModule, report: ReportNode): void {
@@ -61,56 +79,6 @@ function judgeEnvironment(env: Node | undefined, module: SourceModule, report: R
         remedy:
           'Remove env from the source code, and set the variable SVC_ENV=development on development machines',
       },
-    );
-}
-
-const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
-
-/** SVC207: session cookies without protective attributes. */
-function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
-  const [name] = call.args;
-  const isSet =
-    /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
-    name?.type === 'text' &&
-    SESSION_COOKIE.test(name.value) &&
-    !/csrf|xsrf/i.test(name.value);
-  const given = isSet
-    ? call.args.at(-1)
-    : meaning === 'svc.SessionMiddleware'
-      ? entryOf(call.args[0], 'cookie')
-      : undefined;
-  const options = given === undefined ? undefined : constantOf(given, module);
-  for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
-    const value = entryOf(options?.node, key);
-    if (value?.type === 'value' && value.raw === 'false')
-      report(
-        'SVC207',
-        options!.module, // entryOf() found a member, so `options` is defined
-        value,
-        key === 'httpOnly'
-          ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
-          : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
-      );
-  }
-}
-
-/** SVC207: unsafe cookies that code writes into a header itself, such as `'Set-Cookie': 'session=…'`. */
-function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
-  const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
-  const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
-  if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
-  const attributes = texts.join(' ');
-  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // a header that deletes the cookie
-  const missing = ['HttpOnly', 'Secure'].filter(
-    (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
-  );
-  if (missing.length > 0)
-    report(
-      'SVC207',
-      module,
-      node,
-      `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
-      { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
     );
 }
 

@@ -5,14 +5,14 @@ import assert from 'node:assert/strict';
 import { cpSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { test } from 'node:test';
-import { CORE_RULES } from '../../../src/check/rules/rules.ts';
-import { examineSources } from '../../../src/check/source/examine.ts';
-import { readProject } from '../../../src/check/reader/modules.ts';
-import { fileOfPlace } from '../../../src/base/findings.ts';
-import { ROOT } from '../../support/build.ts';
-import { manuals } from '../../support/manuals.ts';
-import { folder } from '../../support/run.ts';
-import { CASES, filesOf } from './cases/all.ts';
+import { CORE_RULES } from '../../src/check/rules/rules.ts';
+import { examineSources } from '../../src/check/examine.ts';
+import { readProject } from '../../src/check/reader/modules.ts';
+import { fileOfPlace } from '../../src/base/findings.ts';
+import { ROOT } from '../support/build.ts';
+import { manuals } from '../support/manuals.ts';
+import { folder } from '../support/run.ts';
+import { CASES, filesOf } from './rules/cases/all.ts';
 import type { TestContext } from 'node:test';
 
 /** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */

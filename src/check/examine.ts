@@ -1,0 +1,107 @@
+/** Applies every search of sources to the modules of a project. */
+import { basename } from 'node:path';
+import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
+import { SOURCE_PARTS } from './rules/rules.ts';
+import { isOnlyInDevelopment } from './source/once.ts';
+import { isRouteCall, specOf } from './source/routes.ts';
+import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { StatementFinder } from './statements/finder.ts';
+import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
+import { Interpreter } from './values/interpreter.ts';
+import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { RuleText } from './check.ts';
+import type { Project, SourceModule } from './reader/modules.ts';
+import type { Node } from './reader/nodes.ts';
+import type { ReportNode, Watch } from './sources.ts';
+import type { Site } from './values/interpreter.ts';
+
+const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
+
+/** Findings in the sources of a project, its modules, and the index of their nodes. */
+export interface SourceReport {
+  readonly findings: readonly Finding[];
+  readonly project: Project;
+  readonly sources: Sources;
+  /** Calls that send SQL statements. */
+  readonly statements: StatementFinder;
+}
+
+/** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
+export function examineSources(
+  project: Project,
+  rules: readonly RuleText[],
+  inputs: DeclaredInputs = new DeclaredInputs(),
+): SourceReport {
+  const sources = new Sources(project);
+  const texts = new Map(rules.map((rule) => [rule.id, rule]));
+  const findings = new Map<string, Finding>();
+  const report: ReportNode = (rule, module, node, message, more = {}) => {
+    const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
+    const key = `${rule} ${module.file} ${node.start}`;
+    const earlier = findings.get(key);
+    // the first finding at a place counts, unless a later one is more severe
+    if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
+    if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
+    const place = module.placeAt(node.start);
+    findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, place });
+  };
+  const statements = new StatementFinder();
+  const watches: Watch[] = SOURCE_PARTS.flatMap((part) => [
+    ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
+    ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
+  ]);
+  watches.push({ onCall: (site) => statements.visit(site), onReply: (sent) => statements.onReply(sent.value, sent.route) });
+  new Interpreter(project, sources.handlers, {
+    ...heard(watches),
+    typeOf: (route, input) => {
+      const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
+      return (
+        inputs.typeOf(route, input) ?? written ?? (input === 'params' ? typeOfParameters(route) : undefined)
+      );
+    },
+  }).run();
+  for (const part of SOURCE_PARTS) part.find?.(sources, report);
+  for (const each of watches) each.finish?.();
+  return { findings: [...findings.values()], project, sources, statements };
+}
+
+function rankOf(severity: Severity): number {
+  return SEVERITIES.indexOf(severity);
+}
+
+/** Returns listeners that pass on what they receive to all watches. */
+function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish'>> {
+  return {
+    onCall: (site) => watches.forEach((each) => each.onCall?.(site)),
+    onReply: (sent) => watches.forEach((each) => each.onReply?.(sent)),
+    onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
+    onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),
+  };
+}
+
+const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
+
+/**
+ * Returns the place of the first call that opens a connection while the module is imported. Searches the
+ * source, because the stack trace of a connecting driver does not contain the code of the application.
+ */
+export function openedAtImport(project: Project): Place | undefined {
+  const sources = new Sources(project);
+  for (const { module, node } of sources.all('call'))
+    if (functionAround(node) === undefined && OPENS.test(meaningOfCall(node, module)))
+      return module.placeAt(node.start);
+  return undefined;
+}
+
+/** Returns the subject of a finding: the route, the function or the file that contains the node. */
+export function subjectOf(node: Node, module: SourceModule): string {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
+    if (at.type !== 'call' || !isRouteCall(at)) continue;
+    const [path] = at.args;
+    // isRouteCall() accepts only calls of a member, such as `app.get`
+    const method = at.callee.type === 'member' ? at.callee.property! : '';
+    if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
+  }
+  const name = nameAround(node);
+  return name === undefined ? `module ${basename(module.file)}` : `function ${name}`;
+}

@@ -1,0 +1,187 @@
+/**
+ * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
+ */
+import { entryOf } from '../reader/nodes.ts';
+import { isLocal } from '../values/effects.ts';
+import { hasAny, literalOf } from '../values/text.ts';
+import { dangerIn, dangerOf, doubt } from './injection.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { ReportNode, SourceRule } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { Place } from './injection.ts';
+
+/** Rules about redirects, paths and addresses, sorted by id. */
+export const ADDRESS_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC605',
+    severity: 'error',
+    phase: 'source',
+    cwe: [601],
+    sources: ['OWASP Cheat Sheet: Unvalidated Redirects and Forwards'],
+    why: 'Attackers use links to your site that redirect to their own site, to deceive visitors or to receive login codes',
+    remedy: 'Redirect only to paths of your own site: new RedirectResponse(localPath(next) ?? "/")',
+    wrong: 'new RedirectResponse(query.next)',
+    right: "new RedirectResponse(localPath(query.next) ?? '/')",
+    onCall: findRedirects,
+  },
+  {
+    id: 'SVC606',
+    severity: 'error',
+    phase: 'source',
+    cwe: [22],
+    why: 'A path with ".." leads out of the intended folder. A client can then read settings, keys and sources, or overwrite files',
+    remedy:
+      'Store files under generated names, serve folders with mountStatic(), or pass the name through basename()',
+    wrong: "readFile(join('uploads', params.name))",
+    right: "readFile(join('uploads', basename(params.name)))",
+    onCall: findPaths,
+  },
+  {
+    id: 'SVC607',
+    severity: 'error',
+    phase: 'source',
+    cwe: [918],
+    sources: ['OWASP Cheat Sheet: Server-Side Request Forgery Prevention'],
+    why: 'A server that fetches any URL for a client also reaches its internal network: databases, admin pages, cloud metadata',
+    remedy:
+      'Compare the host of the URL with a list of allowed hosts: if (!HOSTS.has(new URL(address).host)) throw new BadRequest()',
+    wrong: 'fetch(body.url)',
+    right: 'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest(); fetch(body.url)',
+    onCall: findAddresses,
+  },
+];
+
+/** Inputs that a link on another site cannot set to an address. */
+const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
+
+/** SVC605: client input in the target of a redirect. */
+function findRedirects(site: Site, report: ReportNode): void {
+  const target = redirectTarget(site);
+  const danger = dangerIn(
+    site,
+    target,
+    (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
+  );
+  if (danger === undefined) return;
+  const { node, module } = site.written(target!); // dangerIn() found a part in it
+  report(
+    'SVC605',
+    module,
+    node,
+    `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
+    doubt(danger),
+  );
+}
+
+/** Whether a part of a client decides to which site an address leads. */
+function choosesSite({ part, before }: Place): boolean {
+  if (before.some(({ kind }) => kind !== 'literal') || part.hasKnownHost === true) return false;
+  const lead = literalOf(before);
+  if (lead === '') return !isLocal(part) && hasAny(part.may, '/\\:');
+  if (/^\/+$/.test(lead)) return hasAny(part.may, '/\\') && part.notFirst?.includes('/') !== true;
+  return /^[a-z][a-z\d+.-]*:(?:\/\/[^/?#]*)?$/i.test(lead);
+}
+
+function redirectTarget({ call, meaning, value }: Site): Node | undefined {
+  if (meaning === 'svc.RedirectResponse' || meaning === 'Response.redirect') return call.args[0];
+  const isReply =
+    /^svc\.(?:reply|HttpResponse|HTMLResponse|JSONResponse)$/.test(meaning) || meaning === 'Response';
+  if (!isReply) return undefined;
+  const status = call.args
+    .map((arg) => entryOf(arg, 'status') ?? arg)
+    .find((node) => node.type === 'value' && /^\d/.test(node.raw));
+  // a 2xx reply is not a redirect: its Location names a created resource
+  if (status?.type === 'value' && status.raw.startsWith('2')) return undefined;
+  for (const arg of call.args) {
+    const headers = entryOf(arg, 'headers') ?? arg;
+    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
+    if (location !== undefined && value(location) !== undefined) return location;
+  }
+  return undefined;
+}
+
+const OPENS_FILE =
+  /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|createWriteStream|writeFile|appendFile|unlink|rm|rmdir|readdir|open|opendir|copyFile|cp|rename|mkdir|openAsBlob|readlink|symlink|truncate)(?:Sync)?$/;
+
+const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
+
+/** SVC606: client input in file paths. */
+function findPaths(site: Site, report: ReportNode): void {
+  for (const path of pathsOf(site)) {
+    const danger = dangerIn(site, path, leavesFolder);
+    if (danger === undefined) continue;
+    const { node, module } = site.written(path);
+    report(
+      'SVC606',
+      module,
+      node,
+      `the file path is built from ${danger.origin.what}: a value with ".." leads to any file`,
+      doubt(danger),
+    );
+  }
+}
+
+function pathsOf({ call, meaning, receiver }: Site): Node[] {
+  const [first, second] = call.args;
+  const isUpload =
+    receiver?.source !== undefined && call.callee.type === 'member' && call.callee.property === 'save';
+  const isOpened = OPENS_FILE.test(meaning) || meaning === 'svc.FileResponse' || isUpload;
+  return [isOpened ? first : undefined, TWO_PATHS.test(meaning) && isOpened ? second : undefined].filter(
+    (node) => node !== undefined,
+  );
+}
+
+/** Whether a part of a client can lead a path out of the folder before it. */
+function leavesFolder({ part, before, after }: Place): boolean {
+  if (part.isInside === true || !hasAny(part.may, '/')) return false;
+  // with a fixed name at its end, a path leads to files of this name only
+  if (/[/\\][^/\\\s]+$/.test(literalOf(after))) return false;
+  const isRoot = before.length === 0 || /^\/+$/.test(literalOf(before));
+  return isRoot || (hasAny(part.may, '.') && part.lacks?.includes('..') !== true);
+}
+
+const ASKS =
+  /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
+
+/** SVC607: client input in addresses that the server requests. */
+function findAddresses(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  const [address] = call.args;
+  if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
+  const value = site.value(address);
+  const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
+  const danger =
+    value?.members === undefined
+      ? dangerOf(value, (place) => isSent(place) && choosesHost(place))
+      : (dangerOf(value.members.get('url'), (place) => isSent(place) && choosesHost(place)) ??
+        // the last part of a host says who owns it
+        dangerOf(
+          value.members.get('hostname') ?? value.members.get('host'),
+          (place) => isSent(place) && place.after.length === 0,
+        ));
+  if (danger === undefined) return;
+  report(
+    'SVC607',
+    site.module,
+    entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
+    `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
+    doubt(danger),
+  );
+}
+
+/**
+ * Whether a call passes its own HTTP agent, such as `httpsAgent`. That agent may refuse private addresses.
+ */
+function hasAgent({ args }: Call): boolean {
+  return ['agent', 'httpAgent', 'httpsAgent', 'dispatcher'].some((key) =>
+    args.some((arg) => entryOf(arg, key) !== undefined),
+  );
+}
+
+/** Whether a part of a client is, or is in, the host of an address. */
+function choosesHost({ part, before }: Place): boolean {
+  if (before.some(({ kind }) => kind !== 'literal') || part.hasKnownHost === true) return false;
+  const lead = literalOf(before);
+  if (lead === '') return !isLocal(part) && hasAny(part.may, '/:');
+  return !lead.startsWith('/') && !/^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead) && hasAny(part.may, './:@');
+}

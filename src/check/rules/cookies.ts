@@ -1,0 +1,170 @@
+/**
+ * Rules about cookies and CORS in fields that code writes (SVC206, SVC207).
+ */
+import { ALL } from '../../schema/pattern-parser.ts';
+import { calledName, entryOf } from '../reader/nodes.ts';
+import { constantOf } from '../source/routes.ts';
+import { meaningOfCall } from '../sources.ts';
+import { constantIn } from '../values/effects.ts';
+import { literalOf } from '../values/text.ts';
+import { clientIn, madeIn } from '../values/value.ts';
+import { fieldsOf } from './replies.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { ReportNode, SourcePart, Sources, Watch } from '../sources.ts';
+import type { Value } from '../values/value.ts';
+import type { Field } from './replies.ts';
+
+/** Rules about cookies and CORS, sorted by id. */
+export const COOKIE_RULES: readonly SourcePart[] = [
+  { id: 'SVC206', watch: watchOrigins },
+  { id: 'SVC207', find: findCookies, watch: watchCookies },
+];
+
+/** SVC206: the header Origin of the request in a reply, with no test against known origins. */
+function watchOrigins(report: ReportNode): Watch {
+  /** Modules that allow credentials in requests of other sites. */
+  const withCredentials = new Set<SourceModule>();
+  const reflected: { readonly node: Node; readonly module: SourceModule }[] = [];
+  return {
+    onCall(site) {
+      const { module } = site;
+      for (const { name, node, value } of fieldsOf(site)) {
+        if (name === 'access-control-allow-credentials') withCredentials.add(module);
+        if (name === 'access-control-allow-origin' && isReflected(value)) reflected.push({ node, module });
+      }
+    },
+    finish() {
+      for (const { node, module } of reflected)
+        if (withCredentials.has(module))
+          report(
+            'SVC206',
+            module,
+            node,
+            'the reply allows every origin that a client names, with credentials, so any site can read replies of a logged-in user',
+            { remedy: 'Use CORSMiddleware with a list of origins' },
+          );
+    },
+  };
+}
+
+function isReflected(value: Value): boolean {
+  const part = clientIn(value);
+  // a test with an anchored pattern, or of the host, lets only known sites through
+  const isTested = part?.may !== ALL || part.hasKnownHost === true;
+  return part?.origin.what === 'headers.origin' && !isTested;
+}
+
+/** SVC207: cookies with a credential and without protection, in a header that code writes. */
+function watchCookies(report: ReportNode): Watch {
+  /** Names of cookies that a dependency of this package accepts as a credential. */
+  const credentials = new Set<string>();
+  const cookies: { readonly field: Field; readonly module: SourceModule }[] = [];
+  return {
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const cookie = /^svc\.(?:APIKeyAuth|SessionMiddleware)$/.test(meaning)
+        ? value(entryOf(call.args[0], 'cookie'))
+        : undefined;
+      const name = constantIn(cookie?.members?.get('name') ?? cookie);
+      if (name !== undefined) credentials.add(name);
+      for (const field of fieldsOf(site)) if (field.name === 'set-cookie') cookies.push({ field, module });
+    },
+    finish() {
+      for (const { field, module } of cookies) judgeCookie(field, credentials, module, report);
+    },
+  };
+}
+
+function judgeCookie(
+  { node, value }: Field,
+  credentials: ReadonlySet<string>,
+  module: SourceModule,
+  report: ReportNode,
+): void {
+  const all = value.texts.map((text) => literalOf(text));
+  const [, name = '', content = ''] = /^\s*([\w.-]+)=([^;]*)/.exec(all[0] ?? '') ?? [];
+  const isMade = madeIn({ texts: value.texts }).length > 0;
+  if (content === '' || (!isMade && !credentials.has(name))) return;
+  const missing = ['HttpOnly', 'Secure'].filter((each) =>
+    all.every((text) => !new RegExp(`;\\s*${each}\\b`, 'i').test(text)),
+  );
+  // a script reads the cookie of a double-submit token on purpose
+  if (!missing.includes('Secure')) return;
+  report(
+    'SVC207',
+    module,
+    node,
+    `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
+    { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
+  );
+}
+
+/** SVC207: session cookies without protective attributes. */
+function findCookies(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    judgeCookies(call, meaningOfCall(call, module), module, report);
+    judgeHeader(call, module, report);
+  }
+  for (const { module, node } of sources.all('entry'))
+    if (node.parent?.type === 'object' && node.value !== undefined && /^set-cookie$/i.test(node.key ?? ''))
+      judgeCookieText(node.value, module, report);
+}
+
+/** SVC207: unsafe cookies in calls that set a header, such as `response.headers.append('Set-Cookie', …)`. */
+function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
+  const [name, value] = call.args;
+  if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
+  if (/^(?:append|set|setHeader|header)$/.test(calledName(call) ?? ''))
+    judgeCookieText(value, module, report);
+}
+
+const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
+
+/** SVC207: session cookies without protective attributes. */
+function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+  const [name] = call.args;
+  const isSet =
+    /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
+    name?.type === 'text' &&
+    SESSION_COOKIE.test(name.value) &&
+    !/csrf|xsrf/i.test(name.value);
+  const given = isSet
+    ? call.args.at(-1)
+    : meaning === 'svc.SessionMiddleware'
+      ? entryOf(call.args[0], 'cookie')
+      : undefined;
+  const options = given === undefined ? undefined : constantOf(given, module);
+  for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
+    const value = entryOf(options?.node, key);
+    if (value?.type === 'value' && value.raw === 'false')
+      report(
+        'SVC207',
+        options!.module, // entryOf() found a member, so `options` is defined
+        value,
+        key === 'httpOnly'
+          ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
+          : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
+      );
+  }
+}
+
+/** SVC207: unsafe cookies that code writes into a header itself, such as `'Set-Cookie': 'session=…'`. */
+function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
+  const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
+  const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
+  if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
+  const attributes = texts.join(' ');
+  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // a header that deletes the cookie
+  const missing = ['HttpOnly', 'Secure'].filter(
+    (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
+  );
+  if (missing.length > 0)
+    report(
+      'SVC207',
+      module,
+      node,
+      `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
+      { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
+    );
+}

@@ -1,0 +1,182 @@
+/**
+ * Rules about the use of databases: statements beside their transaction, rows that may be missing, and results without a
+ * maximum (SVC614, SVC615, SVC637).
+ */
+import { functionAround, pathOf, walk } from '../reader/nodes.ts';
+import { DATABASE, OF_DATABASE, isOtherTransaction } from '../source/promise-rules.ts';
+import { literal } from '../source/routes.ts';
+import { constantIn } from '../values/effects.ts';
+import { madeIn } from '../values/value.ts';
+import { OUR_DATABASE } from './injection.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
+
+/** Rules about queries, sorted by id. */
+export const QUERY_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC614',
+    severity: 'error',
+    phase: 'source',
+    cwe: [662],
+    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
+    remedy:
+      'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
+    wrong: 'db.transaction(async () => { await db.execute(…); })',
+    right: 'db.transaction(async (tx) => { await tx.execute(…); })',
+    find: findOutsideTransaction,
+  },
+  {
+    id: 'SVC615',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [476],
+    why: 'A request with an unknown id finds no row. The client should then get status 404, and not 500',
+    remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
+    wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
+    right: 'if (user === undefined) throw new NotFound(); return user.name;',
+    find: findAbsentRows,
+  },
+  {
+    id: 'SVC637',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770],
+    sources: ['OWASP API4:2023'],
+    why: 'A list without a maximum length grows with its table, and a client can ask for all of it again and again',
+    remedy: 'Declare a maximum: Field(int, { default: 50, ge: 1, le: 200 })',
+    wrong: 'limit: Field(int, { ge: 1 })',
+    right: 'limit: Field(int, { ge: 1, le: 200 })',
+    watch: watchLimits,
+  },
+];
+
+/** SVC637: the number after LIMIT is an input without a maximum. */
+function watchLimits(report: ReportNode): Watch {
+  /** Members of inputs that code compares with another value. */
+  const compared = new Set<string>();
+  const limits: Made[] = [];
+  return {
+    onCall(site) {
+      const limit = limitOf(site);
+      if (limit !== undefined) limits.push(limit);
+    },
+    onCompare({ sides }) {
+      for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
+    },
+    finish() {
+      for (const { by, node, module } of limits)
+        if (!compared.has(by))
+          report(
+            'SVC637',
+            module,
+            node,
+            'the number of rows is an input without a maximum, so one request can read a whole table into memory',
+          );
+    },
+  };
+}
+
+/** Returns the input after LIMIT in the statement of a call, if its type has no maximum. */
+function limitOf({ call, meaning, module, value }: Site): Made | undefined {
+  if (!OUR_DATABASE.test(meaning)) return undefined;
+  const text = constantIn(value(call.args[0]));
+  const found = /\blimit\s+(?:(\?)|\$(\d+)|[:@](\w+))/i.exec(text ?? '');
+  if (found === null || text === undefined) return undefined;
+  const [, mark, place, name] = found;
+  const before = text.slice(0, found.index).split('?').length - 1;
+  const key = name ?? String(mark === undefined ? Number(place) - 1 : before);
+  const given = value(call.args[1])?.members?.get(key);
+  const made = madeIn(given).find(({ by }) => by.startsWith('endless '));
+  return made && { by: made.by, node: call.args[1] ?? call, module };
+}
+
+/** SVC614: statements in the callback of transaction() that are not part of the transaction. */
+function findOutsideTransaction(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
+    const owner = pathOf(call.callee.object);
+    const [work] = call.args;
+    if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
+    const isRenamed = work.params.some((param) => param.type === 'name' && param.name === owner);
+    if (isRenamed || isOtherTransaction(call)) continue;
+    walk(work, (node) => {
+      if (node.type !== 'call') return;
+      const passed = node.args.find((arg) => pathOf(arg) === owner);
+      if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
+        report(
+          'SVC614',
+          module,
+          passed,
+          `a function called inside ${owner}.transaction() receives ${owner} as an argument, so its statements run outside of the transaction`,
+          { severity: 'warning' },
+        );
+      if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
+      if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
+        report(
+          'SVC614',
+          module,
+          node,
+          `${owner}.${node.callee.property!}() is called inside ${owner}.transaction(), but runs outside of the transaction`,
+        );
+    });
+  }
+}
+
+/** SQL statements that always return a row. */
+const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning\b|^\s*select\s+\d/i;
+
+/**
+ * SVC615: code that reads a member of a row although the query may find none: `const user = await
+ * db.fetchOne(…); return user.name`.
+ */
+function findAbsentRows(sources: Sources, report: ReportNode): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
+    if (!DATABASE.test(pathOf(call.callee.object) ?? '')) continue;
+    const text = statementOf(call.args[0], module);
+    const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
+    if (text === '' || ALWAYS_ONE.test(text) || declarator?.type !== 'declarator') continue;
+    const use = unprovedUse(declarator, module);
+    if (use !== undefined)
+      report(
+        'SVC615',
+        module,
+        use,
+        'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
+      );
+  }
+}
+
+/**
+ * Returns the first place that reads a member of a row. Undefined if the function tests whether the row
+ * exists.
+ */
+function unprovedUse(
+  declarator: Extract<Node, { type: 'declarator' }>,
+  module: SourceModule,
+): Node | undefined {
+  const { target } = declarator;
+  const fn = functionAround(declarator);
+  if (target.type === 'object') return target;
+  if (target.type !== 'name' || fn === undefined) return undefined;
+  let first: Node | undefined;
+  let isProved = false;
+  walk(fn, (node) => {
+    if (node.type !== 'name' || node.name !== target.name || node === target) return;
+    const { parent } = node;
+    const isRead = parent?.type === 'member' && parent.object === node;
+    if (!isRead || module.source.startsWith('?.', node.end))
+      isProved = true; // code tests the row, or passes it to a function that may test it
+    else first ??= parent;
+  });
+  return isProved ? undefined : first;
+}
+
+/** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
+export function statementOf(node: Node | undefined, module: SourceModule): string {
+  const value = node === undefined ? undefined : literal(node, module);
+  return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
+}

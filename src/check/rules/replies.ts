@@ -1,0 +1,355 @@
+/**
+ * Rules about the content of replies: markup and header fields from clients, secrets, and replies in shared caches
+ * (SVC608, SVC609, SVC626, SVC638).
+ */
+import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
+import { specOf } from '../source/routes.ts';
+import { bare, writtenOf } from '../sources.ts';
+import { constantIn } from '../values/effects.ts';
+import { hasAny, literalOf } from '../values/text.ts';
+import { dangerOf, doubt } from './injection.ts';
+import { statementOf } from './queries.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import type { Place } from './injection.ts';
+
+/** Rules about replies, sorted by id. */
+export const REPLY_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC608',
+    severity: 'error',
+    phase: 'source',
+    cwe: [79],
+    sources: ['OWASP Cheat Sheet: Cross Site Scripting Prevention'],
+    why: 'Text from a client that is not escaped can contain a script, which runs in the browsers of other visitors',
+    remedy: 'Escape every value: `<p>${escapeHtml(name)}</p>`',
+    wrong: 'new HTMLResponse(`<p>${query.name}</p>`)',
+    right: 'new HTMLResponse(`<p>${escapeHtml(query.name)}</p>`)',
+    onCall: findHtml,
+  },
+  {
+    id: 'SVC609',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [113, 434],
+    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
+    remedy:
+      'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
+    wrong:
+      'new HttpResponse(csv, { headers: { "Content-Disposition": `attachment; filename="${query.name}"` } })',
+    right: 'new HttpResponse(csv, { headers: { "Content-Disposition": contentDisposition(query.name) } })',
+    onCall: findFields,
+  },
+  {
+    id: 'SVC626',
+    severity: 'error',
+    phase: 'source',
+    cwe: [200, 209],
+    why: 'A reply with a hash, a secret or a stack trace helps only attackers',
+    remedy:
+      'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
+    wrong: '({ ...user, passwordHash: user.hash })',
+    right: '{ response: User }',
+    find: findRevealed,
+    watch: watchRevealed,
+  },
+  {
+    id: 'SVC638',
+    severity: 'error',
+    phase: 'source',
+    cwe: [524],
+    sources: ['RFC 9111 §5.2.2'],
+    why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
+    remedy: 'Use Cache-Control: private, or no-store',
+    wrong: "reply(account, 200, { 'Cache-Control': 'public, max-age=60' })",
+    right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
+    onCall: findShared,
+  },
+];
+
+/** SVC638: replies of guarded routes that shared caches may store. */
+function findShared(site: Site, report: ReportNode, sources: Sources): void {
+  const { module, isGuarded } = site;
+  for (const { name, node, value } of fieldsOf(site)) {
+    const isPublic = value.texts.some((text) => {
+      const all = literalOf(text);
+      return /(?:^|[\s,])(?:public\b|s-maxage=)/i.test(all) && !/\b(?:private|no-store)\b/i.test(all);
+    });
+    if (name !== 'cache-control' || !isPublic || !isGuarded) continue;
+    const spot = fieldIn(node, module, sources) ?? { node, module };
+    report(
+      'SVC638',
+      spot.module,
+      spot.node,
+      'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
+    );
+  }
+}
+
+/** Returns the field in the function of the project that an expression calls for the fields of a reply. */
+function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot | undefined {
+  const fn = node.type === 'call' ? handlers.resolve(node.callee, module) : undefined;
+  if (fn === undefined) return undefined;
+  let found: Node | undefined;
+  walk(fn, (each) => {
+    if (each.type === 'entry' && /^cache-control$/i.test(each.key ?? '')) found ??= each;
+  });
+  return found && { node: found, module: handlers.homeOf(fn) };
+}
+
+function watchRevealed(report: ReportNode, sources: Sources): Watch {
+  const revealed = new RevealedValues(sources, report);
+  return {
+    onCall: (site) => revealed.visit(site),
+    onReply: ({ value, route }) => revealed.judge(value, route),
+  };
+}
+
+/** SVC608: client input in HTML. */
+function findHtml(site: Site, report: ReportNode): void {
+  const { call, meaning } = site;
+  const [body, options] = call.args;
+  if (body === undefined) return;
+  const isPage =
+    meaning === 'svc.HTMLResponse' ||
+    (/^(?:svc\.HttpResponse|Response)$/.test(meaning) && isHtml(site, options));
+  if (!isPage || site.value(body)?.source?.whole !== undefined) return;
+  const danger = dangerOf(site.value(body), entersMarkup, true);
+  if (danger === undefined) return;
+  const { node, module } = danger.entry ?? site.written(body);
+  report(
+    'SVC608',
+    module,
+    node,
+    `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
+    doubt(danger),
+  );
+}
+
+/** Whether the options of a response name the type HTML. */
+function isHtml(site: Site, options: Node | undefined): boolean {
+  const headers = entryOf(options, 'headers');
+  return [
+    entryOf(options, 'mediaType'),
+    entryOf(headers, 'content-type'),
+    entryOf(headers, 'Content-Type'),
+  ].some((node) => site.value(node)?.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
+}
+
+/** Whether a part of a client can open an element, or leave the quotes of an attribute. */
+function entersMarkup({ part, before }: Place): boolean {
+  const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
+  const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
+  return hasAny(part.may, quote ?? '<');
+}
+
+const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
+
+/** SVC609: client input in header fields that decide what a browser does with a reply. */
+function findFields({ call, meaning, value, module }: Site, report: ReportNode): void {
+  if (!REPLIES.test(meaning)) return;
+  const options = call.args[meaning === 'svc.reply' ? 2 : 1];
+  const given = value(options)?.members;
+  const headers = meaning === 'svc.reply' ? given : given?.get('headers')?.members;
+  for (const [name, field] of [...(headers ?? []), ['content-type', given?.get('mediaType')] as const]) {
+    const danger = dangerOf(field, (place) => choosesField(name.toLowerCase(), place));
+    if (danger === undefined) continue;
+    const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
+    report(
+      'SVC609',
+      at.module,
+      at.node,
+      `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
+      doubt(danger),
+    );
+  }
+}
+
+/** Whether a part of a client names a media type, or ends the parameter of a field in which it stands. */
+function choosesField(name: string, { part, before }: Place): boolean {
+  const lead = literalOf(before);
+  if (name === 'content-type') return !lead.includes(';');
+  if (name === 'set-cookie') return hasAny(part.may, ';');
+  const isQuoted = lead.split('"').length % 2 === 0;
+  return name === 'content-disposition' && hasAny(part.may, isQuoted ? '"' : ';"');
+}
+
+const REVEALED =
+  /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
+
+/** SVC626: secrets, stack traces and environment variables in replies. */
+function findRevealed(sources: Sources, report: ReportNode): void {
+  for (const { module, node } of sources.all('entry')) {
+    if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
+      continue;
+    if (
+      node.value.type === 'text' ||
+      node.value.type === 'value' ||
+      (node.value.type === 'name' && node.value.name === 'undefined')
+    )
+      continue;
+    if (isReturned(node.parent, sources))
+      report(
+        'SVC626',
+        module,
+        node,
+        `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
+      );
+  }
+}
+
+/** A node with its module. */
+interface Spot {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
+class RevealedValues {
+  readonly #report: ReportNode;
+  readonly #tables: ReadonlyMap<string, string>;
+
+  constructor(sources: Sources, report: ReportNode) {
+    this.#report = report;
+    this.#tables = tablesWithSecrets(sources);
+  }
+
+  visit({ call, meaning, module, route, value }: Site): void {
+    if (
+      /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/.test(
+        meaning,
+      )
+    )
+      this.judge(value(call.args[0]), route, { node: call.args[0] ?? call, module });
+  }
+
+  /** Judges a value that a handler returns, or passes to a function that makes a reply. */
+  judge(value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void {
+    // a response schema removes members that it does not declare
+    if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
+    this.#judge(value, reply, 0);
+  }
+
+  #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
+    if (value === undefined || depth > 4) return;
+    const parts = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
+    for (const made of [...parts, ...(value.whole === undefined ? [] : [value.whole])]) {
+      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
+      if (message === undefined) continue;
+      const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
+      this.#report('SVC626', module, node, message);
+    }
+    for (const member of value.members?.values() ?? []) this.#judge(member, reply, depth + 1);
+    this.#judge(value.items, reply, depth + 1);
+  }
+
+  #messageOf({ by, node, module }: Made, { members }: Value): string | undefined {
+    if (by === 'Error.stack')
+      return 'the reply shows clients the stack trace of an error, with file paths and package names';
+    if (by === 'process.env')
+      return 'the reply contains all environment variables, including passwords and tokens';
+    const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
+    // a member of the same name replaces the column: { ...user, password: undefined }
+    const isSent = table !== undefined && members?.has(column ?? '') !== true;
+    return isSent
+      ? `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
+      : undefined;
+  }
+}
+
+/** Whether a value depends on a condition about the environment: `env === 'prod' ? null : error.stack`. */
+export function isUnderCondition(node: Node, { source }: SourceModule): boolean {
+  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
+    const test =
+      at.type === 'choice' || at.type === 'if' ? at.test : at.type === 'binary' ? at.left : undefined;
+    if (test !== undefined && /prod|dev|debug|env|\btest/i.test(source.slice(test.start, test.end)))
+      return true;
+  }
+  return false;
+}
+
+/** Whether a handler returns a value directly and has no response schema that could remove it. */
+function isReturned(node: Node, sources: Sources): boolean {
+  const fn = functionAround(node);
+  if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
+  const route = sources.handlers.routeOf(fn);
+  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return false;
+  let at: Node = node;
+  for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
+    if (up.type === 'leave') return up.how === 'return';
+    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? '')) return false;
+    if (up.type === 'statement' || up.type === 'declarator' || up.type === 'if' || up.type === 'binary')
+      return false;
+  }
+  return fn.isExpression && fn.body[0] === at;
+}
+
+const SECRET_COLUMN =
+  /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
+
+/** Returns the table of a query and the secret column that its rows hold; undefined if there is none. */
+function secretColumnOf(
+  call: Call,
+  module: SourceModule,
+  secretTables: ReadonlyMap<string, string>,
+): readonly [table: string, column: string] | undefined {
+  const text = statementOf(call.args[0], module);
+  const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
+  if (columns === undefined || table === undefined) return undefined;
+  const named = SECRET_COLUMN.exec(columns)?.[1];
+  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
+  const column = named ?? starred;
+  return column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column)
+    ? undefined
+    : [table, column];
+}
+
+/** Returns the tables that have a secret column, each with the name of that column. */
+function tablesWithSecrets(sources: Sources): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const { source } of sources.project.modules)
+    for (const [, table, columns] of source.matchAll(
+      /(?:insert\s+into|create\s+table(?:\s+if\s+not\s+exists)?)\s+["`]?(\w+)["`]?\s*\(([^()]*)\)?/gi,
+    )) {
+      const column = SECRET_COLUMN.exec(columns!)?.[1];
+      if (column !== undefined) found.set(table!.toLowerCase(), column);
+    }
+  return found;
+}
+
+/** A field that code writes into the header of a reply. */
+export interface Field {
+  readonly name: string;
+  readonly node: Node;
+  readonly value: Value;
+}
+
+/** Returns the header fields that a call writes: `headers.set(name, value)`, `reply(body, 200, { … })`. */
+export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Field[] {
+  const { callee, args } = call;
+  const method = callee.type === 'member' ? (callee.property ?? '') : '';
+  if (
+    /^(?:set|append|setHeader|header)$/.test(method) &&
+    args.length === 2 &&
+    receiver?.source === undefined
+  ) {
+    const name = constantIn(value(args[0]))?.toLowerCase();
+    const given = value(args[1]);
+    return name === undefined || given === undefined ? [] : [{ name, node: call, value: given }];
+  }
+  if (!/^svc\.(?:reply|\w+Response)$|^(?:Response|Headers)$/.test(meaning)) return [];
+  return args.slice(meaning === 'Headers' ? 0 : 1).flatMap((arg) => {
+    const node = entryOf(arg, 'headers') ?? arg;
+    const fields = value(node)?.members ?? new Map<string, Value>();
+    return [...fields].map(([name, given]) => ({
+      name: name.toLowerCase(),
+      node: entryOf(node, name) ?? node,
+      value: given,
+    }));
+  });
+}
