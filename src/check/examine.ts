@@ -74,6 +74,8 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish'>> {
   return {
     onCall: (site) => watches.forEach((each) => each.onCall?.(site)),
     onReply: (sent) => watches.forEach((each) => each.onReply?.(sent)),
+    onHandler: (begun) => watches.forEach((each) => each.onHandler?.(begun)),
+    onTest: (tested) => watches.forEach((each) => each.onTest?.(tested)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
     onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),
   };

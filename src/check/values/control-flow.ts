@@ -86,7 +86,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
-    const value = this.value(test);
+    const value = this.tested(this.value(test));
     const branches = [
       this.branch(values.factsIf(value, true), () => this.#statement(yes)),
       this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
@@ -102,7 +102,7 @@ export abstract class ControlFlow extends Evaluation {
       if (!isOver)
         for (const part of head)
           if (part.type === 'declare') this.#statement(part);
-          else test = this.value(part);
+          else test = this.tested(this.value(part));
       const around = this.path;
       const { path } = this.branch(values.factsIf(test, true), () => {
         const [target] = head;
@@ -136,7 +136,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
-    const subject = this.value(value);
+    const subject = this.tested(this.value(value));
     const hasDefault = cases.some(({ test }) => test === undefined);
     const branches = cases.map(({ test, body }) => {
       const equal = test === undefined ? KNOWN : equality(subject, this.value(test));

@@ -8,13 +8,14 @@ import { Classes } from './classes.ts';
 import { memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
+import { COMPUTED, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
-import type { Facts } from './text.ts';
+import type { Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -30,13 +31,22 @@ export interface Kept {
 interface Compared {
   readonly node: Node;
   readonly module: SourceModule;
+  /** The handler or dependency that runs, directly or through other functions. */
+  readonly handler: Fn | undefined;
   readonly sides: readonly [Value, Value];
+}
+
+/** A condition of a branch. */
+interface Tested {
+  readonly value: Value;
+  readonly handler: Fn | undefined;
 }
 
 /** Receivers of what an evaluation meets, and the types of declared inputs. */
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
+  onTest(tested: Tested): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -49,6 +59,8 @@ export abstract class Evaluation extends Classes {
   protected path: Path = new Path();
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
+  /** The handler or dependency that runs, directly or through other functions. */
+  protected handler: Fn | undefined;
 
   constructor(listeners: EvaluationListeners) {
     super();
@@ -61,6 +73,11 @@ export abstract class Evaluation extends Classes {
   protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
+
+  protected tested(value: Value): Value {
+    this.listeners.onTest({ value, handler: this.handler });
+    return value;
+  }
 
   protected define(name: string, value: Value): void {
     this.path.set(this.scope.declare(name), value);
@@ -359,6 +376,7 @@ export abstract class Evaluation extends Classes {
     const inner = value === undefined ? KNOWN : this.value(value);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
+    if (operator === '!') this.tested(inner);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -369,7 +387,7 @@ export abstract class Evaluation extends Classes {
       return this.#logical(operator, first, right);
     const second = this.value(right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
-      this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
+      this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
       case '+':
         return this.#joined([first, second], [left, right]);
@@ -382,13 +400,14 @@ export abstract class Evaluation extends Classes {
       case 'in':
         return among(first);
       default:
-        return first.keys === undefined
-          ? KNOWN
+        return /^(?:[-*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+          ? values.computedFrom([first, second], arithmetic)
           : { ...KNOWN, keys: operator === '>' ? first.keys : undefined };
     }
   }
 
   #logical(operator: '&&' | '||' | '??', first: Value, right: Node): Value {
+    this.tested(first);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -401,7 +420,7 @@ export abstract class Evaluation extends Classes {
   }
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
-    const value = this.value(test);
+    const value = this.tested(this.value(test));
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
       this.branch(values.factsIf(value, false), () => this.value(no)),
@@ -444,6 +463,11 @@ export abstract class Evaluation extends Classes {
     const { source, items, whole } = spread ?? KNOWN;
     return { texts: KNOWN.texts, members, source, items, whole };
   }
+}
+
+/** Returns the mark of a number that arithmetic made of a column. */
+function arithmetic(made: Made): Made {
+  return made.by === ROW ? { ...made, by: COMPUTED } : made;
 }
 
 function hasMarkup({ texts }: Value): boolean {

@@ -5,7 +5,7 @@
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { charsOf, clientPart, factsOfMatches, patternOf } from './text.ts';
-import { KNOWN } from './value.ts';
+import { KNOWN, inputMark } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
@@ -193,7 +193,11 @@ const SAFE_HEADERS: ReadonlySet<string> = new Set([
 export function inputValue(source: Source): Value {
   const { id, origin, type } = source;
   const part = type === undefined ? { may: ALL } : type.part;
-  if (part === undefined) return type?.node === undefined ? KNOWN : { ...KNOWN, declared: type };
+  if (part === undefined) {
+    const made = inputMark(origin);
+    const value: Value = made === undefined ? KNOWN : { texts: [[{ kind: 'own', made }]] };
+    return type?.node === undefined ? value : { ...value, declared: type };
+  }
   return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }
 
@@ -229,6 +233,7 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
         source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
         type: 'URL',
       };
+    if (key === 'session') return { texts: KNOWN.texts, type: 'svc.Session' };
     if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;
     return inputValue({
       id: `${source.id} ${key}`,

@@ -11,7 +11,8 @@ import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { SQL_FUNCTIONS } from './sql-texts.ts';
+import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
+import { SQL_FUNCTIONS, boundMarks } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
@@ -21,7 +22,7 @@ import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
 import type { Result } from './control-flow.ts';
-import type { Facts } from './text.ts';
+import type { Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -37,12 +38,22 @@ export interface Site {
   readonly route: RouteCall | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
+  /** The handler or dependency that makes the call, directly or through other functions. */
+  readonly handler: Fn | undefined;
   /** Returns the value of an argument, or of an expression in it. */
   value(node: Node | undefined): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
   /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
+}
+
+/** A handler of a route, with the dependencies that it receives. */
+interface Begun {
+  readonly handler: Fn;
+  readonly route: RouteCall | undefined;
+  /** Results of `Depends(…)`, also those of the router. */
+  readonly dependencies: readonly Value[];
 }
 
 /** The result of a handler. */
@@ -53,6 +64,7 @@ interface Sent {
 
 /** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
 export interface ValueListeners extends EvaluationListeners {
+  onHandler(begun: Begun): void;
   onCall(site: Site): void;
   onReply(sent: Sent): void;
 }
@@ -86,7 +98,8 @@ const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
-const GUARDS = /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
+/** Methods that send a statement, and return what the database answers. */
+const SENDS = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
@@ -99,6 +112,7 @@ export class Interpreter extends ControlFlow {
   readonly #functions: Functions;
   readonly #onCall: ValueListeners['onCall'];
   readonly #onReply: ValueListeners['onReply'];
+  readonly #onHandler: ValueListeners['onHandler'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -110,8 +124,6 @@ export class Interpreter extends ControlFlow {
   #isStored = false;
   #stack: Frame[] = [];
   #current: Pending | undefined;
-  /** The handler that runs, directly or through other functions. */
-  #handler: Fn | undefined;
   readonly #ran = new Set<Fn>();
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
@@ -122,6 +134,7 @@ export class Interpreter extends ControlFlow {
     this.#functions = functions;
     this.#onCall = (site) => listeners.onCall(site);
     this.#onReply = (sent) => listeners.onReply(sent);
+    this.#onHandler = (begun) => listeners.onHandler(begun);
   }
 
   run(): void {
@@ -151,7 +164,7 @@ export class Interpreter extends ControlFlow {
   #evaluate(pending: Pending): void {
     const { closure, args, route, isReply } = pending;
     this.#current = pending;
-    this.#handler = this.#functions.isHandler(closure.fn) ? closure.fn : undefined;
+    this.handler = this.#functions.isHandler(closure.fn) ? closure.fn : undefined;
     this.steps = 0;
     this.seen = new Map();
     this.path = new Path(this.#root);
@@ -176,12 +189,12 @@ export class Interpreter extends ControlFlow {
     if (known !== undefined) return known;
     const scope = new values.Scope();
     this.#scopes.set(module, scope);
-    const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] as const;
+    const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] as const;
     [this.module, this.scope, this.path, this.#stack, this.steps] = [module, scope, this.#root, [], 0];
-    this.#handler = undefined;
+    this.handler = undefined;
     this.statements(module.body.body);
     this.#root.end = undefined;
-    [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] = before;
+    [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] = before;
     return scope;
   }
 
@@ -194,6 +207,9 @@ export class Interpreter extends ControlFlow {
     const args = parameters.map((kind) => this.#inputOf(kind, declaration));
     const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
     const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
+    const handler = closure.fn;
+    const dependencies = given.filter(({ gives }) => gives !== undefined);
+    this.#onHandler({ handler, route, dependencies });
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     this.#pending.push({ closure, args, route, isGuarded, isReply });
   }
@@ -217,6 +233,14 @@ export class Interpreter extends ControlFlow {
     return { ...made, spec };
   }
 
+  /** Returns the result of `Depends(…)`. A guard gives the principal. */
+  #given(source: Value, node: Call): Value {
+    const given = this.#provided(source);
+    const isGuard = GUARDS.test(given.type ?? '') || source.spec?.members?.has('security') === true;
+    const value = isGuard ? values.marked(given, { by: PRINCIPAL, node, module: this.module }) : given;
+    return source.meaning === 'svc/db.transaction' || source.isTransaction ? { ...value, isTransaction: true } : value;
+  }
+
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
   #provided(source: Value): Value {
     const context = this.#context(undefined, source.spec);
@@ -224,17 +248,17 @@ export class Interpreter extends ControlFlow {
       source.of === undefined ? source.fn : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
     if (source.of === undefined && source.fn === undefined)
       return { texts: KNOWN.texts, type: source.meaning ?? source.type };
-    const before = this.#handler;
+    const before = this.handler;
     if (made !== undefined) {
       this.#done.add(made.fn);
       this.#functions.addHandler(made.fn, undefined);
-      this.#handler = made.fn;
+      this.handler = made.fn;
     }
     const value =
       source.of !== undefined
         ? this.instance(source.of, [context], undefined)
         : this.invoke(source.fn!, [context], undefined); // one of the two is defined: see above
-    this.#handler = before;
+    this.handler = before;
     return value;
   }
 
@@ -245,7 +269,7 @@ export class Interpreter extends ControlFlow {
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        String(this.#handler === undefined)
+        handlerId(this.handler)
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -268,7 +292,7 @@ export class Interpreter extends ControlFlow {
     const around = this.path;
     this.#stack.push({ fn, call, module: this.module });
     this.#ran.add(fn);
-    if (this.#handler !== undefined) this.#functions.reach(fn, this.#handler);
+    if (this.handler !== undefined) this.#functions.reach(fn, this.handler);
     this.module = module;
     this.scope = new values.Scope(scope, self);
     this.path = new Path(around);
@@ -336,8 +360,22 @@ export class Interpreter extends ControlFlow {
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
     const result = this.#resultOf(call, all);
     const made = { by: meaning, node: call, module: this.module };
+    if (SENDS.test(meaning)) return this.#answer({ ...made, by: ROW }, result, all);
+    if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
-    return ROWS.test(meaning) && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+    return result;
+  }
+
+  /** Returns the answer of a database, with the marks of the statement and of the principal whose rows it selects. */
+  #answer(row: Made, result: Value, { args, meaning }: Called): Value {
+    const isWhole = ROWS.test(meaning) && args[2]?.members?.has('as') !== true;
+    const made = { ...row, by: meaning };
+    const answer = values.marked(result, row);
+    const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(({ by }) => by === PRINCIPAL);
+    return {
+      ...(principal === undefined ? answer : values.marked(answer, principal)),
+      ...(isWhole && { whole: made }),
+    };
   }
 
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
@@ -349,6 +387,7 @@ export class Interpreter extends ControlFlow {
       receiver,
       route: this.#current?.route,
       isGuarded: this.#current?.isGuarded === true,
+      handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
@@ -397,7 +436,7 @@ export class Interpreter extends ControlFlow {
     const [first = KNOWN] = args;
     if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
-    if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#provided(first) };
+    if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
@@ -448,7 +487,7 @@ export class Interpreter extends ControlFlow {
     // a callback may receive the object itself, as the one of transaction() receives a session
     for (const arg of args)
       if (arg.fn !== undefined && !this.#functions.isHandler(arg.fn.fn))
-        run(arg, [receiver?.type === undefined ? KNOWN : { ...receiver }]);
+        run(arg, [receiver?.type === undefined ? KNOWN : { ...receiver, ...(method === 'transaction' && { isTransaction: true }) }]);
     if (method === 'get' && receiver !== undefined)
       return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
@@ -468,6 +507,16 @@ export class Interpreter extends ControlFlow {
 /** Returns the class of the option `as`: the type of the rows of a query. */
 function classIn(args: readonly Value[]): ClassValue | undefined {
   return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
+}
+
+const handlers = new WeakMap<Fn, string>();
+let handlerCount = 0;
+
+function handlerId(fn: Fn | undefined): string {
+  if (fn === undefined) return '';
+  let id = handlers.get(fn);
+  if (id === undefined) handlers.set(fn, (id = ` of ${++handlerCount}`));
+  return id;
 }
 
 /** Whether a name is imported from a package that is neither of Node.js nor this one. */

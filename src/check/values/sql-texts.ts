@@ -8,7 +8,7 @@ import { constantOf } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { Bound, Piece, Text } from './text.ts';
+import type { Bound, Made, Piece, Text } from './text.ts';
 import type { Value } from './value.ts';
 
 /** An expression with its value. */
@@ -36,6 +36,13 @@ const boundValues = new WeakMap<Bound, Value>();
 /** Returns the value that a piece `?` of an SQL template binds. */
 export function boundValue({ bound }: Piece): Value | undefined {
   return bound && boundValues.get(bound);
+}
+
+/** Returns the marks of the values that an SQL template binds. */
+export function boundMarks({ type, texts }: Value): readonly Made[] {
+  if (type !== SQL) return [];
+  const pieces = texts.flat().flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
+  return pieces.flatMap((piece) => values.madeIn(boundValue(piece)));
 }
 
 /** Returns the value of an SQL template: `literals` has one text more than `parts`. */
@@ -309,7 +316,7 @@ export const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
   'svc/db.OffsetPages': pages('svc/db.OffsetPages'),
   'svc/db.transaction': ({ args: [options] }) => {
     const constant = constantIn(options?.members?.get('database'));
-    return { texts: KNOWN.texts, type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})` };
+    return { texts: KNOWN.texts, isTransaction: true, type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})` };
   },
   'svc/db.database': ({ args: [name] }) => {
     const constant = constantIn(name);

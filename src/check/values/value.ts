@@ -86,6 +86,10 @@ export interface Value {
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
+  /** For the result of `Depends(source)`: the source, a function or class with its spec. */
+  readonly depends?: Value | undefined;
+  /** Whether the value is a transaction, or an object that sends statements in one. */
+  readonly isTransaction?: boolean | undefined;
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
@@ -143,6 +147,8 @@ export function oneOf(values: readonly Value[]): Value {
     source: find('source'),
     meaning: find('meaning'),
     gives: find('gives'),
+    depends: find('depends'),
+    isTransaction: find('isTransaction'),
     whole: find('whole'),
   };
 }
@@ -210,6 +216,37 @@ export function madeIn(value: Value | undefined, depth = 0): readonly Made[] {
   const own = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
   const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
   return [...own, ...inner.flatMap((each) => madeIn(each, depth + 1))];
+}
+
+/**
+ * Returns a value that an operation computed, with the marks of its parts: the calls that made them, and the inputs of
+ * clients.
+ */
+export function computedFrom(sources: readonly Value[], rename = (made: Made): Made => made): Value {
+  const marks = new Map<string, Part>();
+  for (const part of sources.flatMap(({ texts }) => texts.flat())) {
+    const made = part.kind === 'own' ? part.made : part.kind === 'client' ? inputMark(part.origin) : undefined;
+    if (made !== undefined) marks.set(signatureOfMade(made), { kind: 'own', made: rename(made) });
+  }
+  return marks.size === 0 ? KNOWN : { texts: [[...marks.values()]] };
+}
+
+/** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */
+export function inputMark({ input, what, route }: Origin): Made | undefined {
+  return route && input !== 'row' ? { by: `input ${what}`, node: route.call, module: route.module } : undefined;
+}
+
+/** Returns a value with a mark on each part that the program made, also on those of its members. */
+export function marked(value: Value, made: Made, depth = 0): Value {
+  const part: Part = { kind: 'own', made };
+  const mark = (text: Text): Text => (text.every(({ kind }) => kind === 'own') ? [...text, part] : text);
+  const inner = (member: Value): Value => (depth > 2 ? member : marked(member, made, depth + 1));
+  return {
+    ...value,
+    texts: value.texts.length === 0 ? value.texts : value.texts.map(mark),
+    members: value.members && new Map([...value.members].map(([key, member]) => [key, inner(member)])),
+    items: value.items && inner(value.items),
+  };
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
@@ -324,7 +361,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {
