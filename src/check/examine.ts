@@ -5,6 +5,7 @@ import { SOURCE_PARTS } from './rules/rules.ts';
 import { isOnlyInDevelopment } from './source/once.ts';
 import { isRouteCall, specOf } from './source/routes.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { Trace } from './statements/trace.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
@@ -45,11 +46,13 @@ export function examineSources(
     const place = module.placeAt(node.start);
     findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, place });
   };
-  const statements = new StatementFinder();
   const watches: Watch[] = SOURCE_PARTS.flatMap((part) => [
     ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
     ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
   ]);
+  const trace = new Trace(sources);
+  watches.push(trace.watch);
+  const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   watches.push({ onCall: (site) => statements.visit(site), onReply: (sent) => statements.onReply(sent.value, sent.route) });
   new Interpreter(project, sources.handlers, {
     ...heard(watches),
@@ -61,6 +64,7 @@ export function examineSources(
     },
   }).run();
   for (const part of SOURCE_PARTS) part.find?.(sources, report);
+  for (const part of SOURCE_PARTS) part.judge?.(trace, report, sources);
   for (const each of watches) each.finish?.();
   return { findings: [...findings.values()], project, sources, statements };
 }
@@ -70,7 +74,7 @@ function rankOf(severity: Severity): number {
 }
 
 /** Returns listeners that pass on what they receive to all watches. */
-function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish'>> {
+function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onStatement'>> {
   return {
     onCall: (site) => watches.forEach((each) => each.onCall?.(site)),
     onReply: (sent) => watches.forEach((each) => each.onReply?.(sent)),

@@ -9,6 +9,8 @@ import type { Project, SourceModule } from './reader/modules.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
+import type { Sending } from './statements/sending.ts';
+import type { Trace } from './statements/trace.ts';
 import type { Site, ValueListeners } from './values/interpreter.ts';
 
 /** A search of the sources, for the rule with this id. */
@@ -18,6 +20,8 @@ export interface SourcePart {
   find?(sources: Sources, report: ReportNode): void;
   /** Judges one call, with the values of its arguments. */
   onCall?(site: Site, report: ReportNode, sources: Sources): void;
+  /** Judges what the handlers do, after all of them have run. */
+  judge?(trace: Trace, report: ReportNode, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */
   watch?(report: ReportNode, sources: Sources): Watch;
 }
@@ -29,6 +33,7 @@ export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, Sour
 
 /** Listeners for what the analysis of values meets. `finish` comes last. */
 export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
+  onStatement?(sending: Sending): void;
   finish?(): void;
 }
 

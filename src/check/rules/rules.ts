@@ -9,6 +9,7 @@ import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
+import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
@@ -31,6 +32,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...CRYPTOGRAPHY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
+  ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,

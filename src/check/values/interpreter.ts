@@ -11,7 +11,7 @@ import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
+import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
 import { SQL_FUNCTIONS, boundMarks } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
@@ -371,9 +371,10 @@ export class Interpreter extends ControlFlow {
     const isWhole = ROWS.test(meaning) && args[2]?.members?.has('as') !== true;
     const made = { ...row, by: meaning };
     const answer = values.marked(result, row);
-    const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(({ by }) => by === PRINCIPAL);
+    const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(isOfPrincipal);
+    const isChange = /\.execute$/.test(meaning);
     return {
-      ...(principal === undefined ? answer : values.marked(answer, principal)),
+      ...(principal === undefined ? answer : values.marked(answer, { ...principal, by: isChange ? OWN_CHANGE : OWN_ROW })),
       ...(isWhole && { whole: made }),
     };
   }

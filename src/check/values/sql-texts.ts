@@ -150,7 +150,13 @@ function memberOf(row: Value, key: string): Value {
   const { source } = row;
   return source === undefined || source.isRequest === true
     ? KNOWN
-    : inputValue({ ...source, id: `${source.id}.${key}`, whole: undefined, type: source.type?.member(key) });
+    : inputValue({
+        ...source,
+        id: `${source.id}.${key}`,
+        origin: { ...source.origin, what: `${source.origin.what}.${key}` },
+        whole: undefined,
+        type: source.type?.member(key),
+      });
 }
 
 const set: SqlEffect = (call) => {
