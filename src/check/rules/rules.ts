@@ -13,6 +13,7 @@ import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
+import { RACE_RULES } from './races.ts';
 import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
@@ -36,6 +37,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
+  ...RACE_RULES,
   ...REPLY_RULES,
   ...ROUTE_RULES,
   ...SETTING_RULES,

@@ -4,8 +4,8 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { charsOf, clientPart, factsOfMatches, patternOf } from './text.ts';
-import { KNOWN, inputMark } from './value.ts';
+import { charsOf, clientPart, factsOfMatches, inputMark, patternOf } from './text.ts';
+import { KNOWN } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';

@@ -8,7 +8,7 @@ import { functionAround, isWithin } from '../reader/nodes.ts';
 import { EXACT, FUNCTIONS, METHODS, constantIn, isExact, itemOf } from './effects.ts';
 import { ControlFlow, ERROR } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
-import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
+import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration } from './inputs.ts';
 import { Path } from './path.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
@@ -455,6 +455,8 @@ export class Interpreter extends ControlFlow {
         ? undefined
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
     if (read !== undefined) return read;
+    const parsed = receiver?.of === undefined ? undefined : this.#parsedBy(receiver.of, method, first);
+    if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     if (receiver !== undefined && Object.hasOwn(METHODS, method)) {
@@ -467,6 +469,19 @@ export class Interpreter extends ControlFlow {
     return method === 'fetchAll'
       ? { ...result, items: rowValue(as) }
       : { ...rowValue(as), keys: result.keys };
+  }
+
+  /** Returns an input that a schema of the project has parsed: `Note.parse(value)`. */
+  #parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
+    const part = values.clientIn(value);
+    if (part === undefined || !/^(?:parse|safeParse)$/.test(method)) return undefined;
+    const origin = value.source?.origin ?? part.origin;
+    const type = typeOfDeclaration(of.node, of.module);
+    const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
+    return method === 'parse' ? parsed : { texts: KNOWN.texts, members: new Map([
+            ['ok', KNOWN],
+            ['value', parsed],
+          ]) };
   }
 
   /** Returns the module that a program loads while it runs. */

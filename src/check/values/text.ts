@@ -167,7 +167,14 @@ export function hasClient(text: Text): boolean {
 export function narrowed(part: Part, facts: Facts): Part {
   const fact = part.kind === 'client' ? facts.get(part.id) : undefined;
   if (part.kind !== 'client' || fact === undefined) return part;
-  return fact.isKnown === true ? OWN : { ...part, ...bothOf(part, fact) };
+  if (fact.isKnown !== true) return { ...part, ...bothOf(part, fact) };
+  const made = inputMark(part.origin);
+  return made === undefined ? OWN : { kind: 'own', made };
+}
+
+/** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */
+export function inputMark({ input, what, route }: Origin): Made | undefined {
+  return route && input !== 'row' ? { by: `input ${what}`, node: route.call, module: route.module } : undefined;
 }
 
 /** Returns the facts that hold where both given facts hold. */

@@ -1,5 +1,5 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
-import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, narrowed, sharedFacts } from './text.ts';
+import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, inputMark, narrowed, sharedFacts } from './text.ts';
 import type { ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
@@ -229,11 +229,6 @@ export function computedFrom(sources: readonly Value[], rename = (made: Made): M
     if (made !== undefined) marks.set(signatureOfMade(made), { kind: 'own', made: rename(made) });
   }
   return marks.size === 0 ? KNOWN : { texts: [[...marks.values()]] };
-}
-
-/** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */
-export function inputMark({ input, what, route }: Origin): Made | undefined {
-  return route && input !== 'row' ? { by: `input ${what}`, node: route.call, module: route.module } : undefined;
 }
 
 /** Returns a value with a mark on each part that the program made, also on those of its members. */
