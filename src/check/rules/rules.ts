@@ -7,6 +7,8 @@ import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
+import { FAIL_OPEN_RULES } from './fail-open.ts';
+import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
@@ -31,6 +33,8 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...AVAILABILITY_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
+  ...FAIL_OPEN_RULES,
+  ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
   ...OWNERSHIP_RULES,

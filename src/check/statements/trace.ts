@@ -17,6 +17,7 @@ import type { KnownTable } from './written-schema.ts';
 export interface Run {
   readonly handler: Fn;
   readonly route: RouteCall | undefined;
+  readonly dependencies: readonly Value[];
   /** The handler, and the functions of its dependencies. */
   readonly functions: ReadonlySet<Fn>;
   /** Types of the dependencies: `svc.BearerAuth`. */
@@ -63,15 +64,15 @@ export class Trace {
   }
 
   /** Returns the statements that a handler sends, also through its dependencies. */
-  sentBy({ functions }: Run): readonly Sending[] {
+  sentBy({ functions }: Pick<Run, 'functions'>): readonly Sending[] {
     return this.#sent.filter(({ handler }) => handler !== undefined && functions.has(handler));
   }
 
-  callsOf({ functions }: Run): readonly Site[] {
+  callsOf({ functions }: Pick<Run, 'functions'>): readonly Site[] {
     return this.#calls.filter(({ handler }) => handler !== undefined && functions.has(handler));
   }
 
-  comparedBy({ functions }: Run): readonly Compared[] {
+  comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
     return this.#compared.filter(({ handler }) => handler !== undefined && functions.has(handler));
   }
 
@@ -96,7 +97,7 @@ export class Trace {
       const functions = new Set([handler]);
       const guards = new Set<string>();
       const hasOwnGuard = dependencies.map((each) => follow(each, functions, guards)).includes(true);
-      this.#runs.set(handler, { handler, route, functions, guards, hasOwnGuard });
+      this.#runs.set(handler, { handler, route, dependencies, functions, guards, hasOwnGuard });
     },
     onCall: (site) => {
       const { handler, meaning, call, receiver, value } = site;

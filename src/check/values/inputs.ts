@@ -5,13 +5,14 @@
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { charsOf, clientPart, factsOfMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN } from './value.ts';
+import { KNOWN, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
+import type { Fact, Origin } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -216,6 +217,28 @@ export function rowValue(of: ClassValue): Value {
         }),
       );
   return { texts: KNOWN.texts, members, of, isInstance: true };
+}
+
+/** Id of the e-mail address that a login provider sends. */
+export const PROVIDER_MAIL = 'e-mail of the provider';
+const MAIL: Fact = { may: charsOf('@.+-_', /\w/) };
+
+/** Returns the user whom a login provider has authenticated. The e-mail address is known where it is verified. */
+export function userValue(): Value {
+  const origin: Origin = { what: 'info.email', input: 'row' };
+  const isVerified = new Map([[PROVIDER_MAIL, { isKnown: true }]]);
+  return {
+    texts: KNOWN.texts,
+    type: 'svc/oauth.UserInfo',
+    members: new Map([
+      ['email', { texts: [[clientPart(PROVIDER_MAIL, origin, MAIL)]] }],
+      ['emailVerified', judged(isVerified)],
+      ['subject', KNOWN],
+      ['name', KNOWN],
+      ['picture', KNOWN],
+      ['raw', KNOWN],
+    ]),
+  };
 }
 
 export function requestValue(route?: RouteCall): Value {

@@ -8,7 +8,7 @@ import { functionAround, isWithin } from '../reader/nodes.ts';
 import { EXACT, FUNCTIONS, METHODS, constantIn, isExact, itemOf } from './effects.ts';
 import { ControlFlow, ERROR } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
-import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration } from './inputs.ts';
+import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration, userValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
@@ -400,6 +400,7 @@ export class Interpreter extends ControlFlow {
     const parameters = parametersOf(receiver?.type, method);
     if (parameters === undefined) {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
+      if (call.isNew && meaning === 'svc/oauth.OAuthPlugin') this.#queueLogin(args[0]?.members?.get('onUser'));
       return undefined;
     }
     const last = args.at(-1);
@@ -423,6 +424,14 @@ export class Interpreter extends ControlFlow {
 
   #queueLayers(layers: Value | undefined): void {
     for (const layer of layers?.members?.values() ?? []) this.#queueMiddleware(layer);
+  }
+
+  /** Queues the function that finds the account of a user whom a login provider has authenticated. */
+  #queueLogin({ fn: closure }: Value = KNOWN): void {
+    if (closure === undefined || this.#done.has(closure.fn)) return;
+    this.#done.add(closure.fn);
+    this.#functions.addHandler(closure.fn, undefined);
+    this.#pending.push({ closure, args: [KNOWN, userValue()] });
   }
 
   #queueMiddleware(layer: Value): void {
