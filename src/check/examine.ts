@@ -2,8 +2,8 @@
 import { basename } from 'node:path';
 import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
-import { isOnlyInDevelopment } from './source/once.ts';
-import { isRouteCall, specOf } from './source/routes.ts';
+import { isOnlyInDevelopment } from './reader/once.ts';
+import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
 import { Trace } from './statements/trace.ts';
 import { StatementFinder } from './statements/finder.ts';
@@ -44,7 +44,7 @@ export function examineSources(
     if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
     if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
     const place = module.placeAt(node.start);
-    findings.set(key, { rule, severity, subject: subjectOf(node, module), message, remedy, place });
+    findings.set(key, { rule, severity, subject: subjectOf(node, module, sources), message, remedy, place });
   };
   const watches: Watch[] = SOURCE_PARTS.flatMap((part) => [
     ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
@@ -81,6 +81,7 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onSt
     onHandler: (begun) => watches.forEach((each) => each.onHandler?.(begun)),
     onTest: (tested) => watches.forEach((each) => each.onTest?.(tested)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
+    onPromise: (misused) => watches.forEach((each) => each.onPromise?.(misused)),
     onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),
   };
 }
@@ -100,11 +101,11 @@ export function openedAtImport(project: Project): Place | undefined {
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */
-export function subjectOf(node: Node, module: SourceModule): string {
+export function subjectOf(node: Node, module: SourceModule, sources: Sources): string {
   for (let at: Node | undefined = node; at !== undefined; at = at.parent) {
-    if (at.type !== 'call' || !isRouteCall(at)) continue;
+    if (at.type !== 'call' || !sources.handlers.isRoute(at)) continue;
     const [path] = at.args;
-    // isRouteCall() accepts only calls of a member, such as `app.get`
+    // isRoute() accepts only calls of a member, such as `app.get`
     const method = at.callee.type === 'member' ? at.callee.property! : '';
     if (path?.type === 'text') return `${method.toUpperCase()} ${path.value}`;
   }

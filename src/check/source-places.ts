@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
-import { numberOf } from './source/routes.ts';
+import { numberOf } from './reader/constants.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';

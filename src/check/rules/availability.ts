@@ -16,8 +16,8 @@ import {
   returnsOf,
   walk,
 } from '../reader/nodes.ts';
-import { isOnce, isOnlyInDevelopment } from '../source/once.ts';
-import { literal } from '../source/routes.ts';
+import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
+import { literal } from '../reader/constants.ts';
 import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
 import { clientIn, givenOf } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';

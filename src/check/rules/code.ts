@@ -85,14 +85,14 @@ export const CODE_RULES: readonly CoreRule[] = [
 type AnyFunction = (...args: never[]) => unknown;
 
 /** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
-let parser: typeof import('../source/once.ts') | undefined;
+let parser: typeof import('../reader/once.ts') | undefined;
 
 /**
  * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
  * development. Without this, the rule reads the text: an application that starts does not load the parser.
  */
 export async function parseHandlers(): Promise<void> {
-  parser = await import('../source/once.ts');
+  parser = await import('../reader/once.ts');
 }
 
 /** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */

@@ -3,7 +3,7 @@
  */
 import { ALL } from '../../schema/pattern-parser.ts';
 import { calledName, entryOf } from '../reader/nodes.ts';
-import { constantOf } from '../source/routes.ts';
+import { constantOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { constantIn } from '../values/effects.ts';
 import { literalOf } from '../values/text.ts';

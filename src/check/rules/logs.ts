@@ -2,7 +2,8 @@
  * Rules about what programs write into logs: lines from clients, and secrets (SVC610, SVC625).
  */
 import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
-import { literal, specOf } from '../source/routes.ts';
+import { literal } from '../reader/constants.ts';
+import { specOf } from '../values/functions.ts';
 import { bare, isCommand, wordOf, wordOfTarget } from '../sources.ts';
 import { hasAny, literalOf } from '../values/text.ts';
 import { KNOWN, idsIn } from '../values/value.ts';

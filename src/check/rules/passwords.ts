@@ -10,7 +10,7 @@ import {
   pathOf,
   walk,
 } from '../reader/nodes.ts';
-import { literal } from '../source/routes.ts';
+import { literal } from '../reader/constants.ts';
 import { bare, makerOf, meaningOfCall, mentions, nameOfCallback, wordOf } from '../sources.ts';
 import { hasClient } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';

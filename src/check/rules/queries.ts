@@ -2,17 +2,18 @@
  * Rules about the use of databases: statements beside their transaction, rows that may be missing, and results without a
  * maximum (SVC614, SVC615, SVC637).
  */
-import { functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { DATABASE, OF_DATABASE, isOtherTransaction } from '../source/promise-rules.ts';
-import { literal } from '../source/routes.ts';
+import { functionAround, isWithin, walk } from '../reader/nodes.ts';
+import { literal } from '../reader/constants.ts';
 import { constantIn } from '../values/effects.ts';
 import { madeIn } from '../values/value.ts';
+import { writtenOf } from '../sources.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
 
 /** Rules about queries, sorted by id. */
 export const QUERY_RULES: readonly SourceRule[] = [
@@ -26,7 +27,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
       'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
     wrong: 'db.transaction(async () => { await db.execute(…); })',
     right: 'db.transaction(async (tx) => { await tx.execute(…); })',
-    find: findOutsideTransaction,
+    onCall: findOutsideTransaction,
   },
   {
     id: 'SVC615',
@@ -37,7 +38,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
     remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
     wrong: "const user = await db.fetchOne('… where id = ?', [id]); return user.name;",
     right: 'if (user === undefined) throw new NotFound(); return user.name;',
-    find: findAbsentRows,
+    onCall: findAbsentRows,
   },
   {
     id: 'SVC637',
@@ -94,35 +95,31 @@ function limitOf({ call, meaning, module, value }: Site): Made | undefined {
 }
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */
-function findOutsideTransaction(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (call.callee.type !== 'member' || call.callee.property !== 'transaction') continue;
-    const owner = pathOf(call.callee.object);
-    const [work] = call.args;
-    if (owner === undefined || !DATABASE.test(owner) || work?.type !== 'function') continue;
-    const isRenamed = work.params.some((param) => param.type === 'name' && param.name === owner);
-    if (isRenamed || isOtherTransaction(call)) continue;
-    walk(work, (node) => {
-      if (node.type !== 'call') return;
-      const passed = node.args.find((arg) => pathOf(arg) === owner);
-      if (passed !== undefined && sources.handlers.resolve(node.callee, module) !== undefined)
-        report(
-          'SVC614',
-          module,
-          passed,
-          `a function called inside ${owner}.transaction() receives ${owner} as an argument, so its statements run outside of the transaction`,
-          { severity: 'warning' },
-        );
-      if (node.callee.type !== 'member' || pathOf(node.callee.object) !== owner) return;
-      if (OF_DATABASE.test(node.callee.property ?? '') || node.callee.property === 'stream')
-        report(
-          'SVC614',
-          module,
-          node,
-          `${owner}.${node.callee.property!}() is called inside ${owner}.transaction(), but runs outside of the transaction`,
-        );
-    });
-  }
+function findOutsideTransaction(
+  { call, module, meaning, receiver, transaction, value }: Site,
+  report: ReportNode,
+  sources: Sources,
+): void {
+  if (transaction === undefined || !isWithin(call, transaction.work)) return;
+  const { owner, session } = transaction;
+  const isOutside = (given: Value | undefined): boolean =>
+    given !== undefined && given !== session && given.type === owner.type && given.fn === undefined;
+  const passed = call.args.find((arg) => isOutside(value(arg)));
+  if (passed !== undefined && sources.handlers.resolve(call.callee, module) !== undefined)
+    report(
+      'SVC614',
+      module,
+      passed,
+      'a function called inside transaction() receives the database as an argument, so its statements run outside of the transaction',
+      { severity: 'warning' },
+    );
+  if (OUR_DATABASE.test(meaning) && isOutside(receiver))
+    report(
+      'SVC614',
+      module,
+      call,
+      `${writtenOf(module, call.callee)}() is called inside transaction(), but runs outside of the transaction`,
+    );
 }
 
 /** SQL statements that always return a row. */
@@ -132,22 +129,19 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (call.callee.type !== 'member' || call.callee.property !== 'fetchOne') continue;
-    if (!DATABASE.test(pathOf(call.callee.object) ?? '')) continue;
-    const text = statementOf(call.args[0], module);
-    const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
-    if (text === '' || ALWAYS_ONE.test(text) || declarator?.type !== 'declarator') continue;
-    const use = unprovedUse(declarator, module);
-    if (use !== undefined)
-      report(
-        'SVC615',
-        module,
-        use,
-        'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
-      );
-  }
+function findAbsentRows({ call, module, meaning }: Site, report: ReportNode): void {
+  if (!OUR_DATABASE.test(meaning) || !meaning.endsWith('.fetchOne')) return;
+  const text = statementOf(call.args[0], module);
+  const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
+  if (text === '' || ALWAYS_ONE.test(text) || declarator?.type !== 'declarator') return;
+  const use = unprovedUse(declarator, module);
+  if (use !== undefined)
+    report(
+      'SVC615',
+      module,
+      use,
+      'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
+    );
 }
 
 /**

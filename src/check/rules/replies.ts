@@ -3,7 +3,7 @@
  * (SVC608, SVC609, SVC626, SVC638).
  */
 import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
-import { specOf } from '../source/routes.ts';
+import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { constantIn } from '../values/effects.ts';
 import { hasAny, literalOf } from '../values/text.ts';

@@ -3,7 +3,8 @@
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { isRouteCall, literal, numberOf, specOf } from '../source/routes.ts';
+import { literal, numberOf } from '../reader/constants.ts';
+import { specOf } from '../values/functions.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -52,9 +53,9 @@ interface FoundRoute {
 /** Returns the routes whose path is a literal and whose handler is known. */
 function routesIn(sources: Sources): readonly FoundRoute[] {
   return sources.all('call').flatMap(({ module, node: call }) => {
-    if (!isRouteCall(call)) return [];
+    if (!sources.handlers.isRoute(call)) return [];
     const [path] = call.args;
-    const last = call.args.at(-1)!; // isRouteCall() requires a path, so `args` has at least one element
+    const last = call.args.at(-1)!; // every method that adds a route requires a path, so `args` has at least one element
     const handler = last.type === 'function' ? last : sources.handlers.resolve(last, module);
     return path?.type !== 'text' || handler === undefined
       ? []
@@ -445,7 +446,7 @@ function judgeLimit(call: Call, module: SourceModule, sources: Sources, report: 
     return;
   for (const { module: other, node: route } of sources.all('call')) {
     const [path] = route.args;
-    if (!isRouteCall(route) || path?.type !== 'text' || !GUESSED.test(path.value)) continue;
+    if (!sources.handlers.isRoute(route) || path?.type !== 'text' || !GUESSED.test(path.value)) continue;
     if (
       calledName(route) !== 'post' ||
       entryOf(specOf({ call: route, module: other }), 'rateLimit') !== undefined

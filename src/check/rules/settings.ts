@@ -3,7 +3,7 @@
  * application does not show, or shows without a line.
  */
 import { calledName, entryOf } from '../reader/nodes.ts';
-import { literal, numberOf } from '../source/routes.ts';
+import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';

@@ -4,7 +4,8 @@
  */
 import { boundIn } from '../reader/modules.ts';
 import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { hasDeclaredBody, literal } from '../source/routes.ts';
+import { literal } from '../reader/constants.ts';
+import { hasDeclaredBody } from '../values/functions.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';

@@ -4,7 +4,7 @@
  */
 import { boundIn } from '../reader/modules.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { constantOf, literal, numberOf } from '../source/routes.ts';
+import { constantOf, literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall, nameOfCallback } from '../sources.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { literalOf } from '../values/text.ts';

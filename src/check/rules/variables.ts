@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileOfPlace } from '../../base/findings.ts';
 import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
-import { endsBefore } from '../source/once.ts';
+import { endsBefore } from '../reader/once.ts';
 import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';

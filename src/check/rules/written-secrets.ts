@@ -5,7 +5,7 @@
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
-import { constantOf, literal } from '../source/routes.ts';
+import { constantOf, literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';

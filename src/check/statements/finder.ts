@@ -5,7 +5,7 @@
 import { constantIn, itemOf, SQL } from '../values/effects.ts';
 import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf } from '../reader/nodes.ts';
-import { specOf } from '../source/routes.ts';
+import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
 import type { Site } from '../values/interpreter.ts';

@@ -6,7 +6,7 @@
  * text counts only if it has a piece without which no accepted text is.
  */
 import { nearest } from '../../base/options.ts';
-import { isOnlyInDevelopment } from '../source/once.ts';
+import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
 import { Outline } from './outline.ts';
@@ -55,7 +55,7 @@ export async function findStatements(
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
         const place = each.statement.placeAt(start, describer.dialect);
         const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
-        const subject = subjectOf(call.call, call.module);
+        const subject = subjectOf(call.call, call.module, sources);
         findings.set(key, {
           rule,
           severity: problem.severity ?? severity,

@@ -46,8 +46,8 @@ export class Sending {
   }
 
   get isInTransaction(): boolean {
-    const { receiver } = this.site;
-    return receiver?.isTransaction === true || /Transaction\b/.test(receiver?.type ?? '');
+    const { receiver, transaction } = this.site;
+    return transaction !== undefined || receiver?.isTransaction === true || /Transaction\b/.test(receiver?.type ?? '');
   }
 
   /** Whether the statement changes rows. */

@@ -76,6 +76,7 @@ export abstract class Classes {
     }
     const constructor = this.method(self, 'constructor');
     if (constructor?.fn !== undefined) this.invoke(constructor.fn, args, call);
+    if (call !== undefined) this.#instances.set(of, self);
     return self;
   }
 
@@ -142,10 +143,10 @@ export abstract class Classes {
     return this.typed(typeNamed(own, home), home, depth);
   }
 
-  /** Instances of classes whose constructors no known call ran. */
+  /** An instance of each class: one that a call made, or else one whose constructor got unknown arguments. */
   readonly #instances = new Map<ClassValue, Value>();
 
-  /** Returns an instance of a class whose constructor gets arguments of which only the types are known. */
+  /** Returns an instance that a call made, or else one whose constructor gets arguments of which only the types are known. */
   protected unknownInstance(of: ClassValue): Value {
     const known = this.#instances.get(of);
     if (known !== undefined) return known;

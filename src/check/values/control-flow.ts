@@ -12,15 +12,28 @@ const { ABSENT, KNOWN } = values;
 export const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 
 /** A result of a function, with the facts that hold when the function returns it. */
-export interface Result {
+interface Result {
   readonly value: Value;
   readonly facts: Facts;
   readonly path: Path;
 }
 
+export const NO_SHIELD = { tries: 0, isCatching: false } as const;
+
 export abstract class ControlFlow extends Evaluation {
   /** Results of the function that is being evaluated. */
   protected results: Result[] = [];
+  /**
+   * Number of `try` blocks with a `catch` around the statement that is being evaluated, and whether it is in a `catch`
+   * block. What a `catch` block awaits counts as safe, but not what it throws.
+   */
+  protected shield: { readonly tries: number; readonly isCatching: boolean } = NO_SHIELD;
+  /** Whether an error may leave the function that is being evaluated. */
+  protected fails = false;
+
+  protected mayThrow(): void {
+    if (this.shield.tries === 0) this.fails = true;
+  }
 
   protected addResult(value: Value): void {
     this.results.push({ value, facts: this.path.facts, path: this.path });
@@ -61,7 +74,7 @@ export abstract class ControlFlow extends Evaluation {
         if (node.declared !== undefined) this.#statement(node.declared);
         return;
       case 'statement':
-        return this.#asserted(this.value(node.value), node.value);
+        return this.#expression(node.value);
       case 'function':
       case 'class':
       case 'import':
@@ -69,6 +82,12 @@ export abstract class ControlFlow extends Evaluation {
       default:
         this.value(node);
     }
+  }
+
+  #expression(node: Node): void {
+    const value = this.value(node);
+    this.misuse('dropped', value.promise === undefined ? (value.items ?? value) : value, node);
+    this.#asserted(value, node);
   }
 
   /** A call of an undeclared function as a statement may throw for texts that are not known. */
@@ -82,11 +101,13 @@ export abstract class ControlFlow extends Evaluation {
   #leave({ how, value }: Extract<Node, { type: 'leave' }>): void {
     const result = value === undefined ? ABSENT : this.value(value);
     if (how === 'return') this.addResult(result);
+    if (how === 'throw' && this.shield.tries === Number(this.shield.isCatching)) this.fails = true;
     this.path.end = how === 'return' || how === 'throw' ? 'exit' : 'break';
   }
 
   #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
     const value = this.tested(this.value(test));
+    this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.#statement(yes)),
       this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
@@ -103,23 +124,34 @@ export abstract class ControlFlow extends Evaluation {
         for (const part of head)
           if (part.type === 'declare') this.#statement(part);
           else test = this.tested(this.value(part));
+      if (over !== undefined) this.misuse('value', over, head[1] ?? body);
+      else this.misuse('condition', test, body);
       const around = this.path;
-      const { path } = this.branch(values.factsIf(test, true), () => {
-        const [target] = head;
-        if (over !== undefined && target !== undefined)
-          for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
-            this.bind(each, kind === 'of' ? itemOf(over) : keyOf(over));
-        this.#statement(body);
-      });
-      path.end = undefined;
-      // the number of rounds is not known
-      around.join([path, new Path(around)], values.inexact);
+      const run = (): Path =>
+        this.branch(values.factsIf(test, true), () => {
+          const [target] = head;
+          if (over !== undefined && target !== undefined)
+            for (const each of target.type === 'declare' ? target.items.map((item) => item.target) : [target])
+              this.bind(each, kind === 'of' ? itemOf(over) : keyOf(over));
+          this.#statement(body);
+        }).path;
+      // a second run meets the values that the first one left
+      for (let isAgain = false, path = run(); ; path = run(), isAgain = true) {
+        path.end = undefined;
+        const hasChanged = path.hasChanged(around);
+        around.join([path, new Path(around)], values.inexact);
+        if (isAgain || !hasChanged) break;
+      }
     });
   }
 
   #tryStatement({ block, param, handler, finalizer }: Extract<Node, { type: 'try' }>): void {
+    const before = this.shield;
+    const tries = before.tries + 1;
+    if (handler !== undefined) this.shield = { tries, isCatching: false };
     const branches = [this.branch(NO_FACTS, () => this.#statement(block)).path];
     if (handler !== undefined) {
+      this.shield = { tries, isCatching: true };
       const caught = this.branch(NO_FACTS, () =>
         this.inScope(() => {
           if (param !== undefined) this.bind(param, ERROR);
@@ -128,6 +160,7 @@ export abstract class ControlFlow extends Evaluation {
       );
       branches.push(caught.path);
     }
+    this.shield = before;
     this.path.join(branches);
     const { end } = this.path;
     this.path.end = undefined;

@@ -3,6 +3,7 @@
  * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
+import { awaited } from './promises.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
 import type { Fact, Facts, ClientPart, Part, Text } from './text.ts';
@@ -352,6 +353,11 @@ const added: Effect = ({ receiver, args }) => {
   return KNOWN;
 };
 
+const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
+  run(callback, [KNOWN]);
+  return receiver;
+};
+
 /** Returns an item of a list, or a character of a text. */
 export function itemOf(value: Value): Value {
   if (value.items !== undefined || value.members !== undefined)
@@ -527,9 +533,12 @@ export const METHODS: Readonly<Record<string, Effect | undefined>> = {
   shift: ({ receiver }) => itemOf(receiver),
   at: ({ receiver }) =>
     receiver.items === undefined && receiver.members === undefined ? KNOWN : itemOf(receiver),
-  catch: self,
-  finally: self,
-  then: ({ receiver, args: [callback = KNOWN], run }) => run(callback, [receiver]),
+  catch: handled,
+  finally: handled,
+  then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], run }) => {
+    run(failed, [KNOWN]);
+    return run(callback, [awaited(receiver)]);
+  },
   bind: self,
 };
 

@@ -10,11 +10,13 @@ import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { COMPUTED, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
+import { awaited } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
+import type { MisusedPromise, PromiseUse } from './promises.ts';
 import type { Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
@@ -47,6 +49,7 @@ export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
   onTest(tested: Tested): void;
+  onPromise(misused: MisusedPromise): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -69,6 +72,8 @@ export abstract class Evaluation extends Classes {
 
   /** Returns the result of a call. */
   protected abstract call(call: Call): Value;
+  /** Notes that an error may leave the function that is being evaluated. */
+  protected abstract mayThrow(): void;
   /** Notes the function to which an expression refers. */
   protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
@@ -182,6 +187,7 @@ export abstract class Evaluation extends Classes {
       case 'class':
         return this.#classOf(node);
       case 'await':
+        return this.#awaited(node.value);
       case 'spread':
         return this.value(node.value);
       case 'assign':
@@ -201,6 +207,18 @@ export abstract class Evaluation extends Classes {
       default:
         return this.#literal(node);
     }
+  }
+
+  #awaited(node: Node): Value {
+    const value = this.value(node);
+    // a call of an unknown function may return any promise
+    if (value.promise?.mayFail ?? (node.type === 'call' && !isCaught(node))) this.mayThrow();
+    return awaited(value);
+  }
+
+  /** Tells the listener of a promise that code uses without `await`. */
+  protected misuse(use: PromiseUse, { promise }: Value, node: Node): void {
+    if (promise !== undefined) this.listeners.onPromise({ promise, use, node, module: this.module });
   }
 
   #closure(fn: Fn): Value {
@@ -252,6 +270,9 @@ export abstract class Evaluation extends Classes {
     const { tag, texts, values: inner } = node;
     const { module } = this;
     const parts = inner.map((each) => this.value(each));
+    parts.forEach((part, index) => {
+      if (tag === undefined) this.misuse('value', part, inner[index]!); // each part has its node
+    });
     const tagged = tag === undefined ? undefined : this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
@@ -305,6 +326,7 @@ export abstract class Evaluation extends Classes {
 
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
+    if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
     const by = key === undefined ? undefined : makerOf(object, key);
     return by === undefined
       ? this.member(object, key, index)
@@ -372,8 +394,10 @@ export abstract class Evaluation extends Classes {
     return value;
   }
 
-  #unary({ operator, value }: Extract<Node, { type: 'unary' }>): Value {
+  #unary(node: Extract<Node, { type: 'unary' }>): Value {
+    const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
+    if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     if (operator === '!') this.tested(inner);
@@ -383,9 +407,11 @@ export abstract class Evaluation extends Classes {
   #binary(node: Extract<Node, { type: 'binary' }>): Value {
     const { operator, left, right } = node;
     const first = this.value(left);
-    if (operator === '&&' || operator === '||' || operator === '??')
-      return this.#logical(operator, first, right);
+    if (operator === '&&' || operator === '||' || operator === '??') return this.#logical(node, first);
     const second = this.value(right);
+    if (operator === '+' || constantIn(second) !== undefined || second === ABSENT)
+      this.misuse(operator === '+' ? 'value' : 'condition', first, left);
+    if (operator === '+') this.misuse('value', second, right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
@@ -406,7 +432,8 @@ export abstract class Evaluation extends Classes {
     }
   }
 
-  #logical(operator: '&&' | '||' | '??', first: Value, right: Node): Value {
+  #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
+    this.misuse('condition', first, left);
     this.tested(first);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
@@ -421,6 +448,7 @@ export abstract class Evaluation extends Classes {
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
     const value = this.tested(this.value(test));
+    this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
       this.branch(values.factsIf(value, false), () => this.value(no)),
@@ -468,6 +496,12 @@ export abstract class Evaluation extends Classes {
 /** Returns the mark of a number that arithmetic made of a column. */
 function arithmetic(made: Made): Made {
   return made.by === ROW ? { ...made, by: COMPUTED } : made;
+}
+
+/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
+function isCaught({ callee, args }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return method === 'catch' || (method === 'then' && args.length > 1);
 }
 
 function hasMarkup({ texts }: Value): boolean {

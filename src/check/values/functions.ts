@@ -2,7 +2,8 @@
  * Functions of a project, as the evaluation meets them: handlers of routes, WebSockets and tools, middleware
  * and dependencies; functions that requests reach; and the function to which an expression refers.
  */
-import { functionAround } from '../reader/nodes.ts';
+import { literal } from '../reader/constants.ts';
+import { entryOf, functionAround } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 
@@ -87,4 +88,38 @@ export class Functions {
     }
     return undefined;
   }
+}
+
+/**
+ * Returns the object with the options of a route. The route call contains the object or names a constant that
+ * holds it.
+ */
+export function specOf({ call, module }: RouteCall): Node | undefined {
+  return call.args
+    .slice(1)
+    .map((arg) => literal(arg, module))
+    .find((arg) => arg?.type === 'object');
+}
+
+/** Whether a route declares its body, so that the handler receives only declared fields. */
+export function hasDeclaredBody(route: RouteCall | undefined): boolean {
+  if (route === undefined) return false;
+  return ['body', 'form', 'args'].some((part) => {
+    const type = typeOfInput(route, part);
+    return (
+      type !== undefined &&
+      !/^(?:any|record)\b/.test(type.module.source.slice(type.node.start, type.node.end))
+    );
+  });
+}
+
+function typeOfInput(route: RouteCall, part: string): { node: Node; module: SourceModule } | undefined {
+  const given = entryOf(specOf(route), part);
+  if (given === undefined) return undefined;
+  const { module } = route;
+  if (given.type !== 'name') return { node: given, module };
+  const binding = module.lookup(given.name, given);
+  if (binding?.kind !== 'declared') return { node: given, module };
+  const node = binding.node.type === 'declarator' ? (binding.node.value ?? given) : binding.node;
+  return { node, module: binding.module };
 }

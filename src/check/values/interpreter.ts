@@ -6,10 +6,11 @@
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
 import { EXACT, FUNCTIONS, METHODS, constantIn, isExact, itemOf } from './effects.ts';
-import { ControlFlow, ERROR } from './control-flow.ts';
+import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration, userValue } from './inputs.ts';
 import { Path } from './path.ts';
+import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
 import { SQL_FUNCTIONS, boundMarks } from './sql-texts.ts';
@@ -21,11 +22,17 @@ import { typeAfter } from './annotations.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
-import type { Result } from './control-flow.ts';
 import type { Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
+
+/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
+interface OpenTransaction {
+  readonly owner: Value;
+  readonly session: Value;
+  readonly work: Fn;
+}
 
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
@@ -36,6 +43,8 @@ export interface Site {
   readonly receiver: Value | undefined;
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
+  /** The transaction whose callback makes the call: the database, and the session that the callback received. */
+  readonly transaction: OpenTransaction | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** The handler or dependency that makes the call, directly or through other functions. */
@@ -94,6 +103,13 @@ interface Pending {
   readonly isGuarded?: boolean;
 }
 
+/** The result of a function, and whether an error may leave it. */
+interface Summary {
+  readonly value: Value;
+  readonly facts: Facts;
+  readonly fails: boolean;
+}
+
 const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
@@ -116,7 +132,7 @@ export class Interpreter extends ControlFlow {
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
-  readonly #summaries = new WeakMap<Fn, Map<string, { readonly value: Value; readonly facts: Facts }>>();
+  readonly #summaries = new WeakMap<Fn, Map<string, Summary>>();
   /** Path of the statements of modules. Handlers run on paths after it. */
   readonly #root = this.path;
   readonly #started: Pending[] = [];
@@ -125,6 +141,7 @@ export class Interpreter extends ControlFlow {
   #stack: Frame[] = [];
   #current: Pending | undefined;
   readonly #ran = new Set<Fn>();
+  #transaction: OpenTransaction | undefined;
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
 
@@ -169,8 +186,16 @@ export class Interpreter extends ControlFlow {
     this.seen = new Map();
     this.path = new Path(this.#root);
     this.#stack = [];
-    const value = this.invoke(closure, args, undefined);
+    const value = awaited(this.invoke(closure, args, undefined));
     if (isReply === true) this.#onReply({ value, route });
+    const lost = isReply === true ? promiseIn(value) : undefined;
+    if (lost !== undefined)
+      this.listeners.onPromise({
+        promise: lost,
+        use: 'value',
+        node: lost.call ?? lost.fn ?? closure.fn,
+        module: lost.module,
+      });
   }
 
   /** Returns a method of a class, bound to an instance of which nothing is known. */
@@ -190,11 +215,13 @@ export class Interpreter extends ControlFlow {
     const scope = new values.Scope();
     this.#scopes.set(module, scope);
     const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] as const;
+    const state = [this.shield, this.fails] as const;
     [this.module, this.scope, this.path, this.#stack, this.steps] = [module, scope, this.#root, [], 0];
     this.handler = undefined;
     this.statements(module.body.body);
     this.#root.end = undefined;
     [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] = before;
+    [this.shield, this.fails] = state;
     return scope;
   }
 
@@ -257,14 +284,15 @@ export class Interpreter extends ControlFlow {
     const value =
       source.of !== undefined
         ? this.instance(source.of, [context], undefined)
-        : this.invoke(source.fn!, [context], undefined); // one of the two is defined: see above
+        : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
     this.handler = before;
     return value;
   }
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
-    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn)) return KNOWN;
+    if (this.#stack.length >= MAX_DEPTH || this.#stack.some((frame) => frame.fn === fn))
+      return this.#promised(closure, KNOWN, true, call);
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
@@ -276,19 +304,26 @@ export class Interpreter extends ControlFlow {
     const known = isShared ? summaries.get(key) : undefined;
     if (known !== undefined) {
       this.path.facts = allFacts(this.path.facts, known.facts);
-      return known.value;
+      return this.#promised(closure, known.value, known.fails, call);
     }
-    const { value, facts } = this.#runBody(closure, args, call);
-    if (isShared) summaries.set(key, { value, facts });
-    return value;
+    const { value, facts, fails } = this.#runBody(closure, args, call);
+    if (isShared) summaries.set(key, { value, facts, fails });
+    return this.#promised(closure, value, fails, call);
   }
 
-  #runBody(
-    { fn, module, scope, self }: Closure,
-    args: readonly Value[],
-    call: Call | undefined,
-  ): Omit<Result, 'path'> {
-    const before = [this.module, this.scope, this.path, this.results] as const;
+  /** Returns the result of a call: for an asynchronous function, a promise of it. */
+  #promised({ fn }: Closure, value: Value, mayFail: boolean, call: Call | undefined): Value {
+    const { module } = this;
+    if (fn.isAsync && !fn.isGenerator)
+      return { ...awaited(value), promise: { call, module, by: undefined, fn, mayFail } };
+    if (mayFail) this.mayThrow();
+    return value.promise === undefined || call === undefined
+      ? value
+      : { ...value, promise: { ...value.promise, call, module, fn } };
+  }
+
+  #runBody({ fn, module, scope, self }: Closure, args: readonly Value[], call: Call | undefined): Summary {
+    const before = [this.module, this.scope, this.path, this.results, this.shield, this.fails] as const;
     const around = this.path;
     this.#stack.push({ fn, call, module: this.module });
     this.#ran.add(fn);
@@ -297,6 +332,7 @@ export class Interpreter extends ControlFlow {
     this.scope = new values.Scope(scope, self);
     this.path = new Path(around);
     this.results = [];
+    [this.shield, this.fails] = [NO_SHIELD, false];
     fn.params.forEach((param, index) => {
       const value =
         param.type === 'spread'
@@ -314,9 +350,9 @@ export class Interpreter extends ControlFlow {
       this.statements(fn.body);
       if (this.path.end === undefined) this.addResult(ABSENT);
     }
-    const results = this.results;
+    const { results, fails } = this;
     this.#stack.pop();
-    [this.module, this.scope, this.path, this.results] = before;
+    [this.module, this.scope, this.path, this.results, this.shield, this.fails] = before;
     // a callback may run several times
     if (results.length > 0)
       around.continueAfter(
@@ -330,7 +366,7 @@ export class Interpreter extends ControlFlow {
         (all, each) => (all === undefined ? each : sharedFacts(all, each)),
         undefined,
       );
-    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS };
+    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS, fails };
   }
 
   protected found(node: Node, fn: Fn): void {
@@ -340,6 +376,8 @@ export class Interpreter extends ControlFlow {
   protected call(call: Call): Value {
     const { callee } = call;
     const receiver = callee.type === 'member' ? this.value(callee.object) : undefined;
+    if (callee.type === 'member' && !/^(?:then|catch|finally)$/.test(callee.property ?? ''))
+      this.misuse('value', receiver ?? KNOWN, callee.object);
     const called =
       callee.type === 'member' && callee.property !== undefined
         ? this.member(receiver!, callee.property)
@@ -358,7 +396,7 @@ export class Interpreter extends ControlFlow {
     if (method === 'websocket' && declares !== undefined)
       return { texts: KNOWN.texts, type: SOCKET_ROUTER, declares };
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
-    const result = this.#resultOf(call, all);
+    const result = this.#settled(call, all, this.#resultOf(call, all));
     const made = { by: meaning, node: call, module: this.module };
     if (SENDS.test(meaning)) return this.#answer({ ...made, by: ROW }, result, all);
     if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
@@ -379,6 +417,37 @@ export class Interpreter extends ControlFlow {
     };
   }
 
+  /** Returns the result of a call with its promise. */
+  #settled(call: Call, { called, receiver, args, method, meaning }: Called, result: Value): Value {
+    if (/^(?:svc(?:\/\w+)?\.|JSON\.stringify$)/.test(meaning))
+      args.forEach((arg, index) =>
+        this.misuse('value', { ...KNOWN, promise: promiseIn(arg) }, call.args[index] ?? call),
+      );
+    if (called.fn !== undefined) return result;
+    const { module } = this;
+    const before = receiver?.promise;
+    if (before !== undefined && /^(?:then|catch|finally)$/.test(method)) {
+      const isCaught = method === 'catch' || (method === 'then' && args.length > 1);
+      const mayFail = !isCaught && (before.mayFail || result.promise?.mayFail === true);
+      return { ...result, promise: { ...before, call, module, mayFail } };
+    }
+    const isBuilt = meaning === 'Promise' && call.isNew;
+    if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
+      const all = [
+        ...(args[0]?.members?.values() ?? []),
+        ...(args[0]?.items === undefined ? [] : [args[0].items]),
+      ];
+      const mayFail = isBuilt
+        ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
+        : !neverRejects(meaning) &&
+          (all.length === 0 || all.some(({ promise }) => promise?.mayFail !== false));
+      return { ...settledItems(result), promise: { call, module, by: undefined, fn: undefined, mayFail } };
+    }
+    return returnsPromise(meaning, receiver, method)
+      ? { ...result, promise: { call, module, by: meaning, fn: undefined, mayFail: !neverRejects(meaning) } }
+      : result;
+  }
+
   #visit(call: Call, meaning: string, receiver: Value | undefined): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.#stack]];
     this.#onCall({
@@ -387,6 +456,7 @@ export class Interpreter extends ControlFlow {
       meaning,
       receiver,
       route: this.#current?.route,
+      transaction: this.#transaction,
       isGuarded: this.#current?.isGuarded === true,
       handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
@@ -451,8 +521,17 @@ export class Interpreter extends ControlFlow {
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return { ...KNOWN, items: itemOf(first) };
-    const run = (callback: Value, values_: readonly Value[]): Value =>
-      callback.fn === undefined ? KNOWN : this.invoke(callback.fn, values_, undefined);
+    const isOfList = isList(receiver);
+    const run = (callback: Value, values_: readonly Value[]): Value => {
+      if (callback.fn === undefined) return KNOWN;
+      const { fails } = this;
+      const value = this.invoke(callback.fn, values_, undefined);
+      // other functions may call a callback later
+      if (!isOfList) this.fails = fails;
+      else if (method === 'forEach' || TESTS.test(method))
+        this.misuse(method === 'forEach' ? 'each' : 'tested', value, call.args[0] ?? call);
+      return value;
+    };
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const ofSql = Object.hasOwn(SQL_FUNCTIONS, meaning) ? SQL_FUNCTIONS[meaning] : undefined;
     if (ofSql !== undefined) return ofSql({ args, node: call, module: this.module });
@@ -510,9 +589,19 @@ export class Interpreter extends ControlFlow {
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
-    for (const arg of args)
-      if (arg.fn !== undefined && !this.#functions.isHandler(arg.fn.fn))
-        run(arg, [receiver?.type === undefined ? KNOWN : { ...receiver, ...(method === 'transaction' && { isTransaction: true }) }]);
+    const owner =
+      method === 'transaction' && returnsPromise(`${receiver?.type ?? ''}.transaction`, undefined, '')
+        ? receiver
+        : undefined;
+    const before = this.#transaction;
+    for (const arg of args) {
+      if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
+      const isTransaction = owner !== undefined;
+      const session = receiver?.type === undefined ? KNOWN : { ...receiver, ...(isTransaction && { isTransaction }) };
+      if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
+      run(arg, [session]);
+      this.#transaction = before;
+    }
     if (method === 'get' && receiver !== undefined)
       return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
@@ -527,6 +616,26 @@ export class Interpreter extends ControlFlow {
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
+}
+
+/** Methods of lists that test the result of a callback, or compare by it. */
+const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
+
+/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
+function isList(value: Value | undefined): boolean {
+  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
+  if (value?.source !== undefined) return value.source.isRequest !== true;
+  return (
+    value?.members !== undefined &&
+    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
+    value.of === undefined
+  );
+}
+
+/** Returns a list with the results of its promises. */
+function settledItems({ promise: _promise, ...value }: Value): Value {
+  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
+  return { ...value, members, items: value.items && awaited(value.items) };
 }
 
 /** Returns the class of the option `as`: the type of the rows of a query. */

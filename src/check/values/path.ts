@@ -54,6 +54,11 @@ export class Path {
     for (const branch of open) for (const [id, value] of branch.replaced) this.replaced.set(id, value);
   }
 
+  /** Whether a variable of the path before this one got another value. */
+  hasChanged(before: Path): boolean {
+    return this.#changedSince(before).some((variable) => before.get(variable) !== undefined);
+  }
+
   #changedSince(before: Path): Variable[] {
     const changed = [...this.#values.keys()];
     return this.#before === undefined || this.#before === before

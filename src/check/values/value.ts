@@ -1,6 +1,6 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
 import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, inputMark, narrowed, sharedFacts } from './text.ts';
-import type { ClassNode, Fn } from '../reader/nodes.ts';
+import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
 import type { TypeNode } from '../../schema/schema.ts';
@@ -52,6 +52,19 @@ export interface Pattern {
   readonly isBuilt?: boolean;
 }
 
+/** The promise of a call, as long as no code awaits it. */
+export interface Promised {
+  /** The outermost call that returned the promise; undefined for the promise of a callback. */
+  readonly call: Call | undefined;
+  readonly module: SourceModule;
+  /** Import of the called function; undefined for a function of the project. */
+  readonly by: string | undefined;
+  /** The asynchronous function of the project. */
+  readonly fn: Fn | undefined;
+  /** Whether it may reject without a handler of its own. */
+  readonly mayFail: boolean;
+}
+
 /** A route with its options and the dependencies of its router. */
 export interface Declaration {
   readonly route: RouteCall | undefined;
@@ -82,6 +95,8 @@ export interface Value {
   readonly yes?: Facts | undefined;
   readonly no?: Facts | undefined;
   readonly constant?: boolean | undefined;
+  /** The promise that the value is, as long as no code awaits it. */
+  readonly promise?: Promised | undefined;
   /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
@@ -150,6 +165,8 @@ export function oneOf(values: readonly Value[]): Value {
     depends: find('depends'),
     isTransaction: find('isTransaction'),
     whole: find('whole'),
+    // a value that may be absent, or no promise, is not certainly one
+    promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
 }
 

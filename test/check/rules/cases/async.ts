@@ -2,8 +2,9 @@
 export const ASYNC: Readonly<Record<string, string>> = {
   'promises that are not awaited': `
 import { db as database } from 'svc/db';
-import { checkPassword, hashPassword, Depends, Svc, Unauthorized } from 'svc';
+import { checkPassword, hashPassword, Depends, RateLimiter, Svc, Unauthorized } from 'svc';
 const app = new Svc();
+const limiter = new RateLimiter({ perMinute: 5 });
 app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
   if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
   if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
@@ -116,7 +117,7 @@ export function packLater(source) {
 export const schema = z.string().pipe(z.coerce.number());
 `,
   'the database beside its transaction': `
-import { db as database } from 'svc/db';
+import { db as database, openDatabase } from 'svc/db';
 import { Depends, Svc } from 'svc';
 const app = new Svc();
 app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
@@ -130,12 +131,15 @@ app.post('/move', { db: Depends(database) }, async ({ db, body }) => {
 export const run = (service) => service.transaction(async () => await start(service));
 async function start(service) { return await service.load(); }
 class Store {
+  #db;
+  constructor(db) { this.#db = db; }
   move() {
     return this.#db.transaction(async () => {
       await this.#db.execute('update a set x = 1'); // SVC614
     });
   }
 }
+export const store = new Store(await openDatabase('sqlite:notes.db'));
 `,
   'bodies that are collected': `
 import { Svc, PayloadTooLarge, file } from 'svc';
@@ -251,13 +255,12 @@ async function notifyOrFail(data) {
 }
 `,
   'databases without promises': `
-import { openDatabase, database } from 'svc/db';
+import Database from 'better-sqlite3';
 import { Svc } from 'svc';
 const app = new Svc();
-const db = await openDatabase('sqlite:notes.db');
+const db = new Database('notes.db');
 app.post('/a', (req, res) => {
   db.transaction(() => { insert.run(req.body.name); });
-  database.transaction(STORE, 'readwrite').objectStore(STORE).add(req.body.name);
   res.sendStatus(204);
 });
 `,

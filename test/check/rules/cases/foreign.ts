@@ -4,7 +4,7 @@ export const FOREIGN: Readonly<Record<string, string>> = {
 import { Svc } from 'svc';
 const app = new Svc();
 app.post('/a', async (req, res, next) => {
-  show(req.body, next);
+  show(req.body, next); // SVC611
   wait();
   refresh(req.body);
   // fire and forget: a report may be lost
@@ -187,11 +187,9 @@ app.get('/b', async (req, res) => {
   res.json(await ask(shared));
 });
 `,
-  'middleware with a schema in its options': `
+  'bodies of settings, and files of found rows': `
 import { Svc } from 'svc';
 const app = new Svc();
-app.post('/a', route({ requestBody: 'NoteSchema' }), async (req, res) => res.json(await Note.create({ ...req.body })));
-app.post('/b', { schema: { body: note } }, async (req) => await Note.create(req.body));
 app.post('/c', limit({ perMinute: 5 }), async (req) => await Note.create(req.body)); // SVC633
 app.put('/d', async (req) => await Settings.update(req.body));
 app.get('/e/:id', (req, res) =>

@@ -5,10 +5,11 @@
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
-import { Svc } from 'svc';
+import { Depends, Svc } from 'svc';
+import { db as database } from 'svc/db';
 ${imports}
 export const app: Svc = new Svc();
-app.post('/notes/{id}', {}, async ({ db, req, me, body, query, params }: Context): Promise<unknown> => {
+app.post('/notes/{id}', { db: Depends(database) }, async ({ db, req, me, body, query, params }: Context): Promise<unknown> => {
   ${code}
 });
 `;

@@ -4,10 +4,10 @@
  *   text ??= readFileSync(…)                    if (text === undefined) text = readFileSync(…)
  *   if (isLoaded) return; … isLoaded = true;    const load = once(() => readFileSync(…))
  */
-import { codeOf, isBlockingName, isDefinedIn } from '../reader/functions.ts';
-import { calledName, functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { parse } from '../reader/syntax.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import { codeOf, isBlockingName, isDefinedIn } from './functions.ts';
+import { calledName, functionAround, isWithin, pathOf, walk } from './nodes.ts';
+import { parse } from './syntax.ts';
+import type { Call, Fn, Node } from './nodes.ts';
 
 /** Matches conditions that are true only in development or in tests. */
 const DEVELOPMENT =

@@ -1,0 +1,62 @@
+/** Promises: which calls return one, and how code uses it without `await`. */
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { Promised, Value } from './value.ts';
+
+/**
+ * How code uses a promise in place of its result: as a condition, as a value, or not at all. In `filter()` and
+ * similar methods, the promise is the result of a callback that the method tests; in `forEach()` it is dropped.
+ */
+export type PromiseUse = 'condition' | 'value' | 'dropped' | 'tested' | 'each';
+
+/** A promise that code uses without `await`. */
+export interface MisusedPromise {
+  readonly promise: Promised;
+  readonly use: PromiseUse;
+  /** The expression that has the promise as its value; for a callback, the argument. */
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+const OF_DATABASE =
+  /^svc\/db\.(?:db|database|openDatabase|Database|Session|Transaction|transaction)(?:\([^)]*\))?\.(?:execute|executeMany|insertMany|fetchOne|fetchAll|fetchSets|fetchArrays|scalar|script|transaction|ping|backup|listen|close)$/;
+const OURS =
+  /^svc\/db\.(?:(?:R|r)edis\.(?:open|command|transaction|script|subscribe|publish|ping|close|get|set|del|incr|expire|hget|hset)|openDatabase|(?:Keyset|Offset)Pages\.fetch|Migrator\.(?:up|down|status|pending|repair)|(?:Database|Redis)RecordStore\.(?:get|set|add|replace|delete)|RedisCache\.(?:get|set|delete|clear))$|^svc\/oauth\.OAuthPlugin\.(?:revokeAll|listSessions|revokeSession|issue|providerToken|forgetProviderToken|listIdentities|logout|cleanUp)$|^svc\.(?:checkPassword|hashPassword|RateLimiter\.take|Svc\.(?:run|startup|shutdown|fetch|checkLive)|(?:Socket|WebSocketConnection)\.(?:drain|ping))$/;
+const OF_NODE =
+  /^fs(?:\/promises|\.promises)\.(?!constants|watch)\w+$|^fs\.openAsBlob$|^(?:dns\/promises|stream\/promises|timers\/promises)\.\w+(?:\.\w+)?$|^events\.once$|^fetch$|^(?:fetch|Response|Request)\.(?:json|text|bytes|blob|formData|arrayBuffer)$|^undici\.(?:fetch|request)$|^(?:crypto\.)?(?:webcrypto\.)?subtle\.\w+$/;
+/** Methods of the request that return a promise. */
+const OF_REQUEST = /^(?:json|text|form|formData|body|bytes|leadingFields)$/;
+
+/** Whether a function of this package or of Node.js returns a promise. */
+export function returnsPromise(meaning: string, receiver: Value | undefined, method: string): boolean {
+  if (receiver?.source?.isRequest === true) return OF_REQUEST.test(method);
+  return OF_DATABASE.test(meaning) || OURS.test(meaning) || OF_NODE.test(meaning);
+}
+
+/** Whether a promise of a known function never rejects. */
+export function neverRejects(meaning: string): boolean {
+  return (
+    /^timers\/promises\./.test(meaning) || meaning === 'Promise.allSettled' || meaning === 'Promise.resolve'
+  );
+}
+
+/** Returns the value without its promise: the value that `await` gives. */
+export function awaited(value: Value): Value {
+  if (value.promise === undefined && value.items?.promise === undefined) return value;
+  const { promise: _promise, ...result } = value;
+  return result;
+}
+
+/** Returns the promise in a list or object, at most two levels deep. */
+export function promiseIn(value: Value | undefined, depth = 0): Promised | undefined {
+  if (value === undefined || depth > 2 || value.of !== undefined) return undefined;
+  if (value.promise !== undefined) return value.promise;
+  for (const inner of [
+    ...(value.members?.values() ?? []),
+    ...(value.items === undefined ? [] : [value.items]),
+  ]) {
+    const found = promiseIn(inner, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
