@@ -217,7 +217,7 @@ function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): b
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
-function addedBy({ outline: { tokens } }: Sending): string | undefined {
+export function addedBy({ outline: { tokens } }: Sending): string | undefined {
   return tokens.find((token, index) => {
     if (token.name === '' || tokens[index + 1]?.text !== '=') return false;
     const at = tokens[index + 3]?.text === '.' ? index + 4 : index + 2;

@@ -26,6 +26,7 @@ const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
 const self: Effect = ({ receiver }) => receiver;
+const asText: Effect = ({ receiver }) => values.addressText(receiver);
 
 /** Returns the effect of a function that limits the characters of its first argument. */
 const limited =
@@ -90,12 +91,24 @@ function lastName(value: Value): Value {
   };
 }
 
+/** Type of the parameters of an address. */
+const SEARCH = 'URLSearchParams';
+
+/** Returns the parts of the site in the base of an address. */
+function siteOf(base: Value): Text {
+  const parts = base.texts.flat().filter((part) => part.kind === 'own' && part.made !== undefined);
+  return parts.length === 0 ? [texts.OWN] : parts;
+}
+
 const address: Effect = ({ args: [value = KNOWN, on] }) => {
   const found =
     on === undefined
       ? value
-      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat([texts.OWN], text))) };
-  return { texts: found.texts, type: 'URL' };
+      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat(siteOf(on), text))) };
+  const isOwn = values.clientIn(found) === undefined;
+  // an address of a client keeps its own parameters
+  const members = isOwn ? new Map([['searchParams', { texts: [], type: SEARCH, members: new Map() }]]) : undefined;
+  return { texts: found.texts, type: 'URL', members };
 };
 
 /** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */
@@ -148,7 +161,7 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
-  String: first,
+  String: ({ args: [value = KNOWN] }) => values.addressText(value),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -333,7 +346,8 @@ const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
 
 /** set() of a map. Keys are not followed. */
 const stored: Effect = ({ receiver, args: [, value = KNOWN] }) => {
-  if (receiver !== KNOWN && receiver.items !== undefined)
+  if (receiver.type === SEARCH && receiver.items === undefined) receiver.items = value;
+  else if (receiver !== KNOWN && receiver.items !== undefined)
     receiver.items = values.oneOf([receiver.items, value]);
   return receiver;
 };
@@ -474,7 +488,7 @@ export function isExact(method: string, { receiver }: Operation): boolean {
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 export const METHODS: Readonly<Record<string, Effect | undefined>> = {
-  toString: self,
+  toString: asText,
   valueOf: self,
   trim: self,
   trimStart: self,
@@ -550,7 +564,7 @@ export function memberOfAddress(value: Value, key: string): Value | undefined {
       ? KNOWN
       : { texts: [], source: { id: `${part.id} searchParams`, origin: part.origin } };
   }
-  if (key === 'href') return value;
+  if (key === 'href') return values.addressText(value);
   if (/^(?:host|hostname|origin)$/.test(key))
     return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
   return key === 'pathname' || key === 'search' || key === 'hash'

@@ -4,7 +4,7 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { charsOf, clientPart, factsOfMatches, inputMark, patternOf } from './text.ts';
+import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
 import { KNOWN, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
@@ -104,7 +104,9 @@ const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 
 function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
   if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
   if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
-  return pattern === undefined ? FREE : { part: factsOfMatches(pattern), member: () => undefined };
+  if (pattern === undefined) return FREE;
+  const isGuessable = hasFewMatches(pattern);
+  return { part: { ...factsOfMatches(pattern), isGuessable }, member: () => undefined };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */

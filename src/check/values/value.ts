@@ -23,7 +23,7 @@ export interface ClassValue {
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
-  readonly part: Pick<ClientPart, 'may' | 'notFirst'> | undefined;
+  readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable'> | undefined;
   /** True for a number without a maximum. */
   readonly isEndless?: boolean;
   member(key: string): InputType | undefined;
@@ -177,10 +177,19 @@ function membersOf(values: readonly Value[]): Map<string, Value> | undefined {
   return new Map([...keys].map((key) => [key, oneOf(all.flatMap((members) => members.get(key) ?? []))]));
 }
 
+/** Returns an address as a text, with the values of the parameters that code has added to it. */
+export function addressText(value: Value): Value {
+  const added = value.type === 'URL' ? [...(value.members?.values() ?? [])] : [];
+  const marks = added.flatMap((member) => madeIn(member));
+  if (marks.length === 0) return value;
+  const parts = marks.map((made): Part => ({ kind: 'own', made }));
+  return { texts: value.texts.map((text) => [...text, { kind: 'literal', text: '?' }, ...parts]) };
+}
+
 /** Returns the concatenation of values as texts. */
 export function joined(values: readonly Value[]): Value {
   let texts: readonly Text[] = [[]];
-  for (const value of values) {
+  for (const value of values.map(addressText)) {
     const alternatives = value.texts.length === 0 ? [[OWN]] : value.texts;
     texts = texts.flatMap((before) => alternatives.map((text) => concat(before, text)));
     if (texts.length > MAX_TEXTS) texts = textsOf([{ texts }]);
