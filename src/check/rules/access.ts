@@ -383,7 +383,7 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
     if (corner === '' || stricter === undefined) continue;
     for (const detail of details) {
       // SVC201 reports writes without a guard
-      if (isPublic(detail) || (!isGuarded(detail) && isWrite(detail))) continue;
+      if (isPublic(detail) || (!isGuarded(detail) && (isWrite(detail) || isAboutSecrets(detail)))) continue;
       if (detail.route.security.some(isQualified)) continue;
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(

@@ -23,7 +23,7 @@ function findGuesses(trace: Trace, report: ReportNode, sources: Sources): void {
   const general = limitOf(sources);
   for (const run of trace.runs) {
     const isGuarded = run.hasOwnGuard || [...run.guards].some((type) => GUARDS.test(type));
-    if (run.route === undefined || isGuarded || countsTries(run, trace)) continue;
+    if (run.route === undefined || isGuarded || !refuses(run, trace) || countsTries(run, trace)) continue;
     const code = guessedIn(run, trace);
     if (code === undefined || limitOfRoute(run, general) <= MOST_TRIES) continue;
     report(
@@ -53,6 +53,13 @@ function guessable(value: Value | undefined): ClientPart | undefined {
   const found = parts.find((part) => part.kind === 'client' && part.isGuessable === true);
   const hasLongPart = parts.some((part) => part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''));
   return found?.kind === 'client' && !hasLongPart ? (clientIn({ texts: [[found]] }) ?? undefined) : undefined;
+}
+
+/** Whether the handler refuses a wrong code, or lets the client in with a right one. */
+function refuses(run: Run, trace: Trace): boolean {
+  return trace
+    .callsOf(run)
+    .some(({ meaning }) => /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(meaning));
 }
 
 /** Whether a handler counts tries: by a limiter, or in a column. */

@@ -1,5 +1,9 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
+import { entryOf } from '../reader/nodes.ts';
+import { specOf } from '../values/functions.ts';
+import { GUARDS } from '../values/marks.ts';
 import { ABSENT, clientIn } from '../values/value.ts';
+import { constantIn } from '../values/effects.ts';
 import { isStored } from '../values/text.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Fn } from '../reader/nodes.ts';
@@ -79,22 +83,29 @@ function verifies(fn: Fn, trace: Trace): boolean {
   if (trace.sentBy(only).length > 0) return true;
   const isCompared = trace
     .comparedBy(only)
-    .some(({ sides }) => !sides.includes(ABSENT) && sides.some((side) => clientIn(side) !== undefined));
+      .some(({ sides }) => !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined));
   if (isCompared) return true;
   return trace
     .callsOf(only)
     .some(
-      ({ call, meaning, value }) =>
+      ({ call, meaning, value, fn: called }) =>
         !call.isNew &&
-        value(call.callee)?.fn === undefined &&
+        called === undefined &&
         !/^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)/.test(meaning) &&
         call.args.some((arg) => clientIn(value(arg)) !== undefined),
     );
 }
 
+/** Whether a comparison with the value says only that there is a text. */
+function isEmpty(value: Value): boolean {
+  return value === ABSENT || constantIn(value) === '';
+}
+
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
 function findOwners(trace: Trace, report: ReportNode): void {
-  const open = trace.runs.filter(({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => /^svc\.(?:BearerAuth|APIKeyAuth|require)/.test(type)));
+  const open = trace.runs.filter(({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)));
+  // visitors without an account may name themselves
+  if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
   const sent = open.flatMap((run) => trace.sentBy(run));
   const written = sent.filter(({ outline }) => outline.verb === 'insert').flatMap((each) => headersIn(each, 'written', trace));
   for (const sending of sent)

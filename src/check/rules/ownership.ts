@@ -8,6 +8,7 @@ import { entryOf } from '../reader/nodes.ts';
 import { GUARDS } from '../values/marks.ts';
 import { madeIn, clientIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
+import { isRelative, writtenBy } from './races.ts';
 import type { ReportNode, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
@@ -92,7 +93,7 @@ function requiresRights({ guards }: Run): boolean {
 function findForeignRows(trace: Trace, report: ReportNode, sources: Sources): void {
   if (hasRowPolicies(sources)) return;
   const ties = tiesIn(trace);
-  const shared = sharedTables(trace);
+  const shared = sharedTables(trace, ties);
   for (const run of trace.runs) {
     if (!isGuarded(run) || isRestricted(run, trace)) continue;
     const sent = trace.sentBy(run);
@@ -131,10 +132,13 @@ function judgeRows(
 ): void {
   const { table } = key;
   if (!sending.isWrite && shared.has(table)) return;
+  if (isCounter(sending)) return;
   const columns = keysOf(sending, table);
-  const alike = ties.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
+  // a row that is the account itself may be read and mentioned by others
+  const owned = ties.filter(({ owner }) => !columns.includes(owner));
+  const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
   const isKey = trace.tables.get(table)?.keys.some(([only, ...more]) => more.length === 0 && only === key.column) === true;
-  const tie = alike ?? (isKey ? ties[0] : undefined);
+  const tie = alike ?? (isKey ? owned[0] : undefined);
   if (tie === undefined) return;
   const { node, module } = sending.nodeAt(key.token);
   report(
@@ -146,23 +150,35 @@ function judgeRows(
   );
 }
 
+/** Whether a statement only counts: `set likes = likes + 1`. */
+function isCounter(sending: Sending): boolean {
+  const written = writtenBy(sending);
+  return sending.outline.verb === 'update' && written.length > 0 && written.every(({ column }) => isRelative(sending, column));
+}
+
 function inputOf(value: Value | undefined): string {
   const mark = madeIn(value).find(({ by }) => /^(?:input|endless) /.test(by))?.by.split(' ').at(-1);
   return mark ?? clientIn(value)?.origin.what ?? value?.source?.origin.what ?? 'an input';
 }
 
 /** Returns the tables of which a statement reads rows of all clients, in a handler that every client may call. */
-function sharedTables(trace: Trace): ReadonlySet<string> {
+function sharedTables(trace: Trace, ties: ReadonlyMap<string, readonly Tie[]>): ReadonlySet<string> {
   const shared = trace.runs
     .filter((run) => !isRestricted(run, trace))
     .flatMap((run) =>
       trace
         .sentBy(run)
         .filter((sending) => sending.outline.verb === 'select' && !sending.isTied)
-        .filter((sending) => !isGuarded(run) || !(sending.bindings ?? []).some(({ use }) => isEqual(use)))
+        .filter((sending) => !isGuarded(run) || !selectsByKey(sending, trace, ties))
         .map(({ target }) => target ?? ''),
     );
   return new Set(shared);
+}
+
+/** Whether a statement selects single rows: by a key, or by the columns by which owners select theirs. */
+function selectsByKey({ bindings = [], target = '' }: Sending, { tables }: Trace, ties: ReadonlyMap<string, readonly Tie[]>): boolean {
+  const keys = [...(tables.get(target)?.keys.flat() ?? []), ...(ties.get(target) ?? []).flatMap((tie) => tie.keys)];
+  return bindings.some(({ use, column }) => isEqual(use) && (keys.length === 0 || keys.includes(column)));
 }
 
 /** Whether the database itself compares the owner, by policies for rows. */
@@ -181,7 +197,9 @@ function findOwnRights(trace: Trace, report: ReportNode, sources: Sources): void
     if (requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
     for (const sending of trace.sentBy(run)) {
       const { bindings = [], outline } = sending;
-      const isOwn = outline.verb === 'update' && bindings.some(({ kind, use }) => kind === 'principal' && isEqual(use));
+      const equal = bindings.filter(({ use }) => isEqual(use));
+      // a row with a key of its own, such as a token, may have fewer rights than its owner
+      const isOwn = outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');
       const isSignUp = outline.verb === 'insert' && !isGuarded(run);
       for (const written of bindings.filter(({ use, kind }) => use === 'written' && kind === 'input')) {
         if (!RIGHTS.test(written.column) || !(isOwn || isSignUp)) continue;

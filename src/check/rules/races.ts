@@ -4,7 +4,8 @@
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { clientIn, madeIn } from '../values/value.ts';
-import type { ReportNode, SourceRule } from '../sources.ts';
+import { meaningOfCall } from '../sources.ts';
+import type { ReportNode, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
@@ -65,7 +66,7 @@ function findStaleWrites(trace: Trace, report: ReportNode): void {
             selects(each, column) &&
             (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.site.call))),
         );
-        if (read === undefined || hasCondition(write, column, trace.tables)) continue;
+        if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
         report(
           'SVC642',
@@ -95,7 +96,7 @@ interface Written {
 }
 
 /** Returns the columns that an update sets, with a token in the assigned value. */
-function writtenBy({ outline, target }: Sending): readonly Written[] {
+export function writtenBy({ outline, target }: Sending): readonly Written[] {
   const { tokens } = outline;
   const end = tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
   return tokens.slice(0, end === -1 ? undefined : end).flatMap((token, index): readonly Written[] => {
@@ -120,7 +121,7 @@ function isComputedFrom({ bindings = [] }: Sending, token: Token, read: Sending)
 }
 
 /** Whether an update adds to a column, or takes from it: `cents = cents - ?`. */
-function isRelative({ outline: { tokens } }: Sending, column: string): boolean {
+export function isRelative({ outline: { tokens } }: Sending, column: string): boolean {
   return tokens.some(
     ({ name }, index) =>
       name === column &&
@@ -130,14 +131,23 @@ function isRelative({ outline: { tokens } }: Sending, column: string): boolean {
 }
 
 /** Whether the conditions of an update compare the column again, or a version of the row. */
-function hasCondition(write: Sending, column: string, tables: ReadonlyMap<string, KnownTable>): boolean {
+function hasCondition(
+  write: Sending,
+  column: string,
+  read: Sending,
+  tables: ReadonlyMap<string, KnownTable>,
+): boolean {
   const { outline, bindings = [], target } = write;
   const where = outline.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
   if (where === -1 || outline.tokens.slice(where).some(({ name }) => name === column)) return true;
   const keys = tables.get(target ?? '')?.keys.flat();
+  const selecting = read.bindings?.filter(({ use }) => use === 'equal').map((each) => each.column) ?? [];
   return bindings.some(
-    ({ use, value, column: other }) =>
-      use === 'equal' && keys?.includes(other) !== true && madeIn(value).some(({ by }) => by === ROW) && other !== 'id',
+    ({ use, kind, column: other }) =>
+      (use === 'equal' || use === 'compared') &&
+      kind !== 'principal' &&
+      keys?.includes(other) !== true &&
+      !selecting.includes(other),
   );
 }
 
@@ -183,7 +193,9 @@ function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boole
 }
 
 /** SVC644: a number that each delivery of a signed message changes. */
-function findRepeated(trace: Trace, report: ReportNode): void {
+function findRepeated(trace: Trace, report: ReportNode, sources: Sources): void {
+  const isOnce = sources.all('call').some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
+  if (isOnce) return;
   for (const run of trace.runs) {
     const calls = trace.callsOf(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
@@ -217,16 +229,29 @@ function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): b
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
-export function addedBy({ outline: { tokens } }: Sending): string | undefined {
-  return tokens.find((token, index) => {
+export function addedBy(sending: Sending): string | undefined {
+  const { tokens } = sending.outline;
+  const at = addition(tokens);
+  return at === -1 ? undefined : tokens[at]?.name;
+}
+
+/** Returns the index of the column in `n = n +`; -1 for any other statement. */
+function addition(tokens: readonly Token[]): number {
+  return tokens.findIndex((token, index) => {
     if (token.name === '' || tokens[index + 1]?.text !== '=') return false;
     const at = tokens[index + 3]?.text === '.' ? index + 4 : index + 2;
     return tokens[at]?.name === token.name && tokens[at + 1]?.text === '+';
-  })?.name;
+  });
 }
 
-function isFromMessage({ bindings = [] }: Sending): boolean {
-  return bindings.some(({ kind, use }) => kind === 'input' && (use === 'written' || use === 'other'));
+/** Whether the number that a statement adds comes from the message: `+ ?`, or `+ excluded.n`. */
+function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean {
+  const plus = tokens.findIndex(({ text }, index) => text === '+' && index > addition(tokens));
+  const added = tokens[plus + 1];
+  return bindings.some(
+    ({ kind, token, column }) =>
+      kind === 'input' && (token === added || (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
+  );
 }
 
 /** Whether a call asks a set or a store for a value of the message. */

@@ -314,9 +314,9 @@ function watchMail(report: ReportNode): Watch {
       if (found === undefined || sending.outline.verb === 'insert') return;
       judge(sending.site.module, sending.site.call);
     },
-    onCall: ({ call, meaning, module, value }) => {
+    onCall: ({ call, fn, meaning, module, value }) => {
       const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
-      const isLookup = meaning === '' && value(call.callee)?.fn === undefined && /^(?:get|find\w*)$/.test(method);
+      const isLookup = meaning === '' && fn === undefined && /^(?:get|find\w*)$/.test(method);
       if (isLookup && call.args.some((arg) => isUnverifiedMail(value(arg)))) judge(module, call);
     },
   };

@@ -100,10 +100,10 @@ export class Trace {
       this.#runs.set(handler, { handler, route, dependencies, functions, guards, hasOwnGuard });
     },
     onCall: (site) => {
-      const { handler, meaning, call, receiver, value } = site;
+      const { handler, meaning, call, receiver, fn, value } = site;
       if (handler === undefined) return;
       this.#calls.push(site);
-      const isFollowed = value(call.callee)?.fn !== undefined || INDIFFERENT.test(meaning);
+      const isFollowed = fn !== undefined || INDIFFERENT.test(meaning);
       const given = [receiver, ...call.args.map((arg) => value(arg))];
       if (isFollowed || !given.some(isOwn)) return;
       this.#testing.add(handler);

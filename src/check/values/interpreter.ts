@@ -41,6 +41,8 @@ export interface Site {
   /** Import of the called function, such as `fs.readFile`; the type of its object and the method, else ''. */
   readonly meaning: string;
   readonly receiver: Value | undefined;
+  /** The function of the project that the call runs. */
+  readonly fn: Fn | undefined;
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
@@ -392,7 +394,7 @@ export class Interpreter extends ControlFlow {
     if (called.fn !== undefined) this.found(callee, called.fn.fn);
     const all = { called, receiver, args, method, meaning };
     const declares = this.#register(call, all);
-    this.#visit(call, meaning, receiver);
+    this.#visit(call, all);
     if (method === 'websocket' && declares !== undefined)
       return { texts: KNOWN.texts, type: SOCKET_ROUTER, declares };
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
@@ -448,13 +450,14 @@ export class Interpreter extends ControlFlow {
       : result;
   }
 
-  #visit(call: Call, meaning: string, receiver: Value | undefined): void {
+  #visit(call: Call, { called, meaning, receiver }: Called): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.#stack]];
     this.#onCall({
       call,
       module,
       meaning,
       receiver,
+      fn: called.fn?.fn,
       route: this.#current?.route,
       transaction: this.#transaction,
       isGuarded: this.#current?.isGuarded === true,

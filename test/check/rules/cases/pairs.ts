@@ -2,6 +2,7 @@
  * One wrong and one right application for every rule that reads sources, in TypeScript. The wrong one breaks the rule of its key; the right
  * one does the same work and has no finding of that rule.
  */
+import { ACCESS_PAIRS } from './access-pairs.ts';
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
@@ -408,4 +409,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
       "import { randomUUID } from 'node:crypto';",
     ),
   },
+  ...ACCESS_PAIRS,
 };
