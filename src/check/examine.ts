@@ -53,7 +53,10 @@ export function examineSources(
   const trace = new Trace(sources);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
-  watches.push({ onCall: (site) => statements.visit(site), onReply: (sent) => statements.onReply(sent.value, sent.route) });
+  watches.push({
+    onCall: (site) => statements.visit(site),
+    onReply: (sent) => statements.onReply(sent.value, sent.route),
+  });
   new Interpreter(project, sources.handlers, {
     ...heard(watches),
     typeOf: (route, input) => {

@@ -81,7 +81,10 @@ function canSendPages(sources: Sources): boolean {
   if (sources.project.modules.some(({ file }) => /\.[jt]sx$/.test(file))) return true;
   return sources.all('call').some(({ module, node }) => {
     const meaning = meaningOfCall(node, module);
-    if (/^svc\.(?:HTMLResponse|FileResponse|StreamingResponse|SessionMiddleware)$|^svc\/oauth\./.test(meaning)) return true;
+    if (
+      /^svc\.(?:HTMLResponse|FileResponse|StreamingResponse|SessionMiddleware)$|^svc\/oauth\./.test(meaning)
+    )
+      return true;
     if (node.callee.type === 'member' && /^mount(?:Static)?$/.test(node.callee.property ?? '')) return true;
     return /^(?:svc\.HttpResponse|Response)$/.test(meaning) && !namesOtherType(node);
   });
@@ -90,9 +93,11 @@ function canSendPages(sources: Sources): boolean {
 /** Whether the options of a response name a media type that is no page. */
 function namesOtherType({ args: [, options] }: Call): boolean {
   const headers = entryOf(options, 'headers');
-  const type = [entryOf(options, 'mediaType'), entryOf(headers, 'Content-Type'), entryOf(headers, 'content-type')].find(
-    (node) => node !== undefined,
-  );
+  const type = [
+    entryOf(options, 'mediaType'),
+    entryOf(headers, 'Content-Type'),
+    entryOf(headers, 'content-type'),
+  ].find((node) => node !== undefined);
   return type?.type === 'text' && !/html|xml|svg/i.test(type.value);
 }
 

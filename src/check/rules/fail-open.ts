@@ -17,9 +17,11 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
     cwe: [636, 755],
     sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
     why: 'An attacker who makes the check fail, or waits until it does, passes it',
-    remedy: 'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
+    remedy:
+      'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
     wrong: 'try { return await ask(id); } catch { return true; }',
-    right: "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
+    right:
+      "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
     find: findOpenFailures,
   },
 ];
@@ -97,7 +99,8 @@ function judge(decision: Decision, sources: Sources, report: ReportNode, judged:
   for (const part of partsOf(fn)) {
     if (part.type === 'try') judgeTry(part, passes, home, report);
     const result = part.type === 'leave' && part.how === 'return' ? part.value : undefined;
-    if (result !== undefined) judge({ node: result, module: home, passes }, sources, report, judged, depth + 1);
+    if (result !== undefined)
+      judge({ node: result, module: home, passes }, sources, report, judged, depth + 1);
   }
   const [only] = fn.body;
   if (fn.isExpression && only !== undefined)
@@ -105,12 +108,24 @@ function judge(decision: Decision, sources: Sources, report: ReportNode, judged:
 }
 
 /** A variable: `let ok = true; try { ok = await ask(); } catch {}`, or `const ok = await ask();`. */
-function judgeName(decision: Decision, sources: Sources, report: ReportNode, judged: Set<Fn>, depth: number): void {
+function judgeName(
+  decision: Decision,
+  sources: Sources,
+  report: ReportNode,
+  judged: Set<Fn>,
+  depth: number,
+): void {
   const { node, module, passes } = decision;
   const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
   if (node.type !== 'name' || binding?.kind !== 'declared') return;
   if (binding.node.type === 'function')
-    return judge({ ...decision, node: binding.node, module: binding.module }, sources, report, judged, depth + 1);
+    return judge(
+      { ...decision, node: binding.node, module: binding.module },
+      sources,
+      report,
+      judged,
+      depth + 1,
+    );
   if (binding.node.type !== 'declarator') return;
   const { value } = binding.node;
   if (value === undefined) return;
@@ -126,16 +141,26 @@ function judgeName(decision: Decision, sources: Sources, report: ReportNode, jud
 }
 
 /** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
-function judgeTry(node: Extract<Node, { type: 'try' }>, passes: boolean, module: SourceModule, report: ReportNode): void {
+function judgeTry(
+  node: Extract<Node, { type: 'try' }>,
+  passes: boolean,
+  module: SourceModule,
+  report: ReportNode,
+): void {
   const { block, handler } = node;
   if (handler?.type !== 'block') return;
   const isComputed = partsOf(block).some(
-    (part) => part.type === 'leave' && part.how === 'return' && part.value !== undefined && part.value.type !== 'value',
+    (part) =>
+      part.type === 'leave' &&
+      part.how === 'return' &&
+      part.value !== undefined &&
+      part.value.type !== 'value',
   );
   // a condition in the `catch` tells errors apart
   const result = handler.body.find((part) => part.type === 'leave' && part.how === 'return');
   const returned = result?.type === 'leave' ? result.value : undefined;
-  if (isComputed && returned !== undefined && isConstant(returned, passes)) tell(result ?? node, module, report);
+  if (isComputed && returned !== undefined && isConstant(returned, passes))
+    tell(result ?? node, module, report);
 }
 
 function tell(node: Node, module: SourceModule, report: ReportNode): void {
@@ -156,7 +181,9 @@ function returnsConstant(fn: Node, value: boolean): boolean {
   if (fn.type !== 'function') return false;
   const [only] = fn.body;
   if (fn.isExpression) return only !== undefined && isConstant(only, value);
-  return fn.body.some((part) => part.type === 'leave' && part.value !== undefined && isConstant(part.value, value));
+  return fn.body.some(
+    (part) => part.type === 'leave' && part.value !== undefined && isConstant(part.value, value),
+  );
 }
 
 function isConstant(node: Node, value: boolean): boolean {
@@ -170,7 +197,9 @@ function assigns(within: Node, name: string): boolean {
 }
 
 function leaves(within: Node): boolean {
-  return partsOf(within).some((part) => part.type === 'leave' && (part.how === 'throw' || part.how === 'return'));
+  return partsOf(within).some(
+    (part) => part.type === 'leave' && (part.how === 'throw' || part.how === 'return'),
+  );
 }
 
 /** Returns the nodes within a node, except those of inner functions. */
@@ -182,4 +211,3 @@ function partsOf(within: Node): readonly Node[] {
   });
   return found;
 }
-

@@ -17,7 +17,8 @@ export const GUESS_PARTS: readonly SourcePart[] = [{ id: 'SVC204', judge: findGu
 /** Requests per minute with which a code of six digits can be guessed while it is valid. */
 const MOST_TRIES = 600;
 /** Functions that compare a secret: a hash, or a comparison in constant time. */
-const COMPARES = /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
+const COMPARES =
+  /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
 function findGuesses(trace: Trace, report: ReportNode, sources: Sources): void {
   const general = limitOf(sources);
@@ -51,7 +52,9 @@ function guessedIn(run: Run, trace: Trace): ClientPart | undefined {
 function guessable(value: Value | undefined): ClientPart | undefined {
   const parts = value?.texts.flat() ?? [];
   const found = parts.find((part) => part.kind === 'client' && part.isGuessable === true);
-  const hasLongPart = parts.some((part) => part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''));
+  const hasLongPart = parts.some(
+    (part) => part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
+  );
   return found?.kind === 'client' && !hasLongPart ? (clientIn({ texts: [[found]] }) ?? undefined) : undefined;
 }
 
@@ -59,7 +62,11 @@ function guessable(value: Value | undefined): ClientPart | undefined {
 function refuses(run: Run, trace: Trace): boolean {
   return trace
     .callsOf(run)
-    .some(({ meaning }) => /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(meaning));
+    .some(({ meaning }) =>
+      /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(
+        meaning,
+      ),
+    );
 }
 
 /** Whether a handler counts tries: by a limiter, or in a column. */
@@ -75,7 +82,9 @@ function limitOf(sources: Sources): number {
   const limits = sources
     .all('call')
     .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware')
-    .map(({ node }) => (node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0)));
+    .map(({ node }) =>
+      node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
+    );
   return limits.length === 0 ? Infinity : Math.min(...limits);
 }
 

@@ -23,7 +23,7 @@ export const IDENTITY_RULES: readonly SourceRule[] = [
     why: 'Every client can send any header field, so every client can be any user',
     remedy:
       'Authenticate the client: me: Depends(BearerAuth()). If a proxy sets the field, let the proxy send a signed token, and verify it',
-    wrong: "provide({ headers: User, security }, ({ headers }) => ({ id: headers.xUserId }))",
+    wrong: 'provide({ headers: User, security }, ({ headers }) => ({ id: headers.xUserId }))',
     right: 'provide({ claims: Depends(BearerAuth()) }, ({ claims }) => ({ id: claims.sub }))',
     judge: findNamedClients,
   },
@@ -34,7 +34,8 @@ const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);
 
 function findNamedClients(trace: Trace, report: ReportNode, sources: Sources): void {
   const seen = new Set<Fn>();
-  for (const run of trace.runs) for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
+  for (const run of trace.runs)
+    for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
   findOwners(trace, report);
 }
 
@@ -83,7 +84,7 @@ function verifies(fn: Fn, trace: Trace): boolean {
   if (trace.sentBy(only).length > 0) return true;
   const isCompared = trace
     .comparedBy(only)
-      .some(({ sides }) => !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined));
+    .some(({ sides }) => !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined));
   if (isCompared) return true;
   return trace
     .callsOf(only)
@@ -103,16 +104,25 @@ function isEmpty(value: Value): boolean {
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
 function findOwners(trace: Trace, report: ReportNode): void {
-  const open = trace.runs.filter(({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)));
+  const open = trace.runs.filter(
+    ({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)),
+  );
   // visitors without an account may name themselves
   if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
   const sent = open.flatMap((run) => trace.sentBy(run));
-  const written = sent.filter(({ outline }) => outline.verb === 'insert').flatMap((each) => headersIn(each, 'written', trace));
+  const written = sent
+    .filter(({ outline }) => outline.verb === 'insert')
+    .flatMap((each) => headersIn(each, 'written', trace));
   for (const sending of sent)
     for (const { key, part, token } of headersIn(sending, 'equal', trace)) {
       if (!written.some((each) => each.key === key)) continue;
       const { node, module } = sending.nodeAt(token);
-      report('SVC646', module, node, `${part.origin.what} alone says whose rows the statement selects, and every client can send it`);
+      report(
+        'SVC646',
+        module,
+        node,
+        `${part.origin.what} alone says whose rows the statement selects, and every client can send it`,
+      );
     }
 }
 
@@ -120,7 +130,11 @@ function headersIn(
   { bindings = [] }: Sending,
   use: 'written' | 'equal',
   { tables }: Trace,
-): readonly { readonly key: string; readonly part: ClientPart; readonly token: NonNullable<Sending['bindings']>[number]['token'] }[] {
+): readonly {
+  readonly key: string;
+  readonly part: ClientPart;
+  readonly token: NonNullable<Sending['bindings']>[number]['token'];
+}[] {
   return bindings.flatMap(({ use: own, table, column, value, token }) => {
     const part = own === use && value !== undefined ? clientIn({ texts: value.texts }) : undefined;
     const known = tables.get(table);

@@ -66,7 +66,9 @@ function tiesIn({ sent }: Trace): ReadonlyMap<string, readonly Tie[]> {
         { sending, owner: column, keys: keysOf(sending, table) },
       ]),
   );
-  return new Map([...Map.groupBy(ties, ([table]) => table)].map(([table, all]) => [table, all.map(([, tie]) => tie)]));
+  return new Map(
+    [...Map.groupBy(ties, ([table]) => table)].map(([table, all]) => [table, all.map(([, tie]) => tie)]),
+  );
 }
 
 function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
@@ -97,7 +99,13 @@ function findForeignRows(trace: Trace, report: ReportNode, sources: Sources): vo
   for (const run of trace.runs) {
     if (!isGuarded(run) || isRestricted(run, trace)) continue;
     const sent = trace.sentBy(run);
-    if (sent.some(({ bindings = [] }) => bindings.some(({ kind, use }) => kind === 'principal' && isEqual(use)) && keysAnywhere(bindings))) continue;
+    if (
+      sent.some(
+        ({ bindings = [] }) =>
+          bindings.some(({ kind, use }) => kind === 'principal' && isEqual(use)) && keysAnywhere(bindings),
+      )
+    )
+      continue;
     for (const sending of sent) {
       const key = keyOf(sending);
       if (key !== undefined) judgeRows(sending, key, ties.get(key.table) ?? [], { trace, report, shared });
@@ -137,7 +145,9 @@ function judgeRows(
   // a row that is the account itself may be read and mentioned by others
   const owned = ties.filter(({ owner }) => !columns.includes(owner));
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
-  const isKey = trace.tables.get(table)?.keys.some(([only, ...more]) => more.length === 0 && only === key.column) === true;
+  const isKey =
+    trace.tables.get(table)?.keys.some(([only, ...more]) => more.length === 0 && only === key.column) ===
+    true;
   const tie = alike ?? (isKey ? owned[0] : undefined);
   if (tie === undefined) return;
   const { node, module } = sending.nodeAt(key.token);
@@ -153,11 +163,18 @@ function judgeRows(
 /** Whether a statement only counts: `set likes = likes + 1`. */
 function isCounter(sending: Sending): boolean {
   const written = writtenBy(sending);
-  return sending.outline.verb === 'update' && written.length > 0 && written.every(({ column }) => isRelative(sending, column));
+  return (
+    sending.outline.verb === 'update' &&
+    written.length > 0 &&
+    written.every(({ column }) => isRelative(sending, column))
+  );
 }
 
 function inputOf(value: Value | undefined): string {
-  const mark = madeIn(value).find(({ by }) => /^(?:input|endless) /.test(by))?.by.split(' ').at(-1);
+  const mark = madeIn(value)
+    .find(({ by }) => /^(?:input|endless) /.test(by))
+    ?.by.split(' ')
+    .at(-1);
   return mark ?? clientIn(value)?.origin.what ?? value?.source?.origin.what ?? 'an input';
 }
 
@@ -176,14 +193,23 @@ function sharedTables(trace: Trace, ties: ReadonlyMap<string, readonly Tie[]>): 
 }
 
 /** Whether a statement selects single rows: by a key, or by the columns by which owners select theirs. */
-function selectsByKey({ bindings = [], target = '' }: Sending, { tables }: Trace, ties: ReadonlyMap<string, readonly Tie[]>): boolean {
-  const keys = [...(tables.get(target)?.keys.flat() ?? []), ...(ties.get(target) ?? []).flatMap((tie) => tie.keys)];
+function selectsByKey(
+  { bindings = [], target = '' }: Sending,
+  { tables }: Trace,
+  ties: ReadonlyMap<string, readonly Tie[]>,
+): boolean {
+  const keys = [
+    ...(tables.get(target)?.keys.flat() ?? []),
+    ...(ties.get(target) ?? []).flatMap((tie) => tie.keys),
+  ];
   return bindings.some(({ use, column }) => isEqual(use) && (keys.length === 0 || keys.includes(column)));
 }
 
 /** Whether the database itself compares the owner, by policies for rows. */
 function hasRowPolicies(sources: Sources): boolean {
-  return sources.project.modules.some(({ source }) => /\brow\s+level\s+security\b|\bcurrent_setting\s*\(/i.test(source));
+  return sources.project.modules.some(({ source }) =>
+    /\brow\s+level\s+security\b|\bcurrent_setting\s*\(/i.test(source),
+  );
 }
 
 /** Columns that say what a client may do, or what it owns. */
@@ -199,7 +225,8 @@ function findOwnRights(trace: Trace, report: ReportNode, sources: Sources): void
       const { bindings = [], outline } = sending;
       const equal = bindings.filter(({ use }) => isEqual(use));
       // a row with a key of its own, such as a token, may have fewer rights than its owner
-      const isOwn = outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');
+      const isOwn =
+        outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');
       const isSignUp = outline.verb === 'insert' && !isGuarded(run);
       for (const written of bindings.filter(({ use, kind }) => use === 'written' && kind === 'input')) {
         if (!RIGHTS.test(written.column) || !(isOwn || isSignUp)) continue;
@@ -234,8 +261,8 @@ function rolesIn(sources: Sources): ReadonlySet<string> {
       for (const arg of call.args) {
         if (arg.type === 'text') roles.add(arg.value);
         const listed = entryOf(arg, 'roles') ?? entryOf(arg, 'scopes');
-        for (const item of listed?.type === 'list' ? listed.items : []) if (item.type === 'text') roles.add(item.value);
+        for (const item of listed?.type === 'list' ? listed.items : [])
+          if (item.type === 'text') roles.add(item.value);
       }
   return roles;
 }
-

@@ -22,8 +22,10 @@ export const RACE_RULES: readonly SourceRule[] = [
     why: 'Two requests at the same time read the same number, both pass the test, and the second write undoes the first',
     remedy:
       'Change the column in one statement with its condition, and test affectedRows: set cents = cents - ? where id = ? and cents >= ?. Or read and write in one transaction',
-    wrong: "if (row.cents >= price) await db.execute('update card set cents = ? where id = ?', [row.cents - price, id])",
-    right: "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
+    wrong:
+      "if (row.cents >= price) await db.execute('update card set cents = ? where id = ?', [row.cents - price, id])",
+    right:
+      "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
     judge: findStaleWrites,
   },
   {
@@ -33,7 +35,8 @@ export const RACE_RULES: readonly SourceRule[] = [
     cwe: [662],
     why: 'If the process ends or a statement fails between the two writes, the first one stays alone',
     remedy: 'Send both in one transaction: Depends(transaction), or db.transaction(async (tx) => { … })',
-    wrong: "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
+    wrong:
+      "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
     judge: findHalves,
   },
@@ -45,7 +48,8 @@ export const RACE_RULES: readonly SourceRule[] = [
     why: 'Services deliver a message again when they get no answer in time, and each delivery changes the number again',
     remedy:
       'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
-    wrong: "if (isSigned(req)) await tx.execute('update wallet set credits = credits + ? where id = ?', [event.credits, event.wallet])",
+    wrong:
+      "if (isSigned(req)) await tx.execute('update wallet set credits = credits + ? where id = ?', [event.credits, event.wallet])",
     right: "await tx.execute('insert into seen (event) values (?)', [event.id])  // event is the primary key",
     judge: findRepeated,
   },
@@ -64,7 +68,8 @@ function findStaleWrites(trace: Trace, report: ReportNode): void {
           (each) =>
             each.target === write.target &&
             selects(each, column) &&
-            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.site.call))),
+            (isComputedFrom(write, token, each) ||
+              (isRelative(write, column) && compared.has(each.site.call))),
         );
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
@@ -85,7 +90,9 @@ function isStale({ outline, isInTransaction }: Sending): boolean {
 
 /** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */
 function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
-  const ordered = trace.comparedBy(run).filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
+  const ordered = trace
+    .comparedBy(run)
+    .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
   return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
 }
@@ -111,7 +118,10 @@ export function writtenBy({ outline, target }: Sending): readonly Written[] {
 
 function selects({ outline }: Sending, column: string): boolean {
   const from = outline.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
-  return outline.hasStar || outline.tokens.slice(0, from === -1 ? undefined : from).some(({ name }) => name === column);
+  return (
+    outline.hasStar ||
+    outline.tokens.slice(0, from === -1 ? undefined : from).some(({ name }) => name === column)
+  );
 }
 
 /** Whether the value that a placeholder writes was computed from the row of a call. */
@@ -181,20 +191,25 @@ function referring(
     ({ use, column, value }) =>
       use === 'written' &&
       references.some((each) => each.column === column && each.table === first.target) &&
-      madeIn(value).some(({ by, node }) => (by === ROW && node === first.site.call) || isMadeFor(by, node, first)),
+      madeIn(value).some(
+        ({ by, node }) => (by === ROW && node === first.site.call) || isMadeFor(by, node, first),
+      ),
   );
 }
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
 function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boolean {
   return (
-    /^crypto\./.test(by) && bindings.some(({ use, value }) => use === 'written' && madeIn(value).some((made) => made.node === node))
+    /^crypto\./.test(by) &&
+    bindings.some(({ use, value }) => use === 'written' && madeIn(value).some((made) => made.node === node))
   );
 }
 
 /** SVC644: a number that each delivery of a signed message changes. */
 function findRepeated(trace: Trace, report: ReportNode, sources: Sources): void {
-  const isOnce = sources.all('call').some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
+  const isOnce = sources
+    .all('call')
+    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
   if (isOnce) return;
   for (const run of trace.runs) {
     const calls = trace.callsOf(run);
@@ -221,10 +236,14 @@ function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): b
   if (bindings === undefined) return true;
   const isBy = bindings.some(({ use, kind }) => (use === 'equal' || use === 'compared') && kind === 'input');
   if (addedBy(sending) !== undefined)
-    return bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1;
+    return (
+      bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1
+    );
   if (outline.verb !== 'insert') return isBy;
   const table = tables.get(target);
-  const written = bindings.filter(({ use, kind }) => use === 'written' && kind !== 'constant').map(({ column }) => column);
+  const written = bindings
+    .filter(({ use, kind }) => use === 'written' && kind !== 'constant')
+    .map(({ column }) => column);
   return table === undefined || table.keys.some((key) => key.every((column) => written.includes(column)));
 }
 
@@ -250,7 +269,9 @@ function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean
   const added = tokens[plus + 1];
   return bindings.some(
     ({ kind, token, column }) =>
-      kind === 'input' && (token === added || (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
+      kind === 'input' &&
+      (token === added ||
+        (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
   );
 }
 
@@ -263,6 +284,8 @@ function isLookup({ call, meaning, value }: ReturnType<Trace['callsOf']>[number]
 
 function isInput(value: Parameters<typeof clientIn>[0]): boolean {
   const part = clientIn(value);
-  return (part !== undefined && part.origin.input === 'body') || madeIn(value).some(({ by }) => by.startsWith('input body.'));
+  return (
+    (part !== undefined && part.origin.input === 'body') ||
+    madeIn(value).some(({ by }) => by.startsWith('input body.'))
+  );
 }
-

@@ -20,7 +20,8 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'source',
     why: 'A row without a column for each member of the class in "as" is refused with E_DB_ROW, so each request answers 500',
-    remedy: 'Select a column for each member, or declare a class with fewer members: Note.pick("id", "title")',
+    remedy:
+      'Select a column for each member, or declare a class with fewer members: Note.pick("id", "title")',
     wrong: "db.fetchAll('select id from note', [], { as: Note })",
     right: "db.fetchAll('select id, title from note', [], { as: Note })",
   },
@@ -30,7 +31,7 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
     phase: 'source',
     why: 'A value of another type than the member in "as" is refused with E_DB_ROW, so each request answers 500',
     remedy: 'Declare the member with the type of the column, or convert the column in the statement',
-    wrong: "class Note extends Schema { id = Field(str); }  // id is an integer column",
+    wrong: 'class Note extends Schema { id = Field(str); }  // id is an integer column',
     right: 'class Note extends Schema { id = Field(int); }',
   },
   {
@@ -85,7 +86,8 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
     cwe: [213],
     sources: ['OWASP API3:2023 Broken Object Property Level Authorization'],
     why: 'A later migration adds a column, such as a hash of a password, and every client receives it',
-    remedy: 'Name the columns, read the rows with "as", or declare the schema of the reply: response: list(Note)',
+    remedy:
+      'Name the columns, read the rows with "as", or declare the schema of the reply: response: list(Note)',
     wrong: "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select * from note'))",
     right: "… db.fetchAll('select id, title from note')",
   },

@@ -59,7 +59,9 @@ function tablesOfClasses({ sent }: Trace): ReadonlyMap<string, readonly string[]
     const of = asOf(site);
     return of === undefined ? [] : tables.map((table) => ({ of: idOf(of), table }));
   });
-  return new Map([...Map.groupBy(all, ({ of }) => of)].map(([of, found]) => [of, found.map(({ table }) => table)]));
+  return new Map(
+    [...Map.groupBy(all, ({ of }) => of)].map(([of, found]) => [of, found.map(({ table }) => table)]),
+  );
 }
 
 function asOf({ call, value }: Site): ClassValue | undefined {
@@ -73,7 +75,8 @@ function idOf({ node, module }: ClassValue): string {
 /** Returns the column of a row that a value holds unchanged. rowValue() makes the ids of such parts. */
 function columnIn({ texts }: Value): { readonly of: string; readonly name: string } | undefined {
   const [part, ...more] = texts.flat().filter(({ kind }) => kind === 'client');
-  if (part?.kind !== 'client' || more.length > 0 || !isStored(part) || !hasAny(part.may, '/')) return undefined;
+  if (part?.kind !== 'client' || more.length > 0 || !isStored(part) || !hasAny(part.may, '/'))
+    return undefined;
   const [, of, name] = /^(.*:\d+)\.(\w+)$/.exec(part.id) ?? [];
   return of === undefined || name === undefined ? undefined : { of, name: plain(name) };
 }
@@ -90,7 +93,11 @@ function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean 
   if (disposition === undefined) return false;
   const node = valueNode(disposition.node, call);
   const isBuilt = node?.type === 'call' && value(node.callee)?.meaning === 'svc.contentDisposition';
-  const kind = isBuilt ? (node.args[1] === undefined ? 'attachment' : constantIn(value(node.args[1]))) : constantIn(disposition.value);
+  const kind = isBuilt
+    ? node.args[1] === undefined
+      ? 'attachment'
+      : constantIn(value(node.args[1]))
+    : constantIn(disposition.value);
   return kind?.startsWith('inline') !== true;
 }
 

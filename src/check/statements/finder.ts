@@ -109,7 +109,10 @@ export class StatementFinder {
 function rowsIn(value: Value | undefined, depth = 0): readonly Node[] {
   if (value === undefined || depth > 4) return [];
   const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
-  return [...(value.whole === undefined ? [] : [value.whole.node]), ...inner.flatMap((each) => rowsIn(each, depth + 1))];
+  return [
+    ...(value.whole === undefined ? [] : [value.whole.node]),
+    ...inner.flatMap((each) => rowsIn(each, depth + 1)),
+  ];
 }
 
 /** Returns the pieces of a text that is known completely. */
@@ -153,7 +156,8 @@ export const ANY = '';
 
 /** Returns the name of the plugin whose database has a type; undefined for a database that has no plugin. */
 function nameIn(type: string | undefined): string | undefined {
-  if (type === undefined || /^svc\/db\.(?:database|Database|DatabasePlugin|Session|Transaction)$/.test(type)) return ANY;
+  if (type === undefined || /^svc\/db\.(?:database|Database|DatabasePlugin|Session|Transaction)$/.test(type))
+    return ANY;
   const [, name] = /^svc\/db\.database\((.*)\)/.exec(type) ?? [];
   return name ?? (/^svc\/db\.(?:db|transaction)\b/.test(type) ? DEFAULT_NAME : undefined);
 }
@@ -176,7 +180,12 @@ function sentBy(site: Site, verb: Verb): Sent | undefined {
   if (verb === 'page') {
     const orderBy = site.receiver?.members?.get('orderBy');
     const text = pageText(value(second), orderBy, at);
-    return { text, values: undefined, options: fourth, spot: second === undefined ? spot : site.written(second) };
+    return {
+      text,
+      values: undefined,
+      options: fourth,
+      spot: second === undefined ? spot : site.written(second),
+    };
   }
   if (verb === 'insertMany') {
     const text = insertText(value(first), value(second), rowOf(value(third)), at);

@@ -141,13 +141,18 @@ const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[]
   ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
 ];
 
-function refusal({ message, position }: Refused, outline: Outline, tables: readonly TableDescription[]): Problem {
+function refusal(
+  { message, position }: Refused,
+  outline: Outline,
+  tables: readonly TableDescription[],
+): Problem {
   const start = position ?? outline.tokens[0]?.start ?? 0;
   const found = UNKNOWN.map(([kind, pattern]) => ({ kind, name: pattern.exec(message)?.[1] })).find(
     ({ name }) => name !== undefined,
   );
   const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, tables);
-  const remedy = near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
+  const remedy =
+    near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
   return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };
 }
 
@@ -158,7 +163,12 @@ function nearestName(
   tables: readonly TableDescription[],
 ): string | undefined {
   const most = Math.max(1, Math.min(3, Math.floor(name.length / 3)));
-  if (kind === 'table') return nearest(name, tables.map((table) => table.name), most);
+  if (kind === 'table')
+    return nearest(
+      name,
+      tables.map((table) => table.name),
+      most,
+    );
   const isUsed = (table: TableDescription): boolean =>
     outline.tables.some((used) => used.name === table.name.toLowerCase());
   const columns = (all: readonly TableDescription[]): string[] =>
@@ -168,7 +178,9 @@ function nearestName(
 
 /** Returns the only name that contains another one, or is contained in it: `title` for `note_title`. */
 function partOf(name: string, names: readonly string[]): string | undefined {
-  const [found, ...more] = names.filter((each) => each.length > 2 && (each.includes(name) || name.includes(each)));
+  const [found, ...more] = names.filter(
+    (each) => each.length > 2 && (each.includes(name) || name.includes(each)),
+  );
   return more.length === 0 ? found : undefined;
 }
 
@@ -197,7 +209,9 @@ function judgeFetchOne(
   const keys = table === undefined ? [] : keysOf(table);
   if (equalities === undefined || keys.length === 0 || outline.has(SHAPES_ROWS)) return [];
   // an aggregate returns one row
-  if (outline.tokens.some(({ word }, index) => AGGREGATE.test(word) && outline.tokens[index + 1]?.text === '('))
+  if (
+    outline.tokens.some(({ word }, index) => AGGREGATE.test(word) && outline.tokens[index + 1]?.text === '(')
+  )
     return [];
   const fixed = new Set(equalities.map(({ column }) => column));
   if (keys.some((key) => key.every((column) => fixed.has(column.toLowerCase())))) return [];
@@ -211,7 +225,8 @@ function judgeFetchOne(
   ];
 }
 
-const AGGREGATE = /^(?:count|sum|total|avg|min|max|group_concat|string_agg|json_\w*agg\w*|jsonb_\w*agg\w*|array_agg|bool_and|bool_or|every)$/;
+const AGGREGATE =
+  /^(?:count|sum|total|avg|min|max|group_concat|string_agg|json_\w*agg\w*|jsonb_\w*agg\w*|array_agg|bool_and|bool_or|every)$/;
 
 function keysOf({ primaryKey, uniqueKeys }: TableDescription): readonly (readonly string[])[] {
   return [...(primaryKey.length === 0 ? [] : [primaryKey]), ...uniqueKeys];

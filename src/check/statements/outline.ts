@@ -63,7 +63,9 @@ export class Outline {
   }
 
   has(word: RegExp, depth?: number): boolean {
-    return this.tokens.some((token) => word.test(token.word) && (depth === undefined || token.depth === depth));
+    return this.tokens.some(
+      (token) => word.test(token.word) && (depth === undefined || token.depth === depth),
+    );
   }
 
   /** Whether a name occurs after a token, except in the columns by which the rows are grouped and sorted. */
@@ -71,7 +73,8 @@ export class Outline {
     let isSorting = false;
     return this.tokens.slice(index + 1).some((token) => {
       if (token.depth === 0 && /^(?:group|order)$/.test(token.word)) isSorting = true;
-      if (token.depth === 0 && /^(?:having|limit|union|intersect|except|returning)$/.test(token.word)) isSorting = false;
+      if (token.depth === 0 && /^(?:having|limit|union|intersect|except|returning)$/.test(token.word))
+        isSorting = false;
       return !isSorting && token.name === name;
     });
   }
@@ -80,7 +83,9 @@ export class Outline {
   get hasStar(): boolean {
     return this.tokens.some(
       ({ text, depth }, index) =>
-        text === '*' && depth === 0 && /^(?:select|distinct|all|returning|,|\.)$/i.test(this.tokens[index - 1]?.text ?? ''),
+        text === '*' &&
+        depth === 0 &&
+        /^(?:select|distinct|all|returning|,|\.)$/i.test(this.tokens[index - 1]?.text ?? ''),
     );
   }
 
@@ -108,7 +113,9 @@ export class Outline {
 
   #inside(open: number): readonly Token[] {
     const { depth } = this.tokens[open]!;
-    const end = this.tokens.findIndex((token, index) => index > open && token.text === ')' && token.depth === depth);
+    const end = this.tokens.findIndex(
+      (token, index) => index > open && token.text === ')' && token.depth === depth,
+    );
     return this.tokens.slice(open + 1, end === -1 ? undefined : end);
   }
 
@@ -116,11 +123,16 @@ export class Outline {
   target(placeholder: Token): ColumnName | undefined {
     const at = this.tokens.indexOf(placeholder);
     const [before, after] = [this.tokens[at - 1], this.tokens[at + 1]];
-    const ends = after === undefined || /^[,);]$/.test(after.text) || /^(?:where|from|returning|on|order|limit)$/.test(after.word);
+    const ends =
+      after === undefined ||
+      /^[,);]$/.test(after.text) ||
+      /^(?:where|from|returning|on|order|limit)$/.test(after.word);
     if (!ends || before === undefined) return undefined;
     if (before.text === '=' && this.#clauseBefore(at) === 'set') return this.#columnBefore(at - 1);
     if (!/^[(,]$/.test(before.text)) return undefined;
-    const open = this.tokens.findLastIndex((token, index) => index < at && token.text === '(' && token.depth === placeholder.depth - 1);
+    const open = this.tokens.findLastIndex(
+      (token, index) => index < at && token.text === '(' && token.depth === placeholder.depth - 1,
+    );
     return this.#cell(open, placeholder);
   }
 
@@ -128,11 +140,16 @@ export class Outline {
   #cell(open: number, placeholder: Token): ColumnName | undefined {
     const insertion = this.insertion;
     const before = this.tokens[open - 1];
-    const isRow = before?.word === 'values' || (before?.text === ',' && before.depth === this.tokens[open]!.depth);
+    const isRow =
+      before?.word === 'values' || (before?.text === ',' && before.depth === this.tokens[open]!.depth);
     if (insertion?.columns === undefined || !isRow || this.tokens[open]!.depth !== 0) return undefined;
     if (this.#clauseBefore(open) !== 'values') return undefined;
     const position = this.tokens.filter(
-      (token) => token.text === ',' && token.depth === placeholder.depth && token.start > this.tokens[open]!.start && token.start < placeholder.start,
+      (token) =>
+        token.text === ',' &&
+        token.depth === placeholder.depth &&
+        token.start > this.tokens[open]!.start &&
+        token.start < placeholder.start,
     ).length;
     const column = insertion.columns[position];
     return column && { table: insertion.table.alias, column: column.name };
@@ -140,13 +157,17 @@ export class Outline {
 
   #clauseBefore(index: number): string | undefined {
     const { depth } = this.tokens[index]!;
-    return this.tokens.findLast((token, at) => at < index && token.depth <= depth && /^(?:set|where|values|on|having|select|from)$/.test(token.word))?.word;
+    return this.tokens.findLast(
+      (token, at) =>
+        at < index && token.depth <= depth && /^(?:set|where|values|on|having|select|from)$/.test(token.word),
+    )?.word;
   }
 
   /** Returns the column with which a placeholder is compared; undefined for any other placeholder. */
   compared(placeholder: Token): ColumnName | undefined {
     const at = this.tokens.indexOf(placeholder);
-    if (!/^(?:=|<|>)$/.test(this.tokens[at - 1]?.text ?? '') || this.#clauseBefore(at) === 'set') return undefined;
+    if (!/^(?:=|<|>)$/.test(this.tokens[at - 1]?.text ?? '') || this.#clauseBefore(at) === 'set')
+      return undefined;
     const start = /^[=<>!]$/.test(this.tokens[at - 2]?.text ?? '') ? at - 2 : at - 1;
     return this.#columnBefore(start);
   }
@@ -154,8 +175,13 @@ export class Outline {
   #columnBefore(index: number): ColumnName | undefined {
     const [table, dot, column] = [this.tokens[index - 3], this.tokens[index - 2], this.tokens[index - 1]];
     if (column === undefined || column.name === '') return undefined;
-    if (dot?.text === '.') return table === undefined || table.name === '' ? undefined : { table: table.name, column: column.name };
-    return dot === undefined || /^[(,]$/.test(dot.text) || /^(?:where|and|or|not|on|set|having|when)$/.test(dot.word)
+    if (dot?.text === '.')
+      return table === undefined || table.name === ''
+        ? undefined
+        : { table: table.name, column: column.name };
+    return dot === undefined ||
+      /^[(,]$/.test(dot.text) ||
+      /^(?:where|and|or|not|on|set|having|when)$/.test(dot.word)
       ? { table: undefined, column: column.name }
       : undefined;
   }
@@ -174,7 +200,8 @@ export class Outline {
       const equals = condition.findIndex(({ text }) => text === '=');
       const left = condition.slice(0, equals).filter(({ text }) => text !== '.');
       const column = left.at(-1);
-      const isPlain = equals > 0 && equals <= 3 && column !== undefined && column.name !== '' && left.length <= 2;
+      const isPlain =
+        equals > 0 && equals <= 3 && column !== undefined && column.name !== '' && left.length <= 2;
       if (!isPlain) return undefined;
       found.push({ table: left.length === 2 ? left[0]!.name : undefined, column: column.name });
     }
@@ -225,7 +252,8 @@ function tablesIn(tokens: readonly Token[]): UsedTable[] {
     if (!isNamed || (token.word !== '' && CLAUSES.test(token.word))) return [];
     const at = tokens[index + 1]?.text === '.' ? index + 2 : index;
     const table = tokens[at];
-    if (table === undefined || table.name === '' || tokens[at + 1]?.text === '(' && before.word !== 'into') return [];
+    if (table === undefined || table.name === '' || (tokens[at + 1]?.text === '(' && before.word !== 'into'))
+      return [];
     const next = tokens[at + 1]?.word === 'as' ? tokens[at + 2] : tokens[at + 1];
     const isAlias = next !== undefined && next.name !== '' && !CLAUSES.test(next.word);
     return [{ name: table.name, alias: isAlias ? next.name : table.name, token: table }];

@@ -72,11 +72,7 @@ function judgeClass(rows: Rows, type: Parameters<typeof planOf>[0], as: Spot): r
     remedy: `Leave "${column}" out of the statement, or declare it in ${name}`,
     ...listOf(rows.outline),
   }));
-  return [
-    ...absent,
-    ...surplus,
-    ...plan.fields.flatMap((field) => judgeField(rows, field, as)),
-  ];
+  return [...absent, ...surplus, ...plan.fields.flatMap((field) => judgeField(rows, field, as))];
 }
 
 function judgeField(rows: Rows, field: FieldPlan, as: Spot): readonly Problem[] {
@@ -187,6 +183,8 @@ function placeOf(outline: Outline, { name, column }: DescribedColumn): Pick<Prob
 
 /** Returns the place of the list of columns. */
 function listOf(outline: Outline): Pick<Problem, 'start'> {
-  const list = outline.tokens.findIndex(({ word, depth }) => depth === 0 && /^(?:select|returning)$/.test(word));
+  const list = outline.tokens.findIndex(
+    ({ word, depth }) => depth === 0 && /^(?:select|returning)$/.test(word),
+  );
   return { start: (outline.tokens[list] ?? outline.tokens[0])?.start ?? 0 };
 }

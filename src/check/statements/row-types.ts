@@ -53,7 +53,9 @@ function evaluate(node: Node, module: SourceModule, depth: number): unknown {
       if (node.operator !== '-' || node.value === undefined) throw new Unknown();
       return -Number(inner(node.value));
     case 'list':
-      return node.items.flatMap((item) => (item.type === 'spread' ? (inner(item.value) as unknown[]) : [inner(item)]));
+      return node.items.flatMap((item) =>
+        item.type === 'spread' ? (inner(item.value) as unknown[]) : [inner(item)],
+      );
     case 'object':
       return objectOf(node, module, depth);
     case 'call':
@@ -73,7 +75,11 @@ function evaluate(node: Node, module: SourceModule, depth: number): unknown {
 function named(node: Extract<Node, { type: 'name' }>, module: SourceModule, depth: number): unknown {
   const binding = module.lookup(node.name, node);
   if (binding === undefined && Object.hasOwn(GLOBALS, node.name)) return GLOBALS[node.name];
-  if (binding?.kind === 'external' && /^svc(?:\/|$)/.test(binding.from) && Object.hasOwn(NAMES, binding.imported))
+  if (
+    binding?.kind === 'external' &&
+    /^svc(?:\/|$)/.test(binding.from) &&
+    Object.hasOwn(NAMES, binding.imported)
+  )
     return NAMES[binding.imported];
   if (binding?.kind !== 'declared') throw new Unknown();
   const { node: declared, module: home } = binding;
@@ -87,7 +93,8 @@ function objectOf(node: Extract<Node, { type: 'object' }>, module: SourceModule,
   const made: Record<string, unknown> = {};
   for (const entry of node.entries) {
     if (entry.type === 'spread') Object.assign(made, evaluate(entry.value, module, depth + 1));
-    else if (entry.key === undefined || entry.value === undefined || entry.key === '__proto__') throw new Unknown();
+    else if (entry.key === undefined || entry.value === undefined || entry.key === '__proto__')
+      throw new Unknown();
     else made[entry.key] = evaluate(entry.value, module, depth + 1);
   }
   return made;
@@ -118,7 +125,13 @@ function classOf(node: ClassNode, module: SourceModule, depth: number): SchemaCl
   if (!isSchemaClass(base)) throw new Unknown();
   const shape: Record<string, unknown> = {};
   for (const member of node.members) {
-    if (member.type !== 'entry' || member.isStatic || member.value === undefined || member.value.type === 'function') continue;
+    if (
+      member.type !== 'entry' ||
+      member.isStatic ||
+      member.value === undefined ||
+      member.value.type === 'function'
+    )
+      continue;
     if (member.key === undefined) throw new Unknown();
     shape[member.key] = fieldOf(member.value, module, depth);
   }

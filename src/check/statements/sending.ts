@@ -47,12 +47,19 @@ export class Sending {
 
   get isInTransaction(): boolean {
     const { receiver, transaction } = this.site;
-    return transaction !== undefined || receiver?.isTransaction === true || /Transaction\b/.test(receiver?.type ?? '');
+    return (
+      transaction !== undefined ||
+      receiver?.isTransaction === true ||
+      /Transaction\b/.test(receiver?.type ?? '')
+    );
   }
 
   /** Whether the statement changes rows. */
   get isWrite(): boolean {
-    return /^(?:insert|replace|update|delete|merge)$/.test(this.outline.verb) || this.outline.has(/^(?:insert|update|delete)$/, 0);
+    return (
+      /^(?:insert|replace|update|delete|merge)$/.test(this.outline.verb) ||
+      this.outline.has(/^(?:insert|update|delete)$/, 0)
+    );
   }
 
   /** Names of the tables of the statement, in lower case. */
@@ -77,7 +84,10 @@ export class Sending {
     const start = token?.start ?? 0;
     for (const { text, node, module, start: at } of pieces) {
       if (start < before + text.length)
-        return { node: { ...node, start: module.source.startsWith(text, at) ? at + start - before : at }, module };
+        return {
+          node: { ...node, start: module.source.startsWith(text, at) ? at + start - before : at },
+          module,
+        };
       before += text.length;
     }
     return { node: this.site.call, module: this.site.module };
@@ -91,7 +101,13 @@ export class Sending {
       const value = values[index]?.value;
       const written = this.outline.target(token);
       const compared = written === undefined ? this.outline.compared(token) : undefined;
-      const use = written ? 'written' : compared === undefined ? 'other' : this.#isEqual(token) ? 'equal' : 'compared';
+      const use = written
+        ? 'written'
+        : compared === undefined
+          ? 'other'
+          : this.#isEqual(token)
+            ? 'equal'
+            : 'compared';
       return { value, kind: kindOf(value), token, use, ...this.#column(written ?? compared) };
     });
   }
@@ -121,11 +137,19 @@ export function kindOf(value: Value | undefined): Kind {
 function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
   if (source !== undefined && source.origin.input !== 'row') return true;
   const parts = texts.flat();
-  return parts.length > 0 && parts.every((part) =>
-    part.kind === 'literal' ? true
-    : part.kind === 'client' ? !isStored(part)
-    : part.made === undefined ? false : /^(?:input|endless) /.test(part.made.by))
-    && (parts.some(({ kind }) => kind === 'client') || marks.length > 0);
+  return (
+    parts.length > 0 &&
+    parts.every((part) =>
+      part.kind === 'literal'
+        ? true
+        : part.kind === 'client'
+          ? !isStored(part)
+          : part.made === undefined
+            ? false
+            : /^(?:input|endless) /.test(part.made.by),
+    ) &&
+    (parts.some(({ kind }) => kind === 'client') || marks.length > 0)
+  );
 }
 
 function isConstant(value: Value): boolean {

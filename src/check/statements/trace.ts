@@ -30,7 +30,8 @@ export interface Run {
 export type Compared = Parameters<NonNullable<Watch['onCompare']>>[0];
 
 /** Calls that do not decide anything about the principal that they receive. */
-const INDIFFERENT = /^(?:svc\.|String$|Number$|BigInt$|JSON\.|console\.|Object\.|Promise\.|Array\.|svc\/db\.|Date|Math\.)/;
+const INDIFFERENT =
+  /^(?:svc\.|String$|Number$|BigInt$|JSON\.|console\.|Object\.|Promise\.|Array\.|svc\/db\.|Date|Math\.)/;
 
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
@@ -121,7 +122,11 @@ export class Trace {
     onTest: ({ value, handler }) => {
       // a test whether there is a principal says nothing of its rights
       if (handler !== undefined && value.type === undefined && isOwn(value)) this.#testing.add(handler);
-      if (handler !== undefined && value.type === undefined && madeIn(value).some(({ by }) => by === PRINCIPAL))
+      if (
+        handler !== undefined &&
+        value.type === undefined &&
+        madeIn(value).some(({ by }) => by === PRINCIPAL)
+      )
         this.#deciding.add(handler);
     },
     onStatement: (sending) => {

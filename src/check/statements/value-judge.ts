@@ -34,7 +34,9 @@ export function judgeValues(
     if (value === undefined) return [];
     const target = outline.target(placeholder);
     const column = columnOf(outline, target ?? outline.compared(placeholder), tables);
-    return column === undefined ? [] : judge({ placeholder, value, column, isWritten: target !== undefined, dialect });
+    return column === undefined
+      ? []
+      : judge({ placeholder, value, column, isWritten: target !== undefined, dialect });
   });
 }
 
@@ -70,7 +72,8 @@ function knownValue({ value }: SentValue): KnownValue | undefined {
 function constantValue({ texts }: Value): KnownValue | undefined {
   const [text, ...more] = texts;
   const part = text?.[0];
-  if (more.length > 0 || text?.length !== 1 || part?.kind !== 'literal' || part.from?.length !== 1) return undefined;
+  if (more.length > 0 || text?.length !== 1 || part?.kind !== 'literal' || part.from?.length !== 1)
+    return undefined;
   const { type } = part.from[0]!.node;
   if (type === 'text' || type === 'template') return { kind: 'str', constant: part.text };
   if (type !== 'value') return undefined;
@@ -128,7 +131,9 @@ function isOfOtherType({ value: { kind, constant }, column: { type }, dialect }:
     case 'datetime':
       return dialect !== 'sqlite' && (isNumber || /^(?:bool|uuid)$/.test(kind));
     case 'bool':
-      return kind === 'str' && constant !== undefined && !/^(?:t|f|true|false|yes|no|y|n|on|off|[01])$/i.test(constant)
+      return kind === 'str' &&
+        constant !== undefined &&
+        !/^(?:t|f|true|false|yes|no|y|n|on|off|[01])$/i.test(constant)
         ? true
         : /^(?:uuid|date|datetime|bytes)$/.test(kind);
     default:
@@ -143,7 +148,12 @@ function tooLong({ placeholder, value, column: { type } }: Pair, name: string): 
   // a pattern or a format may limit the length, too
   const isFree = value.constraints?.pattern === undefined && value.constraints?.format === undefined;
   if ((length ?? (isFree ? Infinity : 0)) <= most) return [];
-  const found = value.constant === undefined ? (length === undefined ? 'of any length' : `of up to ${length} characters`) : `of ${length} characters`;
+  const found =
+    value.constant === undefined
+      ? length === undefined
+        ? 'of any length'
+        : `of up to ${length} characters`
+      : `of ${length} characters`;
   return [
     {
       rule: 'SVC416',
@@ -162,7 +172,10 @@ export function judgeInsertion(outline: Outline, tables: readonly TableDescripti
   const given = new Set(insertion.columns.map(({ name }) => name));
   const absent = (table?.columns ?? []).filter(
     (column) =>
-      !column.isNullable && !column.isGenerated && column.default === undefined && !given.has(column.name.toLowerCase()),
+      !column.isNullable &&
+      !column.isGenerated &&
+      column.default === undefined &&
+      !given.has(column.name.toLowerCase()),
   );
   if (absent.length === 0) return [];
   const names = absent.map(({ name }) => `"${name}"`).join(', ');

@@ -49,7 +49,8 @@ function tableAt(tokens: readonly Token[], create: number): KnownTable | undefin
   const open = tokens.findIndex(({ text }, index) => index > create && text === '(');
   const head = open === -1 ? [] : tokens.slice(create, open);
   const name = head.at(-1)?.name;
-  if (name === undefined || name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
+  if (name === undefined || name === '' || !head.slice(1, 3).some(({ word }) => word === 'table'))
+    return undefined;
   const columns: string[] = [];
   const keys: string[][] = [];
   const references: Reference[] = [];
@@ -58,7 +59,9 @@ function tableAt(tokens: readonly Token[], create: number): KnownTable | undefin
     if (first === undefined) continue;
     const own = CONSTRAINTS.test(first.word) ? undefined : first.name;
     if (own !== undefined) columns.push(own);
-    const isKey = part.some(({ word }, index) => word === 'unique' || (word === 'primary' && part[index + 1]?.word === 'key'));
+    const isKey = part.some(
+      ({ word }, index) => word === 'unique' || (word === 'primary' && part[index + 1]?.word === 'key'),
+    );
     const named = own === undefined ? namesIn(part) : [own];
     if (isKey) keys.push(named);
     const target = part[part.findIndex(({ word }) => word === 'references') + 1];

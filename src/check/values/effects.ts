@@ -107,7 +107,9 @@ const address: Effect = ({ args: [value = KNOWN, on] }) => {
       : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat(siteOf(on), text))) };
   const isOwn = values.clientIn(found) === undefined;
   // an address of a client keeps its own parameters
-  const members = isOwn ? new Map([['searchParams', { texts: [], type: SEARCH, members: new Map() }]]) : undefined;
+  const members = isOwn
+    ? new Map([['searchParams', { texts: [], type: SEARCH, members: new Map() }]])
+    : undefined;
   return { texts: found.texts, type: 'URL', members };
 };
 

@@ -267,7 +267,9 @@ export class Interpreter extends ControlFlow {
     const given = this.#provided(source);
     const isGuard = GUARDS.test(given.type ?? '') || source.spec?.members?.has('security') === true;
     const value = isGuard ? values.marked(given, { by: PRINCIPAL, node, module: this.module }) : given;
-    return source.meaning === 'svc/db.transaction' || source.isTransaction ? { ...value, isTransaction: true } : value;
+    return source.meaning === 'svc/db.transaction' || source.isTransaction
+      ? { ...value, isTransaction: true }
+      : value;
   }
 
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
@@ -414,7 +416,9 @@ export class Interpreter extends ControlFlow {
     const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(isOfPrincipal);
     const isChange = /\.execute$/.test(meaning);
     return {
-      ...(principal === undefined ? answer : values.marked(answer, { ...principal, by: isChange ? OWN_CHANGE : OWN_ROW })),
+      ...(principal === undefined
+        ? answer
+        : values.marked(answer, { ...principal, by: isChange ? OWN_CHANGE : OWN_ROW })),
       ...(isWhole && { whole: made }),
     };
   }
@@ -473,7 +477,8 @@ export class Interpreter extends ControlFlow {
     const parameters = parametersOf(receiver?.type, method);
     if (parameters === undefined) {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
-      if (call.isNew && meaning === 'svc/oauth.OAuthPlugin') this.#queueLogin(args[0]?.members?.get('onUser'));
+      if (call.isNew && meaning === 'svc/oauth.OAuthPlugin')
+        this.#queueLogin(args[0]?.members?.get('onUser'));
       return undefined;
     }
     const last = args.at(-1);
@@ -519,7 +524,8 @@ export class Interpreter extends ControlFlow {
     const [first = KNOWN] = args;
     if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
-    if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
+    if (meaning === 'svc.Depends')
+      return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
@@ -569,10 +575,15 @@ export class Interpreter extends ControlFlow {
     const origin = value.source?.origin ?? part.origin;
     const type = typeOfDeclaration(of.node, of.module);
     const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
-    return method === 'parse' ? parsed : { texts: KNOWN.texts, members: new Map([
+    return method === 'parse'
+      ? parsed
+      : {
+          texts: KNOWN.texts,
+          members: new Map([
             ['ok', KNOWN],
             ['value', parsed],
-          ]) };
+          ]),
+        };
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -600,7 +611,8 @@ export class Interpreter extends ControlFlow {
     for (const arg of args) {
       if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
       const isTransaction = owner !== undefined;
-      const session = receiver?.type === undefined ? KNOWN : { ...receiver, ...(isTransaction && { isTransaction }) };
+      const session =
+        receiver?.type === undefined ? KNOWN : { ...receiver, ...(isTransaction && { isTransaction }) };
       if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
       run(arg, [session]);
       this.#transaction = before;

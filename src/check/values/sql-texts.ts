@@ -102,18 +102,25 @@ function listed(list: Value | undefined): readonly Value[] {
 }
 
 function separated(call: SqlPlace, parts: readonly Value[], separator: Value): readonly Value[] {
-  return parts.flatMap((part, index) => [...(index === 0 ? [] : [separator]), partOf({ ...call, value: part })]);
+  return parts.flatMap((part, index) => [
+    ...(index === 0 ? [] : [separator]),
+    partOf({ ...call, value: part }),
+  ]);
 }
 
 const join: SqlEffect = (call) => {
   const [list, separator] = call.args;
-  return fragment(separated(call, listed(list), separator === undefined ? written(call, ', ') : { texts: separator.texts }));
+  return fragment(
+    separated(call, listed(list), separator === undefined ? written(call, ', ') : { texts: separator.texts }),
+  );
 };
 
 const combined =
   (word: 'and' | 'or'): SqlEffect =>
   (call) => {
-    const present = call.args.flatMap((arg) => (arg === ABSENT ? [] : arg.type === SQL ? [arg] : listed(arg)));
+    const present = call.args.flatMap((arg) =>
+      arg === ABSENT ? [] : arg.type === SQL ? [arg] : listed(arg),
+    );
     if (present.length === 0) return fragment([written(call, word === 'and' ? '1 = 1' : '1 = 0')]);
     const terms = present.map((part) => fragment([written(call, '('), part, written(call, ')')]));
     return fragment([
@@ -135,11 +142,17 @@ const isIn: SqlEffect = (call) => {
 };
 
 /** Returns the pairs of a member and its column; undefined if they are not known. */
-function columnsIn(columns: Value | undefined): readonly (readonly [member: string, column: Value])[] | undefined {
+function columnsIn(
+  columns: Value | undefined,
+): readonly (readonly [member: string, column: Value])[] | undefined {
   if (columns?.members === undefined || columns.items !== undefined) return undefined;
   const isList = columns.members.has('0');
-  const pairs = [...columns.members].map(([key, column]) => [isList ? constantIn(column) : key, column] as const);
-  const known = pairs.flatMap(([member, column]) => (member === undefined ? [] : [[member, column] as const]));
+  const pairs = [...columns.members].map(
+    ([key, column]) => [isList ? constantIn(column) : key, column] as const,
+  );
+  const known = pairs.flatMap(([member, column]) =>
+    member === undefined ? [] : [[member, column] as const],
+  );
   return known.length === pairs.length && known.length > 0 ? known : undefined;
 }
 
@@ -181,7 +194,9 @@ const rowsOf: SqlEffect = (call) => {
   const names = pairs?.map(([, column]) => fragment([quoted(column)]));
   const comma = written(call, ', ');
   return fragment([
-    ...(names === undefined ? [] : [written(call, '('), ...separated(call, names, comma), written(call, ') ')]),
+    ...(names === undefined
+      ? []
+      : [written(call, '('), ...separated(call, names, comma), written(call, ') ')]),
     written(call, 'values ('),
     ...separated(call, cells, comma),
     written(call, ')'),
@@ -196,24 +211,29 @@ const upsert: SqlEffect = (call) => {
   const standardOnly = (name: Value): Value => ({
     texts: name.texts.map((text) =>
       text.map((part) =>
-        part.kind === 'literal' ? { ...part, from: part.from?.map((piece) => ({ ...piece, ofMySql: '' })) } : part,
+        part.kind === 'literal'
+          ? { ...part, from: part.from?.map((piece) => ({ ...piece, ofMySql: '' })) }
+          : part,
       ),
     ),
   });
   const assigned = listed(changes).map((change) =>
     change.type === SQL
       ? change
-      : fragment([
-          quoted(change),
-          both(' = excluded.', ' = values('),
-          quoted(change),
-          both('', ')'),
-        ]),
+      : fragment([quoted(change), both(' = excluded.', ' = values('), quoted(change), both('', ')')]),
   );
-  const names = [first, ...others].flatMap((name, index) => [both(index === 0 ? '' : ', ', ''), standardOnly(name)]);
+  const names = [first, ...others].flatMap((name, index) => [
+    both(index === 0 ? '' : ', ', ''),
+    standardOnly(name),
+  ]);
   const target = [both('on conflict (', ''), ...names, both(')', '')];
   if (changes?.members?.size === 0 && changes.items === undefined)
-    return fragment([...target, both(' do nothing', 'on duplicate key update '), both('', ''), keptInMySql(first)]);
+    return fragment([
+      ...target,
+      both(' do nothing', 'on duplicate key update '),
+      both('', ''),
+      keptInMySql(first),
+    ]);
   return fragment([
     ...target,
     both(' do update set ', 'on duplicate key update '),
@@ -230,7 +250,11 @@ function keptInMySql(name: Value): Value {
           ? {
               kind: 'literal',
               text: '',
-              from: part.from?.map((piece) => ({ ...piece, text: '', ofMySql: `${piece.ofMySql} = ${piece.ofMySql}` })),
+              from: part.from?.map((piece) => ({
+                ...piece,
+                text: '',
+                ofMySql: `${piece.ofMySql} = ${piece.ofMySql}`,
+              })),
             }
           : part,
       ),
@@ -252,10 +276,18 @@ export function insertText(
     written(at, 'insert into '),
     table.type === SQL ? table : tableName(table),
     written(at, ' ('),
-    ...separated(at, names.map((name) => fragment([name])), written(at, ', ')),
+    ...separated(
+      at,
+      names.map((name) => fragment([name])),
+      written(at, ', '),
+    ),
     written(at, ') values ('),
     // a value that may be a template is refused at run time
-    ...separated(at, cells.map((cell) => (cell.type === SQL ? KNOWN : cell)), written(at, ', ')),
+    ...separated(
+      at,
+      cells.map((cell) => (cell.type === SQL ? KNOWN : cell)),
+      written(at, ', '),
+    ),
     written(at, ')'),
   ]);
 }
@@ -322,10 +354,17 @@ export const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
   'svc/db.OffsetPages': pages('svc/db.OffsetPages'),
   'svc/db.transaction': ({ args: [options] }) => {
     const constant = constantIn(options?.members?.get('database'));
-    return { texts: KNOWN.texts, isTransaction: true, type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})` };
+    return {
+      texts: KNOWN.texts,
+      isTransaction: true,
+      type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})`,
+    };
   },
   'svc/db.database': ({ args: [name] }) => {
     const constant = constantIn(name);
-    return { texts: KNOWN.texts, type: constant === undefined ? 'svc/db.database' : `svc/db.database(${constant})` };
+    return {
+      texts: KNOWN.texts,
+      type: constant === undefined ? 'svc/db.database' : `svc/db.database(${constant})`,
+    };
   },
 };

@@ -181,7 +181,9 @@ export function narrowed(part: Part, facts: Facts): Part {
 
 /** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */
 export function inputMark({ input, what, route }: Origin): Made | undefined {
-  return route && input !== 'row' ? { by: `input ${what}`, node: route.call, module: route.module } : undefined;
+  return route && input !== 'row'
+    ? { by: `input ${what}`, node: route.call, module: route.module }
+    : undefined;
 }
 
 /** Returns the facts that hold where both given facts hold. */

@@ -1,5 +1,15 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
-import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, inputMark, narrowed, sharedFacts } from './text.ts';
+import {
+  NO_FACTS,
+  OWN,
+  allFacts,
+  blurred,
+  concat,
+  hasClient,
+  inputMark,
+  narrowed,
+  sharedFacts,
+} from './text.ts';
 import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
@@ -251,7 +261,8 @@ export function madeIn(value: Value | undefined, depth = 0): readonly Made[] {
 export function computedFrom(sources: readonly Value[], rename = (made: Made): Made => made): Value {
   const marks = new Map<string, Part>();
   for (const part of sources.flatMap(({ texts }) => texts.flat())) {
-    const made = part.kind === 'own' ? part.made : part.kind === 'client' ? inputMark(part.origin) : undefined;
+    const made =
+      part.kind === 'own' ? part.made : part.kind === 'client' ? inputMark(part.origin) : undefined;
     if (made !== undefined) marks.set(signatureOfMade(made), { kind: 'own', made: rename(made) });
   }
   return marks.size === 0 ? KNOWN : { texts: [[...marks.values()]] };

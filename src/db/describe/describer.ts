@@ -175,9 +175,7 @@ export class DatabaseDescriber implements Describer {
       kind: 'described',
       parameters: parameters.map((type) => this.#typed(type)),
       columns: columns.map((column) =>
-        hasOrigin
-          ? this.#column(column)
-          : { ...this.#typed(undefined), name: column.name, ...NO_ORIGIN },
+        hasOrigin ? this.#column(column) : { ...this.#typed(undefined), name: column.name, ...NO_ORIGIN },
       ),
     };
   }
@@ -216,11 +214,23 @@ function hasWord(text: string, word: string, dialect: Dialect): boolean {
 /** Converts the error of a statement. Throws an error that says nothing about the statement. */
 function refusedBy(error: unknown, text: string, dialect: Dialect): Refused | Untold {
   if (error instanceof SvcError && (error.code === 'E_DB_STATEMENT' || error.code === 'E_DB_PARAMETER'))
-    return { kind: 'refused', code: error.code, message: error.message, position: undefined, hint: undefined };
+    return {
+      kind: 'refused',
+      code: error.code,
+      message: error.message,
+      position: undefined,
+      hint: undefined,
+    };
   if (!(error instanceof DatabaseError) || isOfServer(error)) throw error;
   const { sqlstate, errno, message, hint } = error;
   if (LACKS_RIGHTS.has(sqlstate) || LACKS_RIGHTS.has(errno)) return { kind: 'untold', reason: message };
-  return { kind: 'refused', code: sqlstate ?? 'XX000', message, position: placeOf(error, text, dialect), hint };
+  return {
+    kind: 'refused',
+    code: sqlstate ?? 'XX000',
+    message,
+    position: placeOf(error, text, dialect),
+    hint,
+  };
 }
 
 function isOfServer(error: DatabaseError): boolean {

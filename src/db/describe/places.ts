@@ -60,7 +60,8 @@ function offsetOfName(text: string, name: string, dialect: Dialect): number | un
   const tokens: { readonly text: string; readonly start: number }[] = [];
   const lexer = new Lexer(text, dialect);
   while (lexer.next())
-    if (lexer.kind !== 'space' && lexer.kind !== 'comment') tokens.push({ text: lexer.text, start: lexer.start });
+    if (lexer.kind !== 'space' && lexer.kind !== 'comment')
+      tokens.push({ text: lexer.text, start: lexer.start });
   for (const candidate of [wanted, wanted.slice(wanted.indexOf('.') + 1)])
     for (const [index, { start }] of tokens.entries()) {
       let joined = '';

@@ -24,7 +24,15 @@ import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
 import { RepeatableRows, writeMany, type Many } from './many.ts';
-import { FIND_COLUMNS, FIND_TYPES, RowPlan, columnLists, foundColumn, foundType, rereadRows } from './rows.ts';
+import {
+  FIND_COLUMNS,
+  FIND_TYPES,
+  RowPlan,
+  columnLists,
+  foundColumn,
+  foundType,
+  rereadRows,
+} from './rows.ts';
 import { checkCount, needsTypes, writeParams } from './values.ts';
 import type { Column, Limit, PreparedColumn, Row } from '../driver.ts';
 import type { WireColumn } from './messages.ts';

@@ -14,7 +14,15 @@ import { decodeValue, encodeParams, rowOf, type SqliteInput } from './values.ts'
 import { checkedStatement, type ScannedStatement } from '../placeholders.ts';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { isSqliteError } from './errors.ts';
-import type { Column, ExecuteResult, Int8, PreparedColumn, PreparedStatement, Row, Table } from '../driver.ts';
+import type {
+  Column,
+  ExecuteResult,
+  Int8,
+  PreparedColumn,
+  PreparedStatement,
+  Row,
+  Table,
+} from '../driver.ts';
 import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { Params } from '../values.ts';
 
