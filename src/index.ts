@@ -10,6 +10,13 @@ export type { RunOptions, SvcOptions } from './app/options.ts';
 export type { RunningServer } from './app/lifecycle.ts';
 export { APIKeyAuth, BearerAuth, requireSession } from './auth/auth.ts';
 export type { APIKeyPlace, AuthSource, BearerAuthOptions, KnownKeys, LookedUpKeys } from './auth/auth.ts';
+export { IssuerAuth } from './auth/issuer/guard.ts';
+export type {
+  IssuerAlgorithm,
+  IssuerAuthOptions,
+  IssuerClaims,
+  TrustedIssuer,
+} from './auth/issuer/options.ts';
 export { requireIf, requireRoles, requireScopes } from './auth/require.ts';
 export type { ConditionOptions, RoleRequirement, ScopeRequirement } from './auth/require.ts';
 export {

@@ -8,6 +8,7 @@ import { join, posix } from 'node:path';
 import { test } from 'node:test';
 import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT } from './support/build.ts';
+import { blocksOf } from './support/markdown.ts';
 import { MANUAL_PATHS, manual, manuals } from './support/manuals.ts';
 import {
   commandOptions,
@@ -45,16 +46,22 @@ for (const [name, path, table, least] of [
 
 /** The anchors of a manual's headings, as GitHub makes them. */
 function anchorsOf(text: string): readonly string[] {
-  return [...withoutCode(text).matchAll(/^#{1,4} (.+)$/gm)].map(([, title]) =>
-    title!
-      .toLowerCase()
-      .replace(/[^\w\- ]/g, '')
-      .replaceAll(' ', '-'),
+  return blocksOf(text).flatMap(({ kind, text: title }) =>
+    kind !== 'heading'
+      ? []
+      : title
+          .replace(/^#+ /, '')
+          .toLowerCase()
+          .replace(/[^\w\- ]/g, '')
+          .replaceAll(' ', '-'),
   );
 }
 
 function withoutCode(text: string): string {
-  return text.replace(/^```[^]*?^```/gm, '');
+  return blocksOf(text)
+    .filter(({ kind }) => kind !== 'code' && kind !== 'html comment')
+    .map((block) => block.text)
+    .join('\n');
 }
 
 test('every link from a manual to a file or heading has an existing target', () => {
@@ -78,10 +85,10 @@ test('README.md links to every manual', () => {
 
 /** Paragraphs, list items and table cells of a manual, without code. */
 function passagesOf(text: string): string[] {
-  return withoutCode(text)
-    .replace(/<!--.*?-->/g, '')
-    .split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) |\||#)/)
-    .flatMap((block) => (block.trimStart().startsWith('|') ? block.split(/(?<!\\)\|/) : [block]));
+  return blocksOf(text).flatMap((block) => {
+    if (block.kind === 'row') return block.text.split(/(?<!\\)\|/);
+    return block.kind === 'prose' || block.kind === 'heading' ? [block.text] : [];
+  });
 }
 
 /** Sentences, with a code span or a link as one word. */

@@ -15,6 +15,7 @@ import { TestClient } from 'svc/testing';
 import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT, build } from './support/build.ts';
 import { manual, manuals } from './support/manuals.ts';
+import { blocksOf, dedented } from './support/markdown.ts';
 import { folder, project, run, start, write } from './support/run.ts';
 import type { Svc } from 'svc';
 
@@ -42,21 +43,26 @@ const HAS_FRAGMENTS: readonly string[] = ['src/db/README.md', 'src/oauth/README.
 
 const BLOCKS: readonly Block[] = MANUALS.filter(
   ({ path }) => path !== 'src/TUTORIAL.md', // test/tutorial.integration.test.ts follows it
-).flatMap(({ path, text }) =>
-  [...text.matchAll(/^```ts\n([\s\S]*?)^```\n((?:<!-- .* -->\n)*)/gm)]
-    .filter(([, code]) => !HAS_FRAGMENTS.includes(path) || code!.startsWith('import '))
-    .map(({ index, 1: code, 2: comments }) => {
-      const line = text.slice(0, index).split('\n').length + 1;
-      const requests = [...comments!.matchAll(/^<!-- (.*) -->$/gm)].map(([, request]) => request!);
-      return {
+).flatMap(({ path, text }) => {
+  const parts = blocksOf(text);
+  return parts.flatMap(({ language, text: code, offset }, index): Block[] => {
+    if (language !== 'ts') return [];
+    if (HAS_FRAGMENTS.includes(path) && !code.startsWith('import ')) return [];
+    const end = parts.findIndex(({ kind }, at) => at > index && kind !== 'html comment');
+    const comments = parts.slice(index + 1, end === -1 ? parts.length : end);
+    const requests = comments.map((comment) => comment.text.replace(/^<!-- | -->$/g, ''));
+    const line = text.slice(0, offset).split('\n').length;
+    return [
+      {
         place: `${path}:${line}`,
         file: `${path.replace('/README.md', '').replaceAll(/\W/g, '-')}-${line}.ts`,
-        code: code!,
+        code: dedented(code),
         requests,
         runs: !HAS_FRAGMENTS.includes(path) || requests.length > 0,
-      };
-    }),
-);
+      },
+    ];
+  });
+});
 /** The rows of tables that begin with a variable. */
 const ROWS: readonly string[] = [...HAND_WRITTEN.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code])));

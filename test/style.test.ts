@@ -4,11 +4,13 @@
  *
  * Words are refused anywhere in a passage. Openings are refused at the start of
  *
- *   - a comment, and of each of its paragraphs and doc tags; line comments on adjacent lines are one comment
+ *   - a comment, and of each of its paragraphs, list items and doc tags; adjacent line comments are one comment
  *   - a message or test name
- *   - a paragraph, list item or table cell of a manual; a heading may open as it likes
+ *   - a paragraph, list item, table cell or HTML comment of a manual; a heading may open as it likes
+ *   - each further sentence of these
  *
- * A question may open with "Who" or "What". Inline code and fenced code are not prose.
+ * A question may open with "Who" or "What". Inline code is not prose. The fenced code of a manual has comments,
+ * messages and test names as a file of its language has.
  *
  * A string literal is a message when it is
  *
@@ -101,7 +103,7 @@ test('the check for plain English finds messages in concatenations, templates, c
 
 test('the check for plain English accepts questions, inline code, data, and text without forbidden words', () => {
   for (const source of [
-    '/** Offset of the page. Of course, this sentence opens the second time. */',
+    '/** Offset of the page. Offsets begin at 0. Who sends them? */',
     '// What does a peer send?\n// A frame.',
     '// a comment\n// of two lines',
     '// `told` is the old name, and so is `those`',
@@ -115,10 +117,86 @@ test('the check for plain English accepts questions, inline code, data, and text
   ])
     assertProblems('src/x.ts', source, []);
   const manual =
-    '# What it does\n\nText\nof two lines, `told` and [x](#told).\n\n```ts\n// told\n```\n\n| key | what |\n|---|---|\n| `Of` | Offset |\n';
+    '# What it does\n\nText\nof two lines, `told` and [x](#told). See `a`: of two.\n\n```ts\nsend(`told`, "Of x");\n```\n\n```text\nWhat the program prints\n```\n\n<!-- POST /x {"text":"told"} -> 200 -->\n\n| key | what |\n|---|---|\n| `Of` | Offset |\n';
   assertProblems('x.md', manual, []);
   assertProblems('.ci/run', '#!/bin/sh\nx="nobody" # a comment\n', []);
 });
+
+/** Ten sentences for each word or opening: it is a word of the sentence, or its first. */
+const SENTENCES: readonly ((forbidden: string) => string)[] = [
+  (word) => `${word} has it`,
+  (word) => `${word} comes too late`,
+  (word) => `${word} a client sends twice`,
+  (word) => `${word} no one reads, and no one writes`,
+  (word) => `${word} **all** servers know`,
+  (word) => `${word} [manuals](x.md) say more`,
+  (word) => `A server answers. ${word} it sends`,
+  (word) => `See \`a\`: b. ${word} is the rest`,
+  (word) => `Is it open? ${word} waits`,
+  (word) => `(It closes.) ${word} is left`,
+];
+
+/** Files with a sentence in a place. */
+const PLACES: Readonly<
+  Record<string, readonly ((sentence: string) => readonly [path: string, text: string])[]>
+> = {
+  list: [
+    (text) => ['x.md', `- A.\n- ${text}.\n`],
+    (text) => ['x.md', `1. A:\n   - [x] ${text}.\n`],
+    (text) => ['x.md', `3. \`\`\`ts\n   const a = '\`';\n   \`\`\`\n4. **${text}.**\n`],
+    (text) => ['x.md', `- A:\n\n  ~~~~sh\n  ~~~\n  ~~~~\n\n  ${text}.\n`],
+    (text) => ['x.md', `> - \`a\n>   b\` c.\n> - ${text}.\n`],
+  ],
+  table: [
+    (text) => ['x.md', `| a | ${text} |\n|---|---|\n`],
+    (text) => ['x.md', `A.\n| a | b |\n|---|---|\n| \`a \\| b\` | c<br>${text} |\n`],
+    (text) => ['x.md', `1. A:\n\n   | a | b |\n   |---|---|\n   | ${text} | b |\n`],
+  ],
+  fence: [
+    (text) => ['x.md', `\`\`\`ts\nconst a = 1; // ${text}\n\`\`\`\n`],
+    (text) => ['x.md', `1. \`\`\`js\n   /** ${text}. */\n   \`\`\`\n`],
+    (text) => ['x.md', `- A:\n  \`\`\`\`ts\n  fail('${text}');\n  \`\`\`\`\n`],
+    (text) => ['x.md', `~~~sh\nnpm test # ${text}\n~~~\n`],
+    (text) => ['x.md', `\`\`\`sql\nselect 1 -- ${text}\n\`\`\`\n`],
+    (text) => ['x.md', `\`\`\`dockerfile\n# ${text}\n\`\`\`\n`],
+  ],
+  'HTML comment': [
+    (text) => ['x.md', `<!-- ${text}. -->\n`],
+    (text) => ['x.md', `A.\n\n<!--\n\n${text}.\n\n-->\n\nB.\n`],
+  ],
+  paragraph: [
+    (text) => ['x.md', `A.\n\n${text}.\n`],
+    (text) => ['x.md', `1. \`\`\`ts\n   a;\n   \`\`\`\n\n${text}.\n`],
+    (text) => ['x.md', `# A\n${text}.\n`],
+    (text) => ['x.md', `<!-- a -->\n${text}.\n`],
+  ],
+  'doc comment': [
+    (text) => ['src/x.ts', `/** ${text}. */`],
+    (text) => ['src/x.ts', `/**\n * A.\n *\n * ${text}.\n */`],
+    (text) => ['src/x.ts', `/**\n * A:\n * - b\n * - ${text}.\n */`],
+    (text) => ['src/x.ts', `/**\n * A.\n * @returns ${text}\n */`],
+  ],
+  message: [
+    (text) => ['src/x.ts', `throw new SvcError('E_X', ['${text}']);`],
+    (text) => ['src/x.ts', `const a = { remedy: \`${text.replaceAll('`', '')}\` };`],
+    (text) => ['.ci/run', `echo "${text.replaceAll('`', '')}"`],
+  ],
+  'test name': [
+    (text) => ['test/x.test.ts', `test('${text}', () => {});`],
+    (text) => ['test/x.test.ts', `describe("${text}", () => {});`],
+  ],
+};
+
+for (const [place, files] of Object.entries(PLACES)) {
+  test(`the check for plain English finds ten sentences with each forbidden word or opening in each kind of ${place}`, () => {
+    for (const forbidden of [...WORDS, ...OPENINGS])
+      for (const sentence of SENTENCES)
+        for (const file of files) {
+          const [path, text] = file(sentence(forbidden));
+          assert.equal(problemsOf(path, text).length, 1, text);
+        }
+  });
+}
 
 test('the check for plain English throws an error for source code with unmatched brackets', () => {
   for (const source of ['f(', 'f(]', 'f)', '`${a'])

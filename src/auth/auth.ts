@@ -277,10 +277,10 @@ class BearerReader {
   }
 }
 
-type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
+export type Challenge = Readonly<Record<string, string>> & { readonly 'WWW-Authenticate': string };
 
-/** InvalidToken with the `WWW-Authenticate` challenges of the BearerAuth() that refused the token. */
-class RefusedToken extends InvalidToken {
+/** InvalidToken with the `WWW-Authenticate` challenges of the guard that refused the token. */
+export class RefusedToken extends InvalidToken {
   override readonly headers: Challenge;
 
   constructor(reason: TokenRefusal, headers: Challenge) {
@@ -312,7 +312,7 @@ export function challenge(
 }
 
 /** Returns whether a value is 1 ... 200 printable ASCII characters without `"` and `\`. */
-function isRealm(value: unknown): boolean {
+export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
@@ -325,7 +325,7 @@ interface Way {
 
 const WAYS = new WeakMap<object, Way>();
 
-function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
+export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
     // the cast is safe: `found` is the value of the dependency `way.bare`, which has the type P
@@ -346,7 +346,10 @@ export function wayOf(source: DependencySource): Way {
 }
 
 /** Returns an OpenAPI security requirement without roles and scopes. */
-function requirementOf(scheme: SecurityRequirement['scheme'], isOptional = false): SecurityRequirement {
+export function requirementOf(
+  scheme: SecurityRequirement['scheme'],
+  isOptional = false,
+): SecurityRequirement {
   return { scheme, scopes: [], roles: [], ...(isOptional ? { isOptional } : {}) };
 }
 
@@ -396,9 +399,7 @@ export type PrincipalOf<A> = A extends DependencySource ? NonNullable<Provided<A
  *   const USER = sessionKey<{ id: number }>('user');
  *   app.get('/account', { user: Depends(requireSession(USER)) }, ({ user }) => ...)
  *
- * A login stores the value:
- *   req.session.regenerate(); req.session.set(USER, { id })
- *
+ * A login stores the value: req.session.regenerate(); req.session.set(USER, { id })
  * To redirect a browser to the login page instead of the response 401:
  *   app.exceptionHandler(LoginRequired, () => new RedirectResponse('/login', { status: 303 }))
  */

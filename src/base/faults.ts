@@ -310,8 +310,7 @@ export const FAULTS = {
   E_OAUTH_PROVIDER: {
     describe: (provider: string, problem: string): string =>
       `Cannot use the identity provider "${provider}": ${problem}`,
-    remedy:
-      'Give githubProvider(), googleProvider() or new OAuthProvider({ … }) the options that src/oauth/README.md lists',
+    remedy: 'Give githubProvider(), googleProvider() or OAuthProvider the options of src/oauth/README.md',
   },
   E_OAUTH_PROVIDERS: {
     describe: (problem: string): string => `Cannot set up logins: ${problem}`,
@@ -451,6 +450,10 @@ export const FAULTS = {
   E_SCHEMA_STANDARD: {
     describe: (vendor: string, problem: string): string => `Cannot use a schema of ${vendor}: ${problem}`,
     remedy: 'Use Standard Schema version 1, and make asynchronous checks in the handler or a dependency',
+  },
+  E_SCRATCH_DATABASE: {
+    describe: (problem: string): string => `Cannot use a scratch database: ${problem}`,
+    remedy: 'Name a server whose user may create databases, or a migrated database: --database <address>',
   },
   E_SECRET_ABSENT: {
     describe: (reason: string): string => `Cannot sign or verify data: there is no secret, because ${reason}`,

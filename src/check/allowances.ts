@@ -7,7 +7,7 @@
  * finding that has a line, except errors that prevent the application from starting.
  */
 import { pathToFileURL } from 'node:url';
-import { makeReport, issueOf } from './check.ts';
+import { beginnings, makeReport, issueOf } from './check.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import type { Finding, Report } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
@@ -42,7 +42,8 @@ export function allowInline(
   for (const finding of report.findings) {
     const { place, rule } = finding;
     const file = place === undefined ? undefined : pathToFileURL(fileOfPlace(place)).href;
-    const allowances = file === undefined ? [] : (byFile.get(file)?.get(place!.line) ?? []);
+    const lines = [place, beginnings.get(finding)].flatMap((each) => each?.line ?? []);
+    const allowances = file === undefined ? [] : lines.flatMap((line) => byFile.get(file)?.get(line) ?? []);
     const allowance = allowances.find((each) => each.rules.includes(rule));
     if (allowance === undefined || preventsStart(finding, rules)) {
       findings.push(finding);

@@ -84,6 +84,12 @@ export interface Cause {
 /** Maps a finding to the option or setting that caused it. Most findings have no entry. */
 export const causes: WeakMap<Finding, Cause> = new WeakMap();
 
+/**
+ * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
+ * a text, so it allows the finding there.
+ */
+export const beginnings: WeakMap<Finding, Place> = new WeakMap();
+
 /** Function with which a rule reports a finding in the compiled application. */
 export type ReportFinding = (
   subject: string,
@@ -119,7 +125,7 @@ interface Entry {
 }
 
 /** Ids of the rules that only `svc check` loads, because they read sources. */
-const READS_SOURCES = /^SVC(?:21[5-7]|6\d\d)$/;
+const READS_SOURCES = /^SVC(?:21[5-7]|4[12]\d|6\d\d)$/;
 const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', 'environment'];
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;

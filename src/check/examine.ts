@@ -53,12 +53,8 @@ export function examineSources(
   const trace = new Trace(sources);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
-  watches.push({
-    onCall: (site) => statements.visit(site),
-    onReply: (sent) => statements.onReply(sent.value, sent.route),
-  });
   new Interpreter(project, sources.handlers, {
-    ...heard(watches),
+    ...heard([...watches, statements]),
     typeOf: (route, input) => {
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
       return (
@@ -66,6 +62,7 @@ export function examineSources(
       );
     },
   }).run();
+  // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, report);
   for (const part of SOURCE_PARTS) part.judge?.(trace, report, sources);
   for (const each of watches) each.finish?.();

@@ -6,6 +6,7 @@ import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { createHash } from 'node:crypto';
 import { fileOfPlace } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
+import type { StatementScope } from './statements/databases.ts';
 import type { Finding, Place, Report, Severity } from '../base/findings.ts';
 
 /** Data that a report needs besides its findings. */
@@ -22,6 +23,8 @@ export interface ReportContext {
   readonly rules: readonly RuleText[];
   /** Scope of the check, such as the number of routes. Absent if the application could not be loaded. */
   readonly scope?: ReportScope | undefined;
+  /** Whether the report lists the statements that are not known. */
+  readonly isVerbose?: boolean;
 }
 
 /** Scope of a check: the environment, the numbers of checked parts, and the files that could not be read. */
@@ -35,6 +38,8 @@ export interface ReportScope {
   readonly files: number;
   /** Source files that were not read, with the reason. */
   readonly unread: readonly { readonly file: string; readonly why: string }[];
+  /** Numbers of the SQL statements in the sources. */
+  readonly statements: StatementScope;
 }
 
 interface Counts {
@@ -59,7 +64,7 @@ export function countFindings(findings: readonly Finding[]): Counts {
 /** Returns the report as text, grouped by severity. Each finding has its place, reason and remedy. */
 export function humanReport(
   report: Report,
-  { target, cwd, rules, scope }: ReportContext,
+  { target, cwd, rules, scope, isVerbose = false }: ReportContext,
   hasColour: boolean,
 ): string {
   const paint: Paint = hasColour
@@ -83,9 +88,11 @@ export function humanReport(
       : `${target}: ${plural(counts.error, 'error')}, ${plural(counts.warning, 'warning')}` +
         (counts.info === 0 ? '' : `, ${plural(counts.info, 'note')}`) +
         suppressed;
-  return [...groups, ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd))]), summary].join(
-    '\n',
-  );
+  return [
+    ...groups,
+    ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd, isVerbose))]),
+    summary,
+  ].join('\n');
 
   /** Returns the reason of a finding, or undefined if the report already contains this reason. */
   function newWhyOf(finding: Finding): string | undefined {
@@ -100,15 +107,32 @@ function whyOf({ rule, why }: Finding, rules: readonly RuleText[]): string | und
   return why ?? rules.find(({ id }) => id === rule)?.why;
 }
 
-function scopeLine({ env, routes, tools, sockets, files, unread }: ReportScope, cwd: string): string {
+function scopeLine(
+  { env, routes, tools, sockets, files, unread, statements }: ReportScope,
+  cwd: string,
+  isVerbose: boolean,
+): string {
   const counted = [
     plural(routes, 'route'),
     plural(sockets, 'socket'),
     plural(tools, 'tool'),
     plural(files, 'file'),
+    ...statementsIn(statements),
   ];
   const left = unread.map(({ file, why }) => `; not read: ${relativeFile(file, cwd)} (${why})`).join('');
-  return `Checked ${counted.join(', ')}, as ${env}; packages and external services were not checked${left}`;
+  const unknown = isVerbose
+    ? statements.unknown
+        .map((place) => `\n  the statement at ${shownPlace(place, cwd)} is not known`)
+        .join('')
+    : '';
+  return `Checked ${counted.join(', ')}, as ${env}; packages and external services were not checked${left}${unknown}`;
+}
+
+/** Returns the numbers of the SQL statements in words; nothing for sources without statements. */
+function statementsIn({ described, other, unknown }: StatementScope): readonly string[] {
+  if (described + other + unknown.length === 0) return [];
+  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
+  return [`${plural(described, 'statement')}${left}`];
 }
 
 function describe(
@@ -151,6 +175,10 @@ export function jsonReport(report: Report, { target, cwd, rules, scope }: Report
             scope: {
               ...scope,
               unread: scope.unread.map(({ file, why }) => ({ file: relativeFile(file, cwd), why })),
+              statements: {
+                ...scope.statements,
+                unknown: scope.statements.unknown.map((place) => plainPlace(place, cwd)),
+              },
             },
           }),
     },
@@ -168,12 +196,11 @@ function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[])
     message: relativeText(message, cwd),
     why: whyOf(finding, rules) ?? null,
     remedy,
-    place:
-      place === undefined || place.line === 0
-        ? null
-        : { file: relativeFile(place.file, cwd), line: place.line, column: place.column },
+    place: place === undefined || place.line === 0 ? null : plainPlace(place, cwd),
   };
 }
+
+const plainPlace = ({ file, ...at }: Place, cwd: string): Place => ({ file: relativeFile(file, cwd), ...at });
 
 /** Returns a place as text, such as `src/app.ts:12:5`. */
 export function shownPlace(place: Place, cwd: string): string {

@@ -6,6 +6,7 @@
  *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { findRule, isSelected, makeReport, matches, select } from '../check/check.ts';
 import {
   countFindings,
@@ -18,8 +19,9 @@ import {
   junitReport,
   sarifReport,
 } from '../check/report.ts';
+import { isLock, readLock } from '../check/statements/lock.ts';
 import { systemClock } from '../base/clock.ts';
-import { ask, failed, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
+import { ask, failed, hasColours, printAll, readPlaces, readWord, writeOutput } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
@@ -27,6 +29,7 @@ import { repositoryRoot } from './repository.ts';
 import { nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
+import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Command, Invocation, Subject } from './command.ts';
 import type { Answer, AskOptions } from './inspect.ts';
 import type { Finding, Report, Severity } from '../base/findings.ts';
@@ -47,9 +50,13 @@ export const checkCommand: Command = {
     '  --max-warnings <n>  fails if there are more than <n> warnings',
     '  --only <rules>      checks only these rules: ids or patterns such as "SVC1*", separated by commas; may be repeated',
     '  --skip <rules>      does not check these rules; written as for --only',
-    '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306)',
+    '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306); or the file of --statements of the previous release: a migration that breaks its statements is a finding (SVC422); may be repeated',
+    '  --statements <file> writes what the databases say about the SQL statements to a file, and reads it for databases that are not there',
     '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
+    '  --scratch-database <url>  the same on a database that check creates on a server, migrates and drops',
+    '  --verbose           lists the SQL statements whose text is not known',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,
     `  --timeout <seconds> time limit for the import of the module; default ${DEFAULT_TIMEOUT_SECONDS}`,
@@ -57,7 +64,7 @@ export const checkCommand: Command = {
     '  --list              prints the rules; with a module, also those of its plugins and its own; as JSON with --format json',
     '  --explain <rule>    prints the purpose of a rule and the remedy for its findings; loads no application',
     '',
-    'The module is imported in a process of its own, without network. No startup hook runs. Only the files of --output and --known are written.',
+    'The module is imported in a process of its own, without network. No startup hook runs. Only the files of --output, --known and --statements are written.',
     'Standard output has only the report; output of the application goes to standard error.',
     '',
     'Status: 0 passed, 1 findings, 2 invalid arguments, 3 the module could not be imported, 4 a bug of svc, 124 time limit reached',
@@ -67,7 +74,8 @@ export const checkCommand: Command = {
     output: { type: 'string', multiple: true },
     'fail-level': { type: 'string' },
     'max-warnings': { type: 'string' },
-    baseline: { type: 'string' },
+    baseline: { type: 'string', multiple: true },
+    statements: { type: 'string' },
     known: { type: 'string' },
     only: { type: 'string', multiple: true },
     skip: { type: 'string', multiple: true },
@@ -75,6 +83,9 @@ export const checkCommand: Command = {
     'env-file': { type: 'string' },
     timeout: { type: 'string' },
     'no-color': { type: 'boolean' },
+    database: { type: 'string', multiple: true },
+    'scratch-database': { type: 'string', multiple: true },
+    verbose: { type: 'boolean' },
     live: { type: 'boolean' },
     list: { type: 'boolean' },
     explain: { type: 'string' },
@@ -87,6 +98,8 @@ export const checkCommand: Command = {
     only: idsOfRules,
     skip: idsOfRules,
     explain: idsOfRules,
+    database: [],
+    'scratch-database': [],
     'max-warnings': [],
     timeout: [],
   },
@@ -126,6 +139,8 @@ interface CheckOptions extends Selection {
   readonly env: string | undefined;
   readonly timeoutMs: number;
   readonly baseline: AskOptions['baseline'];
+  readonly databases: AskOptions['databases'];
+  readonly statementFiles: StatementFiles;
   /** File of known findings (`--known`), which are left out of the report. */
   readonly known: string | undefined;
   readonly wants: 'report' | 'live';
@@ -154,6 +169,9 @@ async function check({ values, subject }: Invocation): Promise<number> {
     );
   const startMs = systemClock.monotonicMs();
   const answer = await ask(subject!, options); // `subject` is set, because this command takes a module
+  const { lock } = options.statementFiles;
+  if (answer.kind === 'checked' && lock !== undefined && answer.lock !== lock.text)
+    writeOutput(lock.file, answer.lock!.trimEnd(), 'statements');
   const status = await print(answer, subject!.given, values);
   if (options.format === 'human' && process.stderr.isTTY)
     process.stderr.write(`svc check took ${((systemClock.monotonicMs() - startMs) / 1_000).toFixed(2)} s\n`);
@@ -174,7 +192,8 @@ async function print(
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const scope = answer.kind === 'checked' ? answer.scope : undefined;
   const cwd = process.cwd();
-  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope };
+  const isVerbose = values['verbose'] === true;
+  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose };
   const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),
@@ -212,14 +231,19 @@ function withoutKnown(
 
 /**
  * Whether this run can report findings of a rule. Rules of the phase `live` need the option `--live`, and
- * rule SVC306 needs `--baseline`.
+ * some rules need a file.
  */
 function judges(
   id: string,
   rules: readonly RuleText[],
-  options: Pick<CheckOptions, 'only' | 'skip' | 'wants' | 'baseline'>,
+  options: Pick<CheckOptions, 'only' | 'skip' | 'wants' | 'baseline' | 'statementFiles'>,
 ): boolean {
-  if (!isSelected(id, options) || (id === 'SVC306' && options.baseline === undefined)) return false;
+  const { baseline, statementFiles } = options;
+  const isAbsent =
+    (id === 'SVC306' && baseline === undefined) ||
+    (id === 'SVC421' && statementFiles.lock === undefined) ||
+    (id === 'SVC422' && statementFiles.previous === undefined);
+  if (!isSelected(id, options) || isAbsent) return false;
   return options.wants === 'live' || rules.find((rule) => rule.id === id)?.phase !== 'live';
 }
 
@@ -360,7 +384,8 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
 /** @throws SvcError `E_CLI_USAGE` if the value of an option is invalid */
 async function readCheckOptions(values: Invocation['values']): Promise<CheckOptions> {
   return {
-    baseline: readBaseline(values['baseline']),
+    ...readFiles(values),
+    databases: readPlaces(values),
     known: values['known'] as string | undefined, // the option has type string, so parseArgs returns a string
     format: readWord(
       'format',
@@ -382,26 +407,60 @@ async function readCheckOptions(values: Invocation['values']): Promise<CheckOpti
 }
 
 /**
- * @throws SvcError `E_CLI_USAGE` if the file of `--baseline` cannot be read, or is not an OpenAPI document
+ * Reads the files of `--baseline` and `--statements`. The first line of a file says whether it has statements: both
+ * kinds of baselines are what the previous release has left, so they share an option.
+ *
+ * @throws SvcError `E_CLI_USAGE` if a file cannot be read, or has another content
  */
-function readBaseline(file: unknown): AskOptions['baseline'] {
-  if (typeof file !== 'string') return undefined;
-  const refuse = (problem: string, cause?: unknown): never => {
-    throw new SvcError('E_CLI_USAGE', [`--baseline "${file}": ${problem}`], { cause });
+function readFiles(values: Invocation['values']): Pick<CheckOptions, 'baseline' | 'statementFiles'> {
+  // the options have type string, so parseArgs returns strings
+  const files = (values['baseline'] ?? []) as readonly string[];
+  const read = files.map((file) => ({ file, text: readGiven('baseline', file) }));
+  const document = read.findLast(({ text }) => !isLock(text));
+  const previous = read.findLast(({ text }) => isLock(text));
+  const lock = values['statements'] as string | undefined;
+  const text = lock === undefined || !existsSync(lock) ? '' : readGiven('statements', lock);
+  if (text !== '' && !isLock(text))
+    refuseFile('statements', lock!, 'svc check --statements has not written the file');
+  return {
+    baseline: document && openapiIn(document.file, document.text),
+    statementFiles: {
+      lock: lock === undefined ? undefined : statementsIn('statements', lock, text),
+      previous: previous && statementsIn('baseline', previous.file, previous.text),
+    },
   };
+}
+
+function refuseFile(option: string, file: string, problem: string, cause?: unknown): never {
+  throw new SvcError('E_CLI_USAGE', [`--${option} "${file}": ${problem}`], { cause });
+}
+
+function readGiven(option: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    return refuseFile(option, file, `the file cannot be read: ${codeOf(error)}`, error);
+  }
+}
+
+function statementsIn(option: string, file: string, text: string): NonNullable<StatementFiles['lock']> {
+  try {
+    readLock(text);
+  } catch (error) {
+    refuseFile(option, file, (error as Error).message, error);
+  }
+  return { file: resolve(file), text };
+}
+
+function openapiIn(file: string, text: string): AskOptions['baseline'] {
   let document: unknown;
   try {
-    document = JSON.parse(readFileSync(file, 'utf8'));
+    document = JSON.parse(text);
   } catch (error) {
-    return refuse(
-      error instanceof SyntaxError
-        ? 'the file does not contain valid JSON'
-        : `the file cannot be read: ${codeOf(error)}`,
-      error,
-    );
+    return refuseFile('baseline', file, 'the file does not contain valid JSON', error);
   }
   if (typeof document !== 'object' || document === null || !('paths' in document))
-    return refuse('the file is not an OpenAPI document: it has no member "paths"');
+    return refuseFile('baseline', file, 'the file is not an OpenAPI document: it has no member "paths"');
   return document as NonNullable<AskOptions['baseline']>;
 }
 

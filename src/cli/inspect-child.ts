@@ -17,6 +17,7 @@ import { Sources } from '../check/sources.ts';
 import { findStaleRowClasses } from '../check/rules/environment.ts';
 import { CORE_RULES, coreRule, textsOf } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
+import { Describers, leave } from './describers.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
 import { variableOf } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
@@ -56,7 +57,7 @@ process.once('message', (job: Job) => {
     }),
   );
 });
-process.once('disconnect', () => process.exit(1)); // the parent process has ended
+process.once('disconnect', () => void leave()); // the parent process has ended, or has reached its time limit
 
 async function work(job: Job): Promise<Answer> {
   // an open channel keeps the event loop busy, so that a promise that never settles would not be detected
@@ -119,13 +120,29 @@ async function work(job: Job): Promise<Answer> {
   const { examineSources } = await import('../check/examine.ts');
   const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
+  const { judgeStatements } = await import('../check/statements/databases.ts');
   const { details, tools } = app.inspect();
   const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
+  // the password of --database is no secret of the application
+  const used = [...secrets, ...settingSecrets(app)];
+  const { databases = {}, statementFiles } = job;
+  if (Object.keys(databases).length > 0) network.allow();
+  const hasStatements = sources.statements.calls.length > 0 || statementFiles !== undefined;
+  await using describers = await Describers.open(app.inspect(), databases, hasStatements);
+  const statements = await judgeStatements(
+    app.inspect(),
+    sources,
+    CORE_RULES,
+    describers.byPlugin,
+    job.statementFiles,
+  );
   const report = makeReport(
     [
       ...found,
       ...more,
-      ...joinFindings(checked.findings, sources, [...secrets, ...settingSecrets(app)], coreRule('SVC205')),
+      ...joinFindings(checked.findings, sources, used, coreRule('SVC205')),
+      ...statements.findings,
+      ...describers.findings,
       ...(live?.findings ?? []),
       ...findUnnamedHosts(
         app.inspect(),
@@ -141,7 +158,8 @@ async function work(job: Job): Promise<Answer> {
     kind: 'checked',
     report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
     rules: textsOf(app.rules),
-    scope: scopeOf(app, sources),
+    scope: { ...scopeOf(app, sources), statements: statements.scope },
+    lock: statements.lock,
   };
 }
 
@@ -198,7 +216,7 @@ function settingSecrets(app: Svc): UsedSecret[] {
 }
 
 /** Counts the parts of the application that the report covers. */
-function scopeOf(app: Svc, { project }: SourceReport): ReportScope {
+function scopeOf(app: Svc, { project }: SourceReport): Omit<ReportScope, 'statements'> {
   const { details, tools, env } = app.inspect();
   const own = details.filter(({ isOperation }) => !isOperation);
   const sockets = own.filter(({ declared }) => declared.socket !== undefined).length;

@@ -10,13 +10,20 @@ import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
+import { within } from '../base/promises.ts';
 import { codeOf, makeFolder } from './load.ts';
+import type { ChildProcess } from 'node:child_process';
+import type { DescribedPlace } from '../db/describe/describer.ts';
 import type { RuleText } from '../check/check.ts';
 import type { ReportScope } from '../check/report.ts';
+import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Subject } from './command.ts';
 import type { Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
+
+/** Databases by the name of their plugin. The name is empty if the command line names no plugin. */
+export type DescribedPlaces = Readonly<Record<string, DescribedPlace>>;
 
 /** Request to the child process. */
 export interface Job {
@@ -30,6 +37,10 @@ export interface Job {
   readonly timeoutMs: number;
   /** An earlier OpenAPI document, which is compared with the document of the application. */
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
+  /** Databases on which statements are prepared. */
+  readonly databases?: DescribedPlaces | undefined;
+  /** Files of SQL statements. */
+  readonly statementFiles?: StatementFiles | undefined;
 }
 
 /** A route in the output of `svc routes`. */
@@ -56,6 +67,8 @@ export type Answer = { readonly token: string } & (
       readonly report: Report;
       readonly rules: readonly RuleText[];
       readonly scope: ReportScope;
+      /** Text for the file of --statements. */
+      readonly lock: string | undefined;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
   /** The OpenAPI document as JSON, and one line for each part of the application that it cannot express. */
@@ -84,6 +97,9 @@ const YOUNG_HEAP = '--max-semi-space-size=4';
 const START_MS = 3_000;
 const GRACE_MS = 1_000;
 
+/** Milliseconds that a child process has to drop its scratch database when it ends early. */
+export const LEAVE_MS = 5_000;
+
 /**
  * Kind of the answer to each kind of job. For an application with errors, the answer to `openapi` is a
  * report.
@@ -102,6 +118,8 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   /** Replaces the environment variable SVC_ENV in the child process. */
   readonly env?: string | undefined;
   readonly baseline?: Job['baseline'];
+  readonly databases?: Job['databases'];
+  readonly statementFiles?: StatementFiles | undefined;
 }
 
 /**
@@ -112,7 +130,7 @@ export interface AskOptions<W extends Job['wants'] = Job['wants']> {
  */
 export async function ask<W extends Job['wants']>(
   subject: Subject,
-  { wants, timeoutMs, env, baseline }: AskOptions<W>,
+  { wants, timeoutMs, env, baseline, databases, statementFiles }: AskOptions<W>,
 ): Promise<Extract<Answer, { kind: Kinds[W] | 'failed' }>> {
   const job: Job = {
     token: randomUUID(),
@@ -122,6 +140,8 @@ export async function ask<W extends Job['wants']>(
     module: subject.module.href,
     timeoutMs,
     baseline,
+    databases,
+    statementFiles,
   };
   const child = fork(fileURLToPath(new URL(`./inspect-child${extname(import.meta.url)}`, import.meta.url)), {
     execArgv: [...process.execArgv, YOUNG_HEAP],
@@ -131,16 +151,16 @@ export async function ask<W extends Job['wants']>(
     env: { ...process.env, ...(env === undefined ? {} : { SVC_ENV: env }), NODE_DISABLE_COMPILE_CACHE: '1' },
   });
   const { promise, resolve, reject } = Promise.withResolvers<Answer>();
-  const within = (graceMs: number): Disposable =>
+  const late = (graceMs: number): Disposable =>
     systemClock.after(timeoutMs + graceMs, () =>
       resolve(failed(job, `it did not finish within ${timeoutMs / 1_000} s`, { isLate: true })),
     );
-  let deadline = within(START_MS);
+  let deadline = late(START_MS);
   child.on('message', (message: Begun | Answer) => {
     if (message?.token !== job.token) return;
     if (message.kind !== 'begun') return resolve(message);
     deadline[Symbol.dispose]();
-    deadline = within(GRACE_MS);
+    deadline = late(GRACE_MS);
   });
   child.on('error', reject);
   child.on('exit', (status, signal) =>
@@ -162,8 +182,18 @@ export async function ask<W extends Job['wants']>(
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();
+    if (Object.values(databases ?? {}).some(({ scratch }) => scratch !== undefined)) await left(child);
     child.kill('SIGKILL');
   }
+}
+
+/** Waits until the child has dropped its scratch database, which takes a moment after the time limit. */
+async function left(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = Promise.withResolvers<void>();
+  child.once('exit', () => exited.resolve());
+  if (child.connected) child.disconnect();
+  await within(systemClock, LEAVE_MS + GRACE_MS, exited.promise, () => undefined);
 }
 
 /** Returns the answer for an application that could not be imported. */
@@ -201,6 +231,28 @@ export function readWord<const T extends string>(
       `--${option} needs ${words.join(', ').replace(/, ([^,]+)$/, ' or $1')}, found "${String(text)}"`,
     ]);
   return word;
+}
+
+/**
+ * Returns the databases of `--database` and `--scratch-database`. An address may follow the name of a plugin, as in
+ * `reporting=postgres://…`. Messages show no address, because it may have a password.
+ * @throws SvcError `E_CLI_USAGE` for a value without an address, and for a plugin that is named twice
+ */
+export function readPlaces(values: Readonly<Record<string, unknown>>): DescribedPlaces {
+  const places: Record<string, DescribedPlace> = {};
+  for (const option of ['database', 'scratch-database'] as const)
+    // the options have type string, so parseArgs returns strings
+    for (const given of (values[option] ?? []) as readonly string[]) {
+      const [, name = '', url = ''] = /^(?:([\w.@/-]+)=)?(.*)$/s.exec(given) ?? [];
+      const refuse = (problem: string): never => {
+        throw new SvcError('E_CLI_USAGE', [`--${option} ${problem}`]);
+      };
+      if (!/^[a-z][a-z\d+.-]*:/i.test(url)) refuse('needs an address such as postgres://user@host/database');
+      if (Object.hasOwn(places, name))
+        refuse(name === '' ? 'names a second database: write name=url' : `names "${name}" a second time`);
+      places[name] = option === 'database' ? { database: url } : { scratch: url };
+    }
+  return places;
 }
 
 /**

@@ -35,7 +35,8 @@ import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
 
-const COMMANDS: Readonly<Record<string, Command>> = {
+/** All commands by name. */
+export const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
   completion: completionCommand(() => COMMANDS),
   mcp: mcpCommand,

@@ -284,8 +284,8 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : // the cast is safe: issueOf() has checked the types of the registered claims
-      (issueOf(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
+    : // the cast is safe: issueOfClaims() has checked the types of the registered claims
+      (issueOfClaims(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
 /** Values of `typ` that are accepted if the option `type` is not set. */
@@ -355,7 +355,8 @@ function headerOf(segment: string): Header | TokenRefusal {
   return { type: typ === undefined ? undefined : mediaType(typ), kid };
 }
 
-function mediaType(typ: string): string {
+/** Returns a value of `typ` in lower case, without the prefix `application/`. */
+export function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
 
@@ -366,7 +367,8 @@ function own(object: JsonObject, name: string): unknown {
 
 // -- claims --
 
-function issueOf(
+/** Returns the reason to refuse a token because of its claims; undefined if they meet the requirements. */
+export function issueOfClaims(
   claims: JsonObject,
   { issuer, audiences, leewaySeconds, requireExp }: TokenChecks,
   nowSeconds: number,
@@ -444,7 +446,12 @@ export type TokenRefusal =
   | 'audience'
   | 'revoked'
   | 'schema'
-  | 'verify'; // the option `verify` of BearerAuth() refused the token
+  | 'verify' // the option `verify` of BearerAuth() refused the token
+  | 'key_unknown' // the issuer has no such key
+  | 'key_ambiguous' // the issuer has several keys with this id
+  | 'id_token'
+  | 'required_claim'
+  | 'proof'; // the DPoP proof is missing or wrong
 
 /**
  * Error 401 for a token that is malformed, forged or expired, or that is for another audience. Clients get

@@ -8,6 +8,7 @@
  * values, or names of tables, columns and constraints.
  */
 import { Conflict, UnprocessableContent, type HTTPException } from '../base/errors.ts';
+import { throwing } from '../http/pipeline.ts';
 import { ConstraintViolation, type ConstraintKind } from './errors.ts';
 
 /** Error response for a constraint violation. */
@@ -51,12 +52,12 @@ const STILL_REFERENCED = 'Other entries still refer to this one';
  * unchanged.
  */
 export function conflictOn(rules?: ConflictRules): (error: unknown) => never {
-  return (error) => {
+  return throwing((error: unknown): never => {
     if (!(error instanceof ConstraintViolation)) throw error;
     const rule = rules === undefined ? undefined : ruleOf(rules, error);
     if (rules !== undefined && rule === undefined) throw error;
     throw exceptionOf(error, typeof rule === 'string' ? { detail: rule } : rule);
-  };
+  });
 }
 
 function ruleOf(rules: ConflictRules, error: ConstraintViolation): string | ConflictRule | undefined {

@@ -80,7 +80,7 @@ export interface PreparedColumn {
   readonly isNullable: boolean | undefined;
 }
 
-/** What an engine tells about a statement that it has prepared and not run. */
+/** Description of a statement that the engine has prepared and not run. */
 export interface PreparedStatement {
   /** Type of each parameter; undefined if the engine does not tell. */
   readonly parameters: readonly (EngineType | undefined)[];

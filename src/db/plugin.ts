@@ -21,12 +21,12 @@ import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
 import { hashOf, readMigrations } from './migrations/source.ts';
 import { Seeder } from './migrations/seeds.ts';
-import { labelOf, migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
+import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
-import { MEMORY } from './sqlite/connection.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
+import type { DescribedPlace, Describer } from './describe/describer.ts';
 import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
-import type { MigrationSources } from './migrations/source.ts';
+import type { MigrationSources, MigrationStamp } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { MigratedTables } from './row-classes.ts';
 import type { Dialect, DriverLoad } from './driver.ts';
@@ -211,6 +211,15 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
+   * Returns the migrations for an engine in their order.
+   *
+   * @internal
+   */
+  migrationsFor(dialect: Dialect): readonly MigrationStamp[] {
+    return readMigrations(this.#sources(), dialect);
+  }
+
+  /**
    * Returns the hash of the migrations for an engine. A file of row classes names it.
    *
    * @internal
@@ -227,40 +236,38 @@ export class DatabasePlugin implements Plugin {
    * @internal
    */
   async migratedTables(url: string = this.#url): Promise<MigratedTables> {
-    const address = parseDatabaseUrl(url);
-    const { dialect } = address;
+    const isSqlite = parseDatabaseUrl(url).dialect === 'sqlite';
+    await using describer = await this.#describer(isSqlite ? {} : { database: url });
+    const { dialect, snakeCase, hash, tables } = describer;
+    return { database: this.name, dialect, snakeCase, hash, tables };
+  }
+
+  /**
+   * Returns what describes statements on the tables that the migrations make, for `svc check`. Without an address, a
+   * plugin for SQLite applies the migrations to a database in memory, and one for a server returns undefined.
+   *
+   * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of the database differ from the files; errors of opening,
+   *   creating and migrating it
+   * @internal
+   */
+  async openDescriber(place: DescribedPlace = {}): Promise<Describer | undefined> {
+    const isMigratedHere = place.database === undefined && place.scratch === undefined;
+    if (isMigratedHere && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
+    return this.#describer(place);
+  }
+
+  async #describer(place: DescribedPlace): Promise<Describer> {
     const { clock, log } = this.#host!;
-    const isSqlite = dialect === 'sqlite';
-    const readOnly = !isSqlite && address.target !== 'read-write';
-    const options = { clock, log, readOnly };
-    const prepared = prepareDatabase(isSqlite ? `sqlite:${MEMORY}` : url, options, {
+    const own = Object.entries(this.#options.types ?? {}).filter(([, { parse }]) => parse !== undefined);
+    const { openDescriber } = await import('./describe/open.ts');
+    return openDescriber(place, {
       name: this.name,
-      isCommand: true,
+      sources: this.#sources(),
+      snakeCase: this.#options.snakeCase === true,
+      ownTypes: new Set(own.map(([name]) => name.toLowerCase())),
+      clock,
+      log,
     });
-    const { database } = await prepared.open();
-    try {
-      const migrator = new Migrator(database, this.#sources(), { clock });
-      if (isSqlite) await migrator.up();
-      const differing = (await migrator.status()).filter(({ state }) => state !== 'applied');
-      if (differing.length > 0)
-        throw new SvcError('E_MIGRATION_DIFFERS', [
-          shownUrl(url),
-          differing.map((each) => `${labelOf(each)} is ${each.state}`),
-        ]);
-      const ownTypes = Object.entries(this.#options.types ?? {}).filter(
-        ([, { parse }]) => parse !== undefined,
-      );
-      const { readTables } = await import('./tables.ts');
-      return {
-        database: this.name,
-        dialect,
-        snakeCase: this.#options.snakeCase === true,
-        hash: this.migrationHash(dialect),
-        tables: await readTables(database, new Set(ownTypes.map(([name]) => name.toLowerCase()))),
-      };
-    } finally {
-      await database.close();
-    }
   }
 
   #prepare(isCommand: boolean = false): PreparedDatabase {

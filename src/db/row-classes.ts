@@ -42,7 +42,7 @@ export function sourceOf(text: string): Pick<MigratedTables, 'database' | 'diale
   return { database: JSON.parse(name) as string, dialect, hash: found };
 }
 
-/** Returns the text of a module with one class for each table. The same tables give the same text. */
+/** Returns the text of a module with one class for each table. Equal tables give equal text. */
 export function writeRowClasses({
   database,
   dialect,

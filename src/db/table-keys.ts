@@ -1,12 +1,12 @@
 /**
- * Reads the unique keys and the foreign keys of all tables, in the same way for every engine. A unique index with a
+ * Reads the unique keys, the foreign keys and the triggers of all tables, in the same way for every engine. A unique index with a
  * condition or an expression is left out, because it does not make columns unique.
  */
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 
 /** A foreign key. */
-export interface ForeignKey {
+interface ForeignKey {
   readonly columns: readonly string[];
   /** Table to which the key refers. */
   readonly table: string;
@@ -14,13 +14,17 @@ export interface ForeignKey {
   readonly references: readonly string[];
 }
 
-/** Keys of a table besides its primary key. */
+/** Keys of a table besides its primary key, and its triggers. */
 export interface TableKeys {
   readonly uniqueKeys: readonly (readonly string[])[];
   readonly foreignKeys: readonly ForeignKey[];
+  /** Whether a trigger may change a row before it is inserted. Always false in SQLite, whose triggers cannot. */
+  readonly hasInsertTrigger: boolean;
 }
 
-/** A column of a key. Rows of a key follow each other, in the order of its columns. */
+const NONE: TableKeys = { uniqueKeys: [], foreignKeys: [], hasInsertTrigger: false };
+
+/** A column of a key, or a trigger. Rows of a key follow each other, in the order of its columns. */
 interface KeyColumn {
   readonly table: string;
   readonly key: string;
@@ -56,6 +60,9 @@ const POSTGRES = `
   join pg_attribute a on a.attrelid = f.conrelid and a.attnum = k.attribute
   join pg_attribute b on b.attrelid = f.confrelid and b.attnum = k.target
   where f.contype = 'f' and c.relnamespace = to_regnamespace(quote_ident(current_schema()))
+  union all
+  select c.relname, 'trigger', null, null, null, 0 from pg_trigger t join pg_class c on c.oid = t.tgrelid
+  where c.relnamespace = to_regnamespace(quote_ident(current_schema())) and not t.tgisinternal and t.tgtype & 6 = 6
   order by "table", "key", place`;
 
 const MYSQL = `
@@ -67,6 +74,9 @@ const MYSQL = `
   select table_name, concat('foreign ', constraint_name), column_name, referenced_table_name,
     referenced_column_name, ordinal_position
   from information_schema.key_column_usage where table_schema = database() and referenced_table_name is not null
+  union all
+  select event_object_table, 'trigger', null, null, null, 0 from information_schema.triggers
+  where trigger_schema = database() and action_timing = 'BEFORE' and event_manipulation = 'INSERT'
   order by \`table\`, \`key\`, place`;
 
 const QUERIES: Readonly<Record<Dialect, string>> = {
@@ -76,18 +86,23 @@ const QUERIES: Readonly<Record<Dialect, string>> = {
   mariadb: MYSQL,
 };
 
-/** Returns the keys of the tables of a database, by the name of the table. */
-export async function readKeys(database: Database): Promise<ReadonlyMap<string, TableKeys>> {
+/** Returns a function for the keys of a table of a database, by the name of the table. */
+export async function readKeys(database: Database): Promise<(table: string) => TableKeys> {
   const rows = (await database.fetchAll(QUERIES[database.dialect])) as unknown as KeyColumn[];
-  const tables = new Map<string, { readonly uniqueKeys: string[][]; readonly foreignKeys: ForeignKey[] }>();
+  const tables = new Map<string, TableKeys>();
   for (const columns of Map.groupBy(rows, ({ table, key }) => `${table}\0${key}`).values()) {
-    const { table, target } = columns[0]!; // a group has one row or more
-    const keys = tables.get(table) ?? { uniqueKeys: [], foreignKeys: [] };
-    tables.set(table, keys);
+    const { table, key, target } = columns[0]!; // a group has one row or more
+    const keys = tables.get(table) ?? NONE;
     const names = columns.map(({ column }) => column).filter((name) => name !== null);
     const references = columns.map(({ targetColumn }) => targetColumn).filter((name) => name !== null);
-    if (target !== null) keys.foreignKeys.push({ columns: names, table: target, references });
-    else if (names.length === columns.length) keys.uniqueKeys.push(names);
+    if (key === 'trigger') tables.set(table, { ...keys, hasInsertTrigger: true });
+    else if (target !== null)
+      tables.set(table, {
+        ...keys,
+        foreignKeys: [...keys.foreignKeys, { columns: names, table: target, references }],
+      });
+    else if (names.length === columns.length)
+      tables.set(table, { ...keys, uniqueKeys: [...keys.uniqueKeys, names] });
   }
-  return tables;
+  return (table) => tables.get(table) ?? NONE;
 }

@@ -71,7 +71,7 @@ export async function readTables(
   ownTypes: ReadonlySet<string>,
 ): Promise<TableDescription[]> {
   const found = await READERS[database.dialect](database, ownTypes);
-  const keys = await readKeys(database);
+  const keysOf = await readKeys(database);
   const tables = Map.groupBy(
     found.filter(({ table }) => table !== OWN_TABLE),
     ({ table }) => table,
@@ -84,8 +84,7 @@ export async function readTables(
         .filter(({ keyPosition }) => keyPosition > 0)
         .sort((one, other) => one.keyPosition - other.keyPosition)
         .map((column) => column.name),
-      uniqueKeys: keys.get(name)?.uniqueKeys ?? [],
-      foreignKeys: keys.get(name)?.foreignKeys ?? [],
+      ...keysOf(name),
       columns,
     }))
     .sort((one, other) => (one.name < other.name ? -1 : 1)); // not by locale, which differs between machines

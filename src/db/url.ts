@@ -86,6 +86,23 @@ export function shownUrl(url: string): string {
   return url.replace(/^([^:]*:\/\/[^/@:]*):[\s\S]*@/, '$1:…@').replace(/([?&][^=&]*=)[^&]*/g, '$1…');
 }
 
+/** Returns the address of another database on the same server. */
+export function withDatabase(url: string, database: string): string {
+  const [place, query] = url.split(/\?(.*)/s);
+  const settings = (query ?? '').split('&').filter((part) => part !== '' && !part.startsWith('dbname='));
+  // a valid address of a server has two slashes before its host
+  const server = /^[^:]*:\/\/[^/]*/.exec(place!)![0];
+  return `${server}/${database}${settings.length === 0 ? '' : `?${settings.join('&')}`}`;
+}
+
+/** Returns an address whose session may be read-only. `read-write` in the address contradicts that. */
+export function readingAddress(url: string, dialect: Dialect): string {
+  return url.replace(
+    /([?&]target_session_attrs=)read-write\b/,
+    `$1${dialect === 'postgres' ? 'primary' : 'any'}`,
+  );
+}
+
 function pathOf(url: string, place: string): string {
   if (place === MEMORY) return MEMORY;
   if (place === '' || place === '/' || place.endsWith('/'))

@@ -343,6 +343,8 @@ export interface SecurityRequirement {
   readonly scheme: 'bearer' | 'session' | 'apiKey';
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
+  /** Issuers of the accepted tokens. Undefined for tokens of the application itself. */
+  readonly issuers?: readonly string[] | undefined;
   /** Where clients send an API key or the session cookie. */
   readonly credential?: { readonly in: 'header' | 'cookie'; readonly name: string } | undefined;
   /** Whether requests without this credential are also accepted. */

@@ -429,6 +429,19 @@ export type ErrorClass<E> = abstract new (...args: never[]) => E;
  */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
 
+const THROWING = new WeakSet<object>();
+
+/** Marks an exception handler that only throws, so that the OpenAPI document promises problem details. */
+export function throwing<F extends ExceptionHandler<unknown>>(handler: F): F {
+  THROWING.add(handler);
+  return handler;
+}
+
+/** Returns whether an exception handler is marked by {@link throwing}. */
+export function alwaysThrows(handler: ExceptionHandler<unknown>): boolean {
+  return THROWING.has(handler);
+}
+
 /**
  * An exception handler, with the rules for converting its result into a response (`plan`), and with its
  * responses in the OpenAPI document (`declared`).
@@ -442,7 +455,7 @@ interface HandledClass {
 /** Exception handlers by error class. find() also searches superclasses, and caches the result. */
 export class ExceptionHandlers {
   /** Handlers by the prototype of their error class. */
-  readonly #byPrototype = new Map<unknown, HandledClass>();
+  readonly #byPrototype = new Map<object, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 
   get size(): number {
@@ -469,6 +482,11 @@ export class ExceptionHandlers {
     const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared };
     this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;
+  }
+
+  /** Prototypes of the error classes that have a handler. */
+  prototypes(): Iterable<object> {
+    return this.#byPrototype.keys();
   }
 
   /** Returns the handler for a thrown value; undefined if there is none, or the value is not an object. */

@@ -21,7 +21,8 @@ import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
 import { outOfRange } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
-import { Proxies } from './provider/addresses.ts';
+import { dpopTokenOf } from '../auth/dpop.ts';
+import { Proxies } from '../auth/provider/addresses.ts';
 import { ProviderClient } from './provider/client.ts';
 import { SingleUse } from './single-use.ts';
 import { TokenEndpoints } from './token-endpoints.ts';
@@ -96,7 +97,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
     keyId: deps.keys.current.id,
     tokenOf: (req) =>
       dpop !== undefined
-        ? dpop.tokenOf(req)
+        ? dpopTokenOf(req)
         : cookies === undefined || isForeign(req, ownPages)
           ? undefined
           : cookies.accessTokenOf(req),

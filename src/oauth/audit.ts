@@ -7,7 +7,7 @@
  */
 import { HTTPException } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
-import { ProviderFault } from './provider/failure.ts';
+import { ProviderFault } from '../auth/provider/failure.ts';
 import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';

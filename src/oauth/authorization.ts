@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { OAuthError } from './errors.ts';
-import { ProviderFault } from './provider/failure.ts';
+import { ProviderFault } from '../auth/provider/failure.ts';
 import { PROTOCOL_PARAMETERS } from './provider/option-types.ts';
 import { extraOf, returnToOf, scopesOf } from './parameters.ts';
 import { isScopes } from './plugin-options.ts';

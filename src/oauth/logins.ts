@@ -100,8 +100,8 @@ export class Logins {
   }
 
   /**
-   * Stores a login that activate() completes within `ttlMs`, and returns its id. What ends logins also ends
-   * this one.
+   * Stores a login that activate() completes within `ttlMs`, and returns its id. It ends as other logins
+   * do.
    *
    * @throws OAuthError `access_denied` when the user's logins were revoked after `startedAt`
    */

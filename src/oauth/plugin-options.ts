@@ -14,7 +14,7 @@ import {
 import { localPath } from '../http/path.ts';
 import { isUnusable, issueOfClientRedirect } from './redirects.ts';
 import { readLimits } from './limits.ts';
-import { issueOfProxy } from './provider/addresses.ts';
+import { issueOfProxy } from '../auth/provider/addresses.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';

@@ -13,7 +13,7 @@ import { OAuthError } from './errors.ts';
 import { pass } from '../base/clock.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
-import { ProviderFault } from './provider/failure.ts';
+import { ProviderFault } from '../auth/provider/failure.ts';
 import { askStore } from './single-use.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';

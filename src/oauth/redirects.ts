@@ -6,7 +6,7 @@
  * - com.example.app:/done: a private-use scheme, which is a reversed domain name (RFC 8252 §7.1)
  * - https://app.example/done: an https address (RFC 8252 §7.2)
  */
-import { PORT_ISSUE, hasUnusablePort } from './provider/addresses.ts';
+import { PORT_ISSUE, hasUnusablePort } from '../auth/provider/addresses.ts';
 import type { Env } from '../base/config.ts';
 
 interface RedirectOptions {

@@ -5,16 +5,21 @@
  * middleware can cause. 4XX and 5XX stand for all other errors.
  *
  * The content of an error is problem details (RFC 9457), described once under `components`. If an exception
- * handler handles the error, the responses that this handler declares apply instead.
+ * handler handles the error, the responses that this handler declares apply instead. A handler without declared
+ * responses may send anything, so the document promises nothing for the statuses of its class.
  */
 import { http } from '../base/node-http.ts';
 import {
   BadRequest,
+  Conflict,
   Forbidden,
   HTTPException,
   InternalError,
+  LoginRequired,
+  MethodNotAllowed,
   NotFound,
   PayloadTooLarge,
+  RequestTimeout,
   TooManyRequests,
   Unauthorized,
   UnprocessableContent,
@@ -22,6 +27,7 @@ import {
 import { ValidationError, compileSerializer, compileType } from '../schema/schema.ts';
 import { CSRFMiddleware } from '../http/session/csrf.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
+import { alwaysThrows } from '../http/pipeline.ts';
 import { PROBLEM_TYPE, hasNoContent } from '../http/response.ts';
 import { isTypeSource } from '../routing/spec.ts';
 import type { ErrorClass, ExceptionHandlers } from '../http/pipeline.ts';
@@ -31,14 +37,20 @@ import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './document.ts';
 import type { RouteSpec } from '../routing/spec.ts';
 import type { TypeSource } from '../schema/schema.ts';
+import type { Converter } from '../http/path.ts';
 import type { Middleware } from '../http/contracts.ts';
+
+const JSON_ = 'application/json';
+
+/** Content of an error response: a declared type, or problem details. */
+type ErrorContent = TypeSource | 'problem';
 
 /** An error response that several routes share. */
 interface Refusal {
   readonly name: string;
   readonly description: string;
   readonly headers?: readonly (keyof typeof HEADERS)[];
-  /** Classes of errors that cause this response. Default: HTTPException. */
+  /** Classes of errors that cause this response, the usual one first. Default: HTTPException. */
   readonly thrown?: readonly ErrorClass<Error>[];
 }
 
@@ -77,6 +89,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     name: 'Conflict',
     description: 'Another request with this idempotency key is in progress',
     headers: ['Retry-After'],
+    thrown: [Conflict, HTTPException],
   },
   413: { name: 'ContentTooLarge', description: 'The body is too large', thrown: [PayloadTooLarge] },
   415: { name: 'UnsupportedMediaType', description: 'The media type of the body is not supported' },
@@ -95,16 +108,15 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     name: 'ServiceUnavailable',
     description: 'The server is overloaded, or the response took too long',
     headers: ['Retry-After'],
+    thrown: [RequestTimeout, HTTPException],
   },
   '4XX': { name: 'ClientError', description: 'The request was refused' },
   '5XX': {
     name: 'ServerError',
     description: 'An error in the application',
-    thrown: [InternalError, Error],
+    thrown: [InternalError, Error, HTTPException],
   },
 };
-const JSON_ = 'application/json';
-
 const PROBLEM: JsonSchema = {
   type: 'object',
   description: 'An error response (RFC 9457)',
@@ -153,13 +165,12 @@ export class ResponseWriter {
     this.#handlers = handlers;
   }
 
-  /** Returns every response of a route, successes first. */
-  of(detail: RouteDetail, layers: readonly Middleware[]): Record<string, DocumentedResponse | Reference> {
-    const { spec, handlers } = detail.declared;
-    const own = this.#own(spec);
-    const failures = Object.keys(own).filter((status) => Number(status) >= 400);
-    const expected = new Set(refusalsOf(detail, layers));
-    const refusals = this.#refusals([...expected.union(new Set(failures))], [...handlers, ...this.#handlers]);
+  /** Returns every response of a route, successes first. `outer` is the middleware of the application. */
+  of(detail: RouteDetail, outer: readonly Middleware[]): Record<string, DocumentedResponse | Reference> {
+    const own = this.#own(detail.declared.spec);
+    const failures = new Set(Object.keys(own).filter((status) => Number(status) >= 400));
+    const expected = refusalsOf(detail, [...outer, ...detail.declared.use]);
+    const refusals = errorContents(detail, expected.union(failures), failures, outer, this.#handlers);
     const responses: Record<string, DocumentedResponse | Reference> = { ...own };
     for (const [status, contents] of refusals) {
       const refusal = REFUSALS[status];
@@ -170,42 +181,14 @@ export class ResponseWriter {
           ? { $ref: referenceTo(refusal) }
           : this.#joined(own[status] ?? { description }, contents);
     }
-    // 4XX stands for all errors that are not listed
-    responses['4XX'] ??= { description: REFUSALS['4XX']!.description };
+    // the ranges stand for all errors that are not listed
+    for (const range of ['4XX', '5XX'] as const)
+      responses[range] ??= { description: REFUSALS[range]!.description };
     return responses;
   }
 
-  /**
-   * Returns the contents of error responses by status: problem details, or the content that an exception
-   * handler declares. A status is left out if its handler declares no content.
-   */
-  #refusals(
-    statuses: readonly string[],
-    handlers: readonly ExceptionHandlers[],
-  ): ReadonlyMap<string, readonly (TypeSource | 'problem')[]> {
-    const found = new Map<string, Set<TypeSource | 'problem'>>();
-    const unknown = new Set<string>();
-    const add = (status: string, content: TypeSource | 'problem'): void => {
-      found.set(status, (found.get(status) ?? new Set()).add(content));
-    };
-    for (const status of statuses) {
-      for (const { prototype } of REFUSALS[status]?.thrown ?? [HTTPException]) {
-        const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-        // the cast is safe: exceptionHandler() has stored the spec in `declared`
-        const spec = handled?.declared as ExceptionSpec | undefined;
-        if (handled === undefined) add(status, 'problem');
-        else if (spec === undefined) unknown.add(status);
-        else if (isTypeSource(spec.response)) add(String(spec.status ?? status), spec.response);
-        else for (const [key, source] of Object.entries(spec.response)) add(key, source as TypeSource);
-      }
-    }
-    return new Map(
-      [...found].filter(([status]) => !unknown.has(status)).map(([status, each]) => [status, [...each]]),
-    );
-  }
-
   /** Returns the response `own` with further contents, as alternatives to its own content. */
-  #joined(own: DocumentedResponse, contents: readonly (TypeSource | 'problem')[]): DocumentedResponse {
+  #joined(own: DocumentedResponse, contents: readonly ErrorContent[]): DocumentedResponse {
     const known = own.content?.[JSON_];
     const schemas = known === undefined ? [] : [known.schema];
     for (const each of contents)
@@ -319,36 +302,191 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   };
 }
 
-function refusalsOf({ route, declared, inputs }: RouteDetail, layers: readonly Middleware[]): string[] {
-  const has = (kind: Middleware['kind']): boolean => layers.some((layer) => layer.kind === kind);
-  const reads = inputs.body !== undefined || inputs.form !== undefined;
-  const isRepeatable = layers.some((layer) => layer instanceof IdempotencyMiddleware && layer.covers(route));
-  const isGuarded =
-    route.security.some(({ roles, scopes }) => roles.length > 0 || scopes.length > 0) ||
-    layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
-  const isTimed =
-    typeof route.timeoutMs === 'number' ||
-    (has('timeout') && route.timeoutMs !== false) ||
-    (has('concurrency-limit') && route.meta['loadShedding'] !== false);
-  const conditions = {
-    400: reads || inputs.texts.length > 0 || isRepeatable,
-    401: route.security.length > 0,
-    403: isGuarded,
-    404: declared.template.parameters.length > 0,
-    409: isRepeatable,
-    413: reads,
-    415: reads,
-    422: isRepeatable,
-    429: has('rate-limit') && route.rateLimit !== false,
-    '4XX': true,
-    503: isTimed,
-    '5XX': true,
-  };
-  return Object.entries(conditions).flatMap(([status, holds]) => (holds ? [status] : []));
-}
-
 function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
+}
+
+/** Returns the statuses and ranges of the errors that the framework can cause on a route. */
+function refusalsOf(detail: RouteDetail, layers: readonly Middleware[]): ReadonlySet<string> {
+  const { route, declared, inputs } = detail;
+  const reads = inputs.body !== undefined || inputs.form !== undefined;
+  const own = {
+    400: reads || inputs.texts.length > 0,
+    401: route.security.length > 0,
+    403: route.security.some(({ roles, scopes }) => roles.length > 0 || scopes.length > 0),
+    404: declared.template.parameters.length > 0,
+    413: reads,
+    415: reads,
+    '4XX': true,
+    503: typeof route.timeoutMs === 'number',
+    '5XX': true,
+  };
+  const found = ofLayers(detail, layers).union(holding(own));
+  return new Set(Object.keys(REFUSALS).filter((status) => found.has(status)));
+}
+
+/** Returns the statuses of the errors that middleware can cause on a route. */
+function ofLayers({ route }: RouteDetail, layers: readonly Middleware[]): ReadonlySet<string> {
+  const has = (kind: Middleware['kind']): boolean => layers.some((layer) => layer.kind === kind);
+  const isRepeatable = layers.some((layer) => layer instanceof IdempotencyMiddleware && layer.covers(route));
+  return holding({
+    400: isRepeatable,
+    403: layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route)),
+    409: isRepeatable,
+    422: isRepeatable,
+    429: has('rate-limit') && route.rateLimit !== false,
+    503:
+      (has('timeout') && route.timeoutMs !== false) ||
+      (has('concurrency-limit') && route.meta['loadShedding'] !== false),
+  });
+}
+
+function holding(conditions: Readonly<Record<string, boolean>>): ReadonlySet<string> {
+  return new Set(Object.keys(conditions).filter((status) => conditions[status]));
+}
+
+type Reply = readonly [status: string, content: ErrorContent];
+
+/** Contents of error responses by status, for one route. */
+class ErrorContents {
+  readonly #found = new Map<string, Set<ErrorContent>>();
+  /** Statuses with unknown content, because their handler declares no response. */
+  readonly #open = new Set<string>();
+  readonly #handlers: readonly ExceptionHandlers[];
+
+  constructor(handlers: readonly ExceptionHandlers[]) {
+    this.#handlers = handlers;
+  }
+
+  /** Adds the responses to an error of the framework. Returns whether this status is among them. */
+  add(status: string, { prototype }: ErrorClass<Error>, handlers = this.#handlers): boolean {
+    return this.#add(status, prototype, handlers, status !== rangeOf(status));
+  }
+
+  /** Adds the responses to an error of the application, which every route may throw. */
+  addOwn(prototype: object): void {
+    for (const status of usualStatuses(prototype)) this.#add(status, prototype, this.#handlers, false);
+  }
+
+  /** Moves the contents of a status to its range. */
+  move(status: string): void {
+    const contents = this.#found.get(status) ?? [];
+    if (status !== rangeOf(status)) this.#found.delete(status);
+    for (const content of contents) this.#put(rangeOf(status), content);
+  }
+
+  /** Returns the contents of all statuses whose content is known, or is declared by the route itself. */
+  known(own: ReadonlySet<string>): ReadonlyMap<string, readonly ErrorContent[]> {
+    const known = [...this.#found].filter(([status]) => own.has(status) || !this.#open.has(status));
+    return new Map(known.map(([status, contents]) => [status, [...contents]]));
+  }
+
+  /** A status that is neither listed nor to be listed joins its range. */
+  #add(
+    status: string,
+    prototype: object,
+    handlers: readonly ExceptionHandlers[],
+    isListed: boolean,
+  ): boolean {
+    const replies = repliesTo(prototype, status, handlers);
+    if (replies === undefined) {
+      this.#open.add(status).add(rangeOf(status));
+      if (status === '400') this.#open.add('422'); // the other usual status for invalid input
+      return true;
+    }
+    for (const [key, content] of replies)
+      this.#put(this.#found.has(key) || Number(key) < 400 || isListed ? key : rangeOf(key), content);
+    return replies.some(([key]) => key === status);
+  }
+
+  #put(status: string, content: ErrorContent): void {
+    this.#found.set(status, (this.#found.get(status) ?? new Set()).add(content));
+  }
+}
+
+/** Returns the responses to errors of a class; undefined if their handler declares none. */
+function repliesTo(
+  prototype: object,
+  status: string,
+  handlers: readonly ExceptionHandlers[],
+): readonly Reply[] | undefined {
+  const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
+  if (handled === undefined || alwaysThrows(handled.handler)) return [[status, 'problem']];
+  // the cast is safe: exceptionHandler() has stored the spec in `declared`
+  const spec = handled.declared as ExceptionSpec | undefined;
+  if (spec === undefined) return undefined;
+  const { response } = spec;
+  if (!isTypeSource(response)) return Object.entries(response) as [string, TypeSource][]; // its type loses the values
+  if (spec.status !== undefined) return [[String(spec.status), response]];
+  return [
+    [status, response],
+    [rangeOf(status), response],
+  ];
+}
+
+/**
+ * Returns the contents of a route's error responses by status. `own` are the error statuses that the route
+ * declares itself. Exception handlers of routers do not see the errors of the application's middleware, nor
+ * those of paths that fit no route.
+ */
+function errorContents(
+  detail: RouteDetail,
+  statuses: ReadonlySet<string>,
+  own: ReadonlySet<string>,
+  outer: readonly Middleware[],
+  ofApplication: readonly ExceptionHandlers[],
+): ReadonlyMap<string, readonly ErrorContent[]> {
+  const { route, declared } = detail;
+  const handlers = [...declared.handlers, ...ofApplication];
+  const contents = new ErrorContents(handlers);
+  const outside = new Set(declared.handlers.length === 0 ? [] : ofLayers(detail, outer));
+  if (declared.template.parameters.some(({ converter }) => isStrict(converter))) outside.add('404');
+  const replaced: string[] = [];
+  for (const status of statuses) {
+    const [usual = HTTPException, ...others] = REFUSALS[status]?.thrown ?? [];
+    if (!contents.add(status, usual) && !own.has(status)) replaced.push(status);
+    for (const other of others) contents.add(status, other);
+    if (outside.has(status)) for (const each of [usual, ...others]) contents.add(status, each, ofApplication);
+  }
+  // routes that only accept other credentials do not ask for a login
+  const mayLogin = route.security.length === 0 || route.security.some(({ scheme }) => scheme === 'session');
+  for (const prototype of new Set(handlers.flatMap((each) => [...each.prototypes()]))) {
+    const isThrown = prototype === LoginRequired.prototype ? mayLogin : prototype !== WRONG_METHOD;
+    const status = STATUS_OF_CLASS.get(prototype);
+    if (isThrown && (status === undefined || !statuses.has(status))) contents.addOwn(prototype);
+  }
+  for (const status of replaced) contents.move(status);
+  return contents.known(own);
+}
+
+/** Whether a converter leaves some segments of a path to no route. */
+function isStrict({ name }: Converter): boolean {
+  return name === 'int' || name === 'float' || name === 'uuid';
+}
+
+/** Classes with a status or a range of their own. */
+const STATUS_OF_CLASS: ReadonlyMap<object, string> = new Map(
+  Object.entries(REFUSALS).flatMap(([status, { thrown = [HTTPException] }]) =>
+    thrown
+      .filter((each) => each !== HTTPException || status === '4XX')
+      .map(({ prototype }) => [prototype, status] as const),
+  ),
+);
+/** Thrown before a route is found. */
+const WRONG_METHOD: object = MethodNotAllowed.prototype;
+
+/** Returns the statuses that errors of an application's class usually have: those of its nearest base class. */
+function usualStatuses(prototype: object): readonly string[] {
+  for (let at: object | null = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+    if (at === HTTPException.prototype) break;
+    const status = STATUS_OF_CLASS.get(at);
+    if (status !== undefined && at !== Error.prototype) return [status];
+  }
+  return ['4XX', '5XX'];
+}
+
+function rangeOf(status: string): string {
+  return `${status.charAt(0)}XX`;
 }
 
 /** Returns the reason phrase of a status. An unregistered status gets `Success`, `Redirection` or `Error`. */

@@ -1,13 +1,14 @@
 /**
- * Compares the earlier and the later JSON Schema of an input or output. It reports values that the earlier
- * schema accepts and the later one refuses.
+ * Compares the earlier and the later JSON Schema of a value. It reports each difference by its kind, such as
+ * `required`; the table in compare.ts judges the kinds.
  *
- * For responses, the caller swaps the two schemas, because clients may fail for values that are new in a
- * response.
+ * The comparison finds values that the earlier schema accepts and the later one refuses. For a value that
+ * clients receive, it is turned around: the later schema is taken for the earlier one, because clients may fail
+ * for values that are new.
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
-import { list, record } from './reader.ts';
+import { list, record, text } from './reader.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** Returns the schema that a reference points to, within the document that contains the reference. */
@@ -16,19 +17,52 @@ type Resolve = (schema: JsonSchema) => JsonSchema;
 export interface Documents {
   readonly earlier: Resolve;
   readonly later: Resolve;
+  /** Whether `earlier` is the newer document, because clients receive the value. */
+  readonly isTurned: boolean;
 }
 
-/** Reports a change. `path` names a member, such as `items[].id`, and `what` describes the change. */
-type Narrowed = (path: string, what: string) => void;
+/** Kinds of differences between two schemas. */
+export type SchemaChange =
+  | 'bound'
+  | 'closed'
+  | 'constant'
+  | 'default'
+  | 'deprecated'
+  | 'enumerated'
+  | 'format'
+  | 'fresh'
+  | 'gone'
+  | 'multiple'
+  | 'names'
+  | 'new'
+  | 'one-type'
+  | 'refused'
+  | 'required'
+  | 'rule'
+  | 'type'
+  | 'typed'
+  | 'unique'
+  | 'values'
+  | 'variant';
 
-/** Reports each difference that makes `later` accept fewer values than `earlier`. */
-export function findNarrowing(
+/**
+ * Receives a difference. `path` names a member, such as `items[].id`. `details` are the texts that the kind
+ * mentions, such as the value and the former value of a bound.
+ */
+type ReportSchemaChange = (path: string, kind: SchemaChange, details: readonly string[]) => void;
+
+/**
+ * Reports each difference between two schemas. `isBreaking` says which kinds make an alternative of a union
+ * another alternative.
+ */
+export function compareSchemas(
   earlier: JsonSchema,
   later: JsonSchema,
   documents: Documents,
-  report: Narrowed,
+  isBreaking: (kind: SchemaChange) => boolean,
+  report: ReportSchemaChange,
 ): void {
-  new Comparison(documents, report).compare(earlier, later, '');
+  new Comparison(documents, isBreaking, report).compare(earlier, later, '');
 }
 
 /**
@@ -44,57 +78,105 @@ const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefin
   ['maxLength', undefined, -1],
   ['maxItems', undefined, -1],
   ['maxProperties', undefined, -1],
+  ['minContains', undefined, 1],
+  ['maxContains', undefined, -1],
 ];
-/** Keywords that constrain a value. If one is new or has changed, the later schema counts as stricter. */
-const RULES = ['pattern', 'format', 'contentEncoding'] as const;
+/**
+ * Keywords that constrain a value in ways that are not compared further. If one is new or has changed, the later
+ * schema counts as stricter.
+ */
+const RULES = (
+  'pattern contentEncoding contentMediaType contentSchema not if then else contains propertyNames ' +
+  'dependentRequired dependentSchemas patternProperties unevaluatedItems unevaluatedProperties'
+).split(' ');
 /** Formats of integers in OpenAPI. */
 const WIDTHS: ReadonlySet<unknown> = new Set(['int32', 'int64']);
 
 class Comparison {
   readonly #documents: Documents;
-  readonly #report: Narrowed;
+  readonly #isBreaking: (kind: SchemaChange) => boolean;
+  readonly #send: ReportSchemaChange;
   /** Pairs of schemas whose comparison has begun. Skipping them ends the comparison of recursive schemas. */
   readonly #seen: Map<JsonSchema, Set<JsonSchema>>;
 
-  constructor(documents: Documents, report: Narrowed, seen: Map<JsonSchema, Set<JsonSchema>> = new Map()) {
+  constructor(
+    documents: Documents,
+    isBreaking: (kind: SchemaChange) => boolean,
+    send: ReportSchemaChange,
+    seen: Map<JsonSchema, Set<JsonSchema>> = new Map(),
+  ) {
     this.#documents = documents;
-    this.#report = report;
+    this.#isBreaking = isBreaking;
+    this.#send = send;
     this.#seen = seen;
   }
 
   compare(before: JsonSchema, after: JsonSchema, path: string): void {
-    const [earlier, later] = [this.#documents.earlier(before), this.#documents.later(after)];
-    const known = this.#seen.get(earlier) ?? new Set();
-    if (known.has(later)) return;
-    this.#seen.set(earlier, known.add(later));
+    const [first, second] = [this.#documents.earlier(before), this.#documents.later(after)];
+    const known = this.#seen.get(first) ?? new Set();
+    if (known.has(second)) return;
+    this.#seen.set(first, known.add(second));
+    const earlier = this.#merged(first, this.#documents.earlier);
+    const later = this.#merged(second, this.#documents.later);
     const choices = choicesOf(earlier);
     if (choices !== undefined && choicesOf(later) === undefined) {
       for (const choice of choices) this.compare(choice, later, path);
       return;
     }
+    this.#compareNotes(earlier, later, path);
     if (!this.#compareValues(earlier, later, path)) return;
     this.#compareBounds(earlier, later, path);
-    for (const keyword of RULES) {
-      if (keyword === 'pattern' && isOfFormat(later)) continue;
-      // the width of an integer follows from its bounds, which are compared
-      if (keyword === 'format' && WIDTHS.has(later['format'])) continue;
-      if (later[keyword] !== undefined && later[keyword] !== earlier[keyword])
-        this.#report(
-          path,
-          `must have the ${keyword} ${JSON.stringify(later[keyword])}` +
-            (earlier[keyword] === undefined ? '' : `; it was ${JSON.stringify(earlier[keyword])}`),
-        );
-    }
+    this.#compareRules(earlier, later, path);
     this.#compareMembers(earlier, later, path);
     if (isRecord(earlier['items']) && isRecord(later['items']))
       this.compare(earlier['items'], later['items'], `${path}[]`);
-    if (later['uniqueItems'] === true && earlier['uniqueItems'] !== true)
-      this.#report(path, 'must have no two equal items');
+    if (later['uniqueItems'] === true && earlier['uniqueItems'] !== true) this.#report(path, 'unique');
     for (const [index, item] of itemsOf(later).entries()) {
       const known = itemsOf(earlier)[index] ?? earlier['items'];
       if (isRecord(known)) this.compare(known, item, `${path}[${index}]`);
     }
     this.#compareChoices(earlier, later, path);
+  }
+
+  #report(path: string, kind: SchemaChange, ...details: readonly string[]): void {
+    this.#send(path, kind, details);
+  }
+
+  /** Returns a schema with the members and rules of the schemas in `allOf`. */
+  #merged(schema: JsonSchema, resolved: Resolve, depth = 0): JsonSchema {
+    const parts = list(schema['allOf']) as JsonSchema[];
+    if (parts.length === 0 || depth > MOST_MERGED) return schema;
+    const { allOf: _, ...own } = schema;
+    return parts
+      .map((part) => this.#merged(resolved(part), resolved, depth + 1))
+      .reduce(
+        (merged, part) => ({
+          ...part,
+          ...merged,
+          ...joinedMembers(part, merged),
+        }),
+        own,
+      );
+  }
+
+  /** Compares what does not restrict values: defaults and deprecation. */
+  #compareNotes(earlier: JsonSchema, later: JsonSchema, path: string): void {
+    const [was, is] = this.#documents.isTurned ? [later, earlier] : [earlier, later];
+    if (JSON.stringify(was['default']) !== JSON.stringify(is['default']))
+      this.#report(path, 'default', shownDefault(is), shownDefault(was));
+    if (is['deprecated'] === true && was['deprecated'] !== true) this.#report(path, 'deprecated');
+  }
+
+  #compareRules(earlier: JsonSchema, later: JsonSchema, path: string): void {
+    for (const keyword of ['format', ...RULES]) {
+      if (keyword === 'pattern' && (isOfFormat(later) || later['pattern'] === '.*')) continue;
+      if (keyword === 'propertyNames' && areNamesListed(later)) continue; // compared with the members
+      // the width of an integer follows from its bounds, which are compared
+      if (keyword === 'format' && WIDTHS.has(later['format'])) continue;
+      const [was, is] = [JSON.stringify(earlier[keyword]), JSON.stringify(later[keyword])];
+      if (is !== undefined && is !== was)
+        this.#report(path, keyword === 'format' ? 'format' : 'rule', keyword, is, was ?? '');
+    }
   }
 
   /**
@@ -105,22 +187,23 @@ class Comparison {
     const [before, after] = [valuesOf(earlier), valuesOf(later)];
     if (after !== undefined) {
       const gone = before?.filter((value) => !after.includes(value));
-      if (gone === undefined)
-        this.#report(path, `must now be ${listed(after)}; any value of its type was accepted`);
-      else if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}`);
+      const isConstant = before?.length === 1 && after.length === 1;
+      if (gone === undefined) this.#report(path, 'enumerated', listed(after));
+      else if (this.#documents.isTurned && gone.some((value) => !hasTypeOf(value, after)))
+        this.#report(path, 'typed', listed(gone));
+      else if (gone.length > 0) this.#report(path, isConstant ? 'constant' : 'values', listed(gone));
       return gone !== undefined;
     }
     const [types, kept] = [typesOf(earlier), typesOf(later)];
     if (kept === undefined) return true;
     if (types === undefined) {
-      if (valuesOf(earlier) === undefined)
-        this.#report(path, `must now be ${listed(kept)}; any value was accepted`);
+      if (valuesOf(earlier) === undefined) this.#report(path, 'typed', listed(kept));
       return false;
     }
     const gone = types.filter(
       (type) => !kept.includes(type) && !(type === 'integer' && kept.includes('number')),
     );
-    if (gone.length > 0) this.#report(path, `can no longer be ${listed(gone)}, only ${listed(kept)}`);
+    if (gone.length > 0) this.#report(path, 'type', listed(gone), listed(kept));
     return gone.length < types.length;
   }
 
@@ -134,7 +217,7 @@ class Comparison {
       );
     const [step, next] = [earlier['multipleOf'], later['multipleOf']];
     if (typeof next === 'number' && !(typeof step === 'number' && Number.isInteger(step / next)))
-      this.#report(path, `must be a multiple of ${next}`);
+      this.#report(path, 'multiple', String(next));
   }
 
   #compareBound(earlier: Bound, later: Bound, direction: 1 | -1, path: string): void {
@@ -144,22 +227,20 @@ class Comparison {
       later.value * direction > earlier.value * direction ||
       (later.value === earlier.value && later.isExclusive && !earlier.isExclusive);
     if (isNarrower && !isImplied(later, earlier))
-      this.#report(
-        path,
-        `has the ${later.keyword} ${later.value}` +
-          (earlier === undefined ? '' : `; it was ${earlier.value}`),
-      );
+      this.#report(path, 'bound', later.keyword, String(later.value), String(earlier?.value ?? ''));
   }
 
   #compareMembers(earlier: JsonSchema, later: JsonSchema, path: string): void {
-    const [before, after] = [membersOf(earlier), membersOf(later)];
-    const needed = requiredOf(earlier);
-    for (const name of requiredOf(later))
+    const [before, after] = [this.#membersOf(earlier), this.#membersOf(later)];
+    const needed = this.#requiredOf(earlier, before);
+    // a schema without members accepts any, and those of alternatives are compared with the alternatives
+    const areObjects = [earlier, later].every(
+      (schema) => isRecord(schema['properties']) && choicesOf(schema) === undefined,
+    );
+    const required = this.#requiredOf(later, after);
+    for (const name of required)
       if (!needed.has(name))
-        this.#report(
-          joined(path, name),
-          Object.hasOwn(before, name) ? 'is now required; it was optional' : 'is new and required',
-        );
+        this.#report(joined(path, name), Object.hasOwn(before, name) ? 'required' : 'new');
     const [others, rest] = [restOf(earlier), restOf(later)];
     this.#compareNames(earlier, later, others === false, path);
     for (const [name, member] of Object.entries(after)) {
@@ -168,47 +249,88 @@ class Comparison {
     }
     for (const [name, member] of Object.entries(before)) {
       if (Object.hasOwn(after, name)) continue;
-      if (rest === false) this.#report(joined(path, name), 'is refused; it was accepted before');
+      if (rest === false) this.#report(joined(path, name), 'refused');
       else if (isRecord(rest)) this.compare(member, rest, joined(path, name));
+      else if (areObjects) this.#report(joined(path, name), 'gone');
     }
+    if (areObjects && !isRecord(others))
+      for (const name of Object.keys(after))
+        if (!Object.hasOwn(before, name) && !required.has(name)) this.#report(joined(path, name), 'fresh');
     if (others === false || rest === undefined || rest === true) return;
-    if (rest === false) this.#report(path, 'refuses unknown members');
+    if (rest === false) this.#report(path, 'closed');
     else if (isRecord(others)) this.compare(others, rest as JsonSchema, joined(path, '*'));
-    else this.#report(path, 'accepts unknown members of one type only');
+    else this.#report(path, 'one-type');
+  }
+
+  /** Returns the members that clients send or receive: a request has no read-only, a reply no write-only ones. */
+  #membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
+    const hidden = this.#documents.isTurned ? 'writeOnly' : 'readOnly';
+    return Object.fromEntries(
+      Object.entries(membersOf(schema)).filter(([, member]) => record(member)[hidden] !== true),
+    );
+  }
+
+  /** Returns the names of required members, without members that are left out of `members`. */
+  #requiredOf(schema: JsonSchema, members: Readonly<Record<string, unknown>>): ReadonlySet<string> {
+    const declared = membersOf(schema);
+    const isKept = (name: string): boolean => Object.hasOwn(members, name) || !Object.hasOwn(declared, name);
+    return new Set([...requiredOf(schema)].filter(isKept));
   }
 
   /** Reports names of members that only the later schema forbids. */
   #compareNames(earlier: JsonSchema, later: JsonSchema, wasClosed: boolean, path: string): void {
-    const before = membersOf(earlier);
+    const before = this.#membersOf(earlier);
     const refused = [...refusedNames(later).difference(refusedNames(earlier))];
-    for (const name of refused)
-      if (Object.hasOwn(before, name)) this.#report(joined(path, name), 'is refused; it was accepted before');
+    for (const name of refused) if (Object.hasOwn(before, name)) this.#report(joined(path, name), 'refused');
     const others = refused.filter((name) => !Object.hasOwn(before, name));
-    if (!wasClosed && others.length > 0) this.#report(path, `refuses members called ${listed(others)}`);
+    if (!wasClosed && others.length > 0) this.#report(path, 'names', listed(others));
   }
 
   /**
    * Compares alternatives: each alternative of the earlier schema must be accepted by an alternative of the
-   * later schema.
+   * later schema. The differences to the most similar one are reported.
    */
   #compareChoices(earlier: JsonSchema, later: JsonSchema, path: string): void {
     const after = choicesOf(later);
     if (after === undefined) return;
     for (const choice of choicesOf(earlier) ?? [withoutNotes(earlier)]) {
-      const isTaken = after.some((candidate) => {
-        let narrower = 0;
-        // a copy, because this trial reports nothing: with `#seen`, later comparisons would skip its pairs
-        const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
-        new Comparison(this.#documents, () => narrower++, seen).compare(choice, candidate, path);
-        return narrower === 0;
-      });
-      if (!isTaken)
-        this.#report(
-          path,
-          `no longer accepts one of its alternatives${typeof choice['$ref'] === 'string' ? `: ${choice['$ref'].split('/').at(-1)!}` : ''}`,
-        );
+      const [nearest] = after
+        .map((candidate) => this.#tried(choice, candidate, path))
+        .filter((changes) => !changes.some(([, kind]) => this.#isBreaking(kind)))
+        .sort((left, right) => left.length - right.length);
+      if (nearest === undefined) this.#report(path, 'variant', text(choice['$ref'])?.split('/').at(-1) ?? '');
+      else for (const change of nearest) this.#send(...change);
     }
   }
+
+  #tried(choice: JsonSchema, candidate: JsonSchema, path: string): readonly Parameters<ReportSchemaChange>[] {
+    const changes: Parameters<ReportSchemaChange>[] = [];
+    // a copy, because a failed trial reports nothing: with `#seen`, later comparisons would skip its pairs
+    const seen = new Map([...this.#seen].map(([schema, others]) => [schema, new Set(others)]));
+    const collect: ReportSchemaChange = (...change) => changes.push(change);
+    new Comparison(this.#documents, this.#isBreaking, collect, seen).compare(choice, candidate, path);
+    return changes;
+  }
+}
+
+function hasTypeOf(value: unknown, values: readonly unknown[]): boolean {
+  return values.some((one) => typeof one === typeof value && (one === null) === (value === null));
+}
+
+/** Maximum depth of `allOf` in `allOf`. */
+const MOST_MERGED = 8;
+
+function joinedMembers(one: JsonSchema, other: JsonSchema): JsonSchema {
+  const members = { ...membersOf(one), ...membersOf(other) };
+  const required = [...requiredOf(one).union(requiredOf(other))];
+  return {
+    ...(Object.keys(members).length === 0 ? {} : { properties: members }),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}
+
+function shownDefault(schema: JsonSchema): string {
+  return schema['default'] === undefined ? 'no default' : `the default ${JSON.stringify(schema['default'])}`;
 }
 
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
@@ -269,6 +391,12 @@ function membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
 /** Returns the schemas of a list's first items, by position. */
 function itemsOf(schema: JsonSchema): readonly JsonSchema[] {
   return list(schema['prefixItems']) as JsonSchema[];
+}
+
+/** Whether `propertyNames` only lists names that are allowed or forbidden. */
+function areNamesListed(schema: JsonSchema): boolean {
+  const { enum: allowed, not } = record(schema['propertyNames']);
+  return allowed !== undefined || not !== undefined;
 }
 
 /** Returns the schema for members that are not declared by name; false if only listed names are allowed. */

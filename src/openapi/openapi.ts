@@ -258,7 +258,7 @@ class DocumentWriter {
       ...((spec.deprecated ?? false) !== false ? { deprecated: true } : {}),
       ...(parameters.length === 0 ? {} : { parameters }),
       ...(body === undefined ? {} : { requestBody: body }),
-      responses: this.#responses.of(detail, layers),
+      responses: this.#responses.of(detail, this.#view.middleware),
       security: this.#security.alternatives(detail),
       ...this.#callbacks(spec, operationId),
       ...demandsOf(detail),

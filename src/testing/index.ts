@@ -32,6 +32,8 @@ import type { ErrorSource, TestWebSocketOptions } from './websocket.ts';
 export { CookieJar } from './cookie-jar.ts';
 export { ManualClock } from '../base/manual-clock.ts';
 export { DevProvider } from '../oauth/dev-provider/dev-provider.ts';
+export { FakeIssuer } from './issuer.ts';
+export type { FakeIssuerOptions } from './issuer.ts';
 export type {
   DevProviderOptions,
   DevRequest,

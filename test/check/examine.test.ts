@@ -15,9 +15,9 @@ import { folder } from '../support/run.ts';
 import { CASES, filesOf } from './rules/cases/all.ts';
 import type { TestContext } from 'node:test';
 
-/** Rules that examineSources() judges. The check of the whole application judges SVC219 and SVC406. */
+/** Rules that examineSources() judges. The check of the whole application judges SVC219, SVC406, SVC41x and SVC42x. */
 const RULES_OF_SOURCES = CORE_RULES.filter(
-  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406)$/.test(id),
+  ({ id, phase }) => phase === 'source' && !/^SVC(?:219|406|4[12]\d)$/.test(id),
 );
 
 function marksOf(files: Readonly<Record<string, string>>): string[] {

@@ -321,6 +321,7 @@ const IN_REPOSITORY: ReportContext = {
     tools: 0,
     files: 2,
     unread: [{ file: '/repo/apps/shop/src/big.js', why: 'the file is too large' }],
+    statements: { described: 0, other: 0, unknown: [] },
   },
 };
 const OF_REPOSITORY = makeReport([

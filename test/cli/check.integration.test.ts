@@ -639,6 +639,7 @@ test('svc check prints the environment, and the numbers of routes, WebSocket rou
     tools: 0,
     files: 2,
     unread: [],
+    statements: { described: 0, other: 0, unknown: [] },
   });
 });
 

@@ -19,6 +19,7 @@ const table = (name: string, ...columns: readonly TableColumn[]): TableDescripti
   primaryKey: [],
   uniqueKeys: [],
   foreignKeys: [],
+  hasInsertTrigger: false,
   columns,
 });
 const written = (tables: readonly TableDescription[], snakeCase: boolean = false): string =>
@@ -40,6 +41,7 @@ test('a file of row classes has a header, its imports, and one class for each ta
       primaryKey: ['id'],
       uniqueKeys: [],
       foreignKeys: [],
+      hasInsertTrigger: false,
       comment: 'Ends */ early',
     },
   ]);

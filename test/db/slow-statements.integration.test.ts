@@ -90,6 +90,18 @@ test('SQLite: a stream is logged as a slow statement even if only its last row i
   assert.equal(events.filter(({ event, sql }) => event === 'slow_statement' && sql === text).length, 1);
 });
 
+test('openDatabase() accepts 0 as slowStatementMs, and then logs no slow statement', async () => {
+  const { logger, events } = collectedLog();
+  await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 0, log: logger });
+  await db.fetchAll(
+    'with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) select max(i) from n',
+  );
+  assert.deepEqual(
+    events.filter(({ event }) => event === 'slow_statement'),
+    [],
+  );
+});
+
 test('StatementTiming reports the duration of each statement, and logs nothing when slowStatementMs is 0', () => {
   const clock = new ManualClock();
   const { logger, events } = collectedLog();

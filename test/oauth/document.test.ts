@@ -178,3 +178,21 @@ test('if there are several OAuth providers, the OpenAPI document describes the r
     '/oauth/{provider}/callback',
   );
 });
+
+test('the OpenAPI document lists the parameters of logins and links, and return_to only in cookie mode', async () => {
+  for (const mode of ['json', 'cookie'] as const) {
+    await using site = await LoginSite.open({ plugin: { mode, onLink: () => undefined } });
+    const { paths } = (await (await site.client.get('/openapi.json')).json()) as OpenApiDocument;
+    const returnTo = mode === 'cookie' ? ['return_to'] : [];
+    const login = paths['/oauth/login']?.['get'] as Operation;
+    assert.deepEqual(
+      login.parameters?.map((parameter) => [
+        'name' in parameter && parameter.name,
+        'in' in parameter && parameter.in,
+      ]),
+      ['redirect_uri', 'scope', 'login_hint', 'prompt', ...returnTo].map((name) => [name, 'query']),
+    );
+    const link = paths['/oauth/{provider}/link']?.['post'] as { readonly requestBody: unknown };
+    assert.equal(JSON.stringify(link.requestBody).includes('"return_to"'), mode === 'cookie');
+  }
+});

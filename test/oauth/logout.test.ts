@@ -310,6 +310,15 @@ test('OAuth back-channel logout: if the database fails before the logins have en
   }
 });
 
+test('OAuth back-channel logout: forged logout tokens count against the limit for forged tokens, and valid ones do not', async () => {
+  await using made = await open({ plugin: { limits: { forged: 2 } } });
+  const { site } = made;
+  for (let count = 0; count < 3; count++) assert.equal((await send(site, logoutToken(site))).status, 200);
+  const forged = logoutToken(site, { aud: 'other' });
+  for (let count = 0; count < 2; count++) await refusedAs(await send(site, forged), 400, 'invalid_request');
+  await refusedAs(await send(site, forged), 429, 'rate_limited');
+});
+
 test('OAuth back-channel logout: an id_token is refused as a logout token, and backchannelLogout: false removes the route', async () => {
   await using made = await open();
   const { site } = made;

@@ -16,6 +16,7 @@ import {
 import { DatabasePlugin } from 'svc/db';
 import { OAuthError, OAuthPlugin, OAuthProvider, githubProvider } from 'svc/oauth';
 import { DevProvider, TestClient } from 'svc/testing';
+import { ProviderClient } from '../../src/oauth/provider/client.ts';
 import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { FakeProvider } from './support/fake-provider.ts';
 import { LoginSite, SECRET, fakeProvider, refusedAs } from './support/site.ts';
@@ -548,4 +549,13 @@ test('OAuthPlugin: if the server shuts down during a token refresh, the refresh 
   await site.clock.advance(25);
   assert.equal((await pending).status, 200);
   await closing;
+});
+
+test('OAuthPlugin closes the HTTP client of each provider when the application shuts down', async (t) => {
+  const closed = t.mock.method(ProviderClient.prototype, 'close');
+  const site = await LoginSite.open({ names: ['one', 'two'] });
+  await site.client.get('/healthz'); // starts the application
+  assert.equal(closed.mock.callCount(), 0);
+  await site[Symbol.asyncDispose]();
+  assert.equal(new Set(closed.mock.calls.map((call) => call.this)).size, 2);
 });

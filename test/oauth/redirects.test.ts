@@ -162,6 +162,26 @@ test('OAuth redirect_uri: without allowedRedirectUris, only the callback on the 
   );
 });
 
+test('OAuth redirect_uri: a missing parameter means the only entry for this provider, and no entry if several are possible', () => {
+  const own = 'https://app.example/oauth/own/callback';
+  const other = 'https://app.example/oauth/other/callback';
+  const page = 'https://app.example/done';
+  const options = { callbackPaths: ['/oauth/own/callback'], otherPaths: ['/oauth/other/callback'] };
+  for (const [entries, expected] of [
+    [[own], own],
+    [[page], page], // an entry without a callback path counts if there is no other
+    [[page, own], own],
+    [[own, other], own],
+    [[other, page], page],
+    [[other], undefined],
+    [[own, `${own}?tenant=a`], undefined],
+    [[page, 'https://app.example/also'], undefined],
+  ] as const) {
+    const list = new RedirectAllowlist(entries, { env: 'production', ...options });
+    assert.equal(list.choose(undefined, 'app.example'), expected, entries.join(' '));
+  }
+});
+
 test('OAuth redirect_uri: in production, an http entry of allowedRedirectUris prevents the start unless allowLoopbackRedirects permits it', async () => {
   const findings = async (
     uris: readonly string[],

@@ -34,6 +34,7 @@ import type { Described } from '../support/schema-reference.ts';
 import type { OpenApiDocument } from '../../src/index.ts';
 import type { TypeSource } from '../../src/schema/schema.ts';
 
+type ChangeLevel = ReturnType<typeof compareOpenapi>[number]['level'];
 type Declare = (app: Svc) => void;
 const none = (): undefined => undefined;
 const never = (): never => {
@@ -49,10 +50,13 @@ function documentOf(declare: Declare): OpenApiDocument {
   declare(app);
   return JSON.parse(JSON.stringify(app.openapi())) as OpenApiDocument;
 }
-const changes = (before: Declare, after: Declare): string[] =>
-  compareOpenapi(documentOf(before), documentOf(after)).map(
-    ({ subject, message }) => `${subject}: ${message}`,
-  );
+const breaking = (before: unknown, after: unknown): ReturnType<typeof compareOpenapi> =>
+  compareOpenapi(before, after).filter(({ level }) => level === 'breaking');
+const changesOf = (level: ChangeLevel, before: Declare, after: Declare): string[] =>
+  compareOpenapi(documentOf(before), documentOf(after))
+    .filter((change) => change.level === level)
+    .map(({ subject, message }) => `${subject}: ${message}`);
+const changes = (before: Declare, after: Declare): string[] => changesOf('breaking', before, after);
 const taking =
   (body: TypeSource): Declare =>
   (app) =>
@@ -96,6 +100,53 @@ test('compareOpenapi() reports removed paths, methods, statuses and media types'
       'POST /: the response 200 was removed',
     ],
   );
+});
+
+test('compareOpenapi() reports changes that clients may notice without failing, and why', () => {
+  const asking =
+    (query: object): Declare =>
+    (app) =>
+      app.get('/', { query }, none);
+  const cases: readonly (readonly [ChangeLevel, Declare, Declare, string])[] = [
+    [
+      'risky',
+      giving(field(literal('a', 'b'))),
+      giving(field(literal('a', 'b', 'c'))),
+      "the response 200's a can now be c (these clients may not expect it)",
+    ],
+    [
+      'risky',
+      asking({ a: Field(str, { optional: true }) }),
+      asking({}),
+      'the query a was removed (the server ignores what these clients send, so the result may differ)',
+    ],
+    [
+      'risky',
+      asking({ a: Field(1) }),
+      asking({ a: Field(2) }),
+      'the query a has the default 2; it had the default 1 (requests without it have another meaning)',
+    ],
+    [
+      'risky',
+      (app) => app.get('/', { name: 'one' }, none),
+      (app) => app.get('/', { name: 'two' }, none),
+      'the operationId is now two; it was one (generated clients have a function of another name)',
+    ],
+    [
+      'notice',
+      giving(field(str)),
+      (app) => app.get('/', { response: { 200: field(str), 409: field(str) } }, never),
+      'the response 409 is new (clients treat unknown errors alike)',
+    ],
+  ];
+  for (const [level, before, after, expected] of cases)
+    assert.deepEqual(
+      compareOpenapi(documentOf(before), documentOf(after)).map((change) => [
+        change.level,
+        `${change.message} (${change.reason})`,
+      ]),
+      [[level, expected]],
+    );
 });
 
 test('compareOpenapi() ignores renamed path parameters, and reports path parameters whose type changes', () => {
@@ -346,7 +397,7 @@ function sendingChanges(before: object | undefined, after: object | undefined): 
     });
     return JSON.parse(JSON.stringify(app.openapi())) as OpenApiDocument;
   });
-  const hooks = compareOpenapi(documents[0], documents[1]).map(({ subject, message }) => {
+  const hooks = breaking(documents[0], documents[1]).map(({ subject, message }) => {
     assert.equal(subject, 'webhook paid');
     return message;
   });
@@ -532,7 +583,7 @@ function written(schema: object, more: object = {}, operation: object = {}): Ope
   } as unknown as OpenApiDocument;
 }
 const reported = (before: OpenApiDocument, after: OpenApiDocument): string[] =>
-  compareOpenapi(before, after).map(({ message }) => message);
+  breaking(before, after).map(({ message }) => message);
 
 test('if a schema has both minimum and exclusiveMinimum, or both maximum and exclusiveMaximum, compareOpenapi() uses the stricter bound', () => {
   const [wide, both] = [
@@ -584,7 +635,7 @@ test('compareOpenapi() reports a webhook whose body becomes optional or gets an 
   });
   const [json, both, any] = [['application/json'], ['application/json', 'text/xml'], ['*/*']];
   const found = (before: object, after: object): string[] =>
-    compareOpenapi(before, after).map(({ message }) => message);
+    breaking(before, after).map(({ message }) => message);
   assert.deepEqual(found(sent(json, true), sent(json, true)), []);
   assert.deepEqual(found(sent(json, false), sent(json, true)), []);
   assert.deepEqual(found(sent(any, true), sent([...any, ...json], true)), []);

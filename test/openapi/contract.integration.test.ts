@@ -7,7 +7,7 @@ import test from 'node:test';
 import { inspect } from 'node:util';
 import { createToken } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { SCOPE, SECRET, generatedApp } from '../support/openapi-app.ts';
+import { SCOPE, SECRET, addRefusals, generatedApp } from '../support/openapi-app.ts';
 import { Referee, inventFrom, placeOf, undocumented, writeTexts } from '../support/openapi-referee.ts';
 import { Random } from '../support/schema-reference.ts';
 import { scratch } from '../support/scratch.ts';
@@ -225,3 +225,43 @@ for (const seed of [1, 2]) {
     );
   });
 }
+
+/** Number and first seed of the generated applications. */
+const APPLICATIONS = Number(process.env['OPENAPI_APPLICATIONS'] ?? 15);
+const FIRST_SEED = Number(process.env['OPENAPI_SEED'] ?? 1);
+
+test(`every reply of a generated application is documented, whatever exception handlers, guards and layers it has (seeds from ${FIRST_SEED})`, async (t) => {
+  const folder = scratch(t, 'ajv', { ajv: '^8.17.0', 'ajv-formats': '^3.0.0' });
+  if (folder === undefined) return;
+  const counts = new Map<number, number>();
+  for (let seed = FIRST_SEED; seed < FIRST_SEED + APPLICATIONS; seed++) {
+    const app = generatedApp(seed, 6);
+    const handlers = addRefusals(seed, app);
+    await using client = new TestClient(app, { raiseErrors: false });
+    const document = app.openapi();
+    const referee = new Referee(folder, document);
+    const maker = new RequestMaker(new Random(seed), referee);
+    for (const [template, item] of Object.entries(document.paths))
+      for (const [method, operation] of Object.entries(item)) {
+        const place = ['paths', template, method];
+        for (let i = 0; i < 12; i++) {
+          const { url, headers, body } = maker.make(template, operation, place);
+          const sent = { headers, ...(body === undefined ? {} : { body }) };
+          const response = await client.request(method.toUpperCase(), url, sent);
+          const text = await response.text();
+          const type = response.headers.get('content-type');
+          const { status } = response;
+          counts.set(status, (counts.get(status) ?? 0) + 1);
+          const read: unknown = type?.includes('json') === true ? JSON.parse(text) : text;
+          const reply = { status, type, body: read, hasBody: text !== '' };
+          const missing = undocumented(operation, place, reply, referee);
+          if (missing !== undefined)
+            assert.fail(
+              `seed ${seed}: ${missing} is not documented: ${inspect({ method, url, headers, body, status, text, handlers, operation }, { depth: 12 })}`,
+            );
+        }
+      }
+  }
+  t.diagnostic([...counts].map(([status, count]) => `${count} of ${status}`).join(', '));
+  assert.ok(counts.size > 15, 'many statuses are among them');
+});

@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import {
   APIKeyAuth,
   BearerAuth,
@@ -12,6 +13,7 @@ import {
   Field,
   HTTPException,
   IdempotencyMiddleware,
+  LoginRequired,
   NotFound,
   RateLimitMiddleware,
   Router,
@@ -39,6 +41,7 @@ import {
   str,
   union,
 } from '../../src/index.ts';
+import { ConstraintViolation, conflictOn } from '../../src/db/index.ts';
 import { openapiFindings } from '../../src/openapi/openapi.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import type { OpenApiDocument, SvcOptions } from '../../src/index.ts';
@@ -872,8 +875,9 @@ test('OpenAPI document: an error response has the schema that the exception hand
   assert.deepEqual(plain['400'], issueOf('BadRequest'));
   assert.deepEqual(plain['410'], { description: 'Gone', content: { ...json('Failure'), ...problem } });
   const silent = responsesOf((app) => app.exceptionHandler(HTTPException, () => [{}, 400]));
-  assert.deepEqual(Object.keys(silent), ['200', '410', '4XX']);
+  assert.deepEqual(Object.keys(silent), ['200', '410', '4XX', '5XX']);
   assert.deepEqual(silent['4XX'], { description: 'The request was refused' });
+  assert.deepEqual(silent['5XX'], { description: 'An error in the application' });
   assert.deepEqual(silent['410'], { description: 'Gone', content: json('Failure') });
   const whole = responsesOf((app) =>
     app.exceptionHandler(HTTPException, { response: Failure }, (error) => [
@@ -890,11 +894,61 @@ test('OpenAPI document: an error response has the schema that the exception hand
       422,
     ]),
   );
-  assert.deepEqual(invalid['400'], issueOf('BadRequest'));
+  assert.equal(invalid['400'], undefined);
+  assert.deepEqual(invalid['4XX'], issueOf('ClientError'));
   assert.deepEqual(invalid['422'], {
     description: 'Unprocessable Entity',
     content: json('Invalid'),
   });
+  const both = responsesOf((app) =>
+    app.exceptionHandler(ValidationError, { response: { 400: Invalid } }, () => [{ fields: [] }, 400]),
+  );
+  assert.deepEqual((both['400'] as { content: unknown }).content, { ...json('Invalid'), ...problem });
+});
+
+test('OpenAPI document: an exception handler without a declared response leaves the content of its errors open', () => {
+  class Stale extends NotFound {}
+  class Own extends Error {}
+  const open = { '4XX': 'The request was refused', '5XX': 'An error in the application' };
+  const cases: readonly [
+    declare: (app: Svc) => void,
+    absent: readonly string[],
+    ranges: readonly string[],
+  ][] = [
+    [(app) => app.exceptionHandler(ValidationError, () => [{}, 422]), ['400'], ['4XX']],
+    [(app) => app.exceptionHandler(Stale, () => [{}, 404]), ['404'], ['4XX']],
+    [(app) => app.exceptionHandler(Conflict, () => [{}, 409]), [], ['4XX']],
+    [(app) => app.exceptionHandler(Own, () => [{}, 409]), [], ['4XX', '5XX']],
+    [(app) => app.exceptionHandler(Error, () => [{}, 500]), [], ['5XX']],
+    [(app) => app.exceptionHandler(LoginRequired, () => ['', 303]), [], ['4XX']],
+    [(app) => app.exceptionHandler(ConstraintViolation, conflictOn()), [], []],
+  ];
+  for (const [declare, absent, ranges] of cases) {
+    const app = make();
+    declare(app);
+    app.post('/items/{id:int}', { body: Failure, response: Failure }, never);
+    const { responses } = operation(app, '/items/{id}', 'post');
+    for (const status of ['400', '404'])
+      assert.equal(responses[status] === undefined, absent.includes(status), `${status}: ${declare}`);
+    for (const [range, description] of Object.entries(open)) {
+      const isOpen = isDeepStrictEqual(responses[range], { description });
+      assert.equal(isOpen, ranges.includes(range), `${range}: ${declare}`);
+    }
+  }
+});
+
+test("OpenAPI document: the declared response to an application's error joins the range of its status", () => {
+  class Own extends Error {}
+  const app = make();
+  app.exceptionHandler(Own, { response: { 409: Invalid, 404: Failure } }, never);
+  app.get('/items/{id:int}', { response: Failure }, never);
+  const contentOf = (status: string): unknown => {
+    const response = operation(app, '/items/{id}').responses[status];
+    return response !== undefined && 'content' in response ? Object.keys(response.content ?? {}) : response;
+  };
+  assert.deepEqual(contentOf('404'), ['application/json', 'application/problem+json']);
+  assert.deepEqual(contentOf('4XX'), ['application/json', 'application/problem+json']);
+  assert.equal(contentOf('409'), undefined);
 });
 
 test("OpenAPI document: for routes of a router, the router's exception handler takes precedence over the application's handler", () => {

@@ -57,6 +57,24 @@ test('GET /readyz answers 200 and lists every successful readiness probe as up',
   }
 });
 
+test('GET /readyz reports how many milliseconds a readiness probe took, also when the probe fails', async () => {
+  for (const status of ['up', 'down']) {
+    const clock = new ManualClock();
+    const { app } = application(
+      { clock },
+      {
+        slow: () => {
+          clock.advance(30.4);
+          if (status === 'down') throw new Error('refused');
+        },
+      },
+    );
+    await using client = new TestClient(app);
+    const { checks } = (await (await client.get('/readyz')).json()) as { checks: unknown };
+    assert.deepEqual(checks, { slow: { status, latency_ms: 30 } });
+  }
+});
+
 test('while a readiness probe fails, /readyz answers 503, and only the log shows the reason', async () => {
   const { app, lines } = application(
     {},

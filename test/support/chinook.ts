@@ -48,6 +48,11 @@ const TYPES: Readonly<Record<Dialect, readonly [at: string, collation: string]>>
   mariadb: ['datetime', 'character set utf8mb4 collate utf8mb4_bin'],
 };
 
+/** Columns of each table. */
+export const CHINOOK_TABLES: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.keys(TABLES).map((table) => [table, columnsOf(table)]),
+);
+
 /** Creates the tables, and fills them. */
 export async function openChinook(db: Database): Promise<void> {
   const [at, collation] = TYPES[db.dialect];

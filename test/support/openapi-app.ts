@@ -3,13 +3,31 @@
  * and dependencies. Handlers return a valid reply.
  */
 import {
+  BadRequest,
   BearerAuth,
+  Conflict,
   Depends,
   Field,
+  Forbidden,
+  HTTPException,
+  IdempotencyMiddleware,
+  InternalError,
+  InvalidToken,
+  LoginRequired,
+  NotFound,
+  PayloadTooLarge,
   RateLimitMiddleware,
+  RequestTimeout,
   Router,
   Schema,
+  SessionMiddleware,
   Svc,
+  TextResponse,
+  TimeoutMiddleware,
+  TooManyRequests,
+  Unauthorized,
+  UnprocessableContent,
+  ValidationError,
   bool,
   bytes,
   createLogger,
@@ -24,13 +42,15 @@ import {
   provide,
   reply,
   requireScopes,
+  requireSession,
+  sessionKey,
   str,
   uuid,
 } from '../../src/index.ts';
 import { compileType } from '../../src/schema/schema.ts';
 import { Random, describe, invent, isWrapped, realise } from './schema-reference.ts';
 import type { Described } from './schema-reference.ts';
-import type { Dependency, SentRequest, SvcOptions } from '../../src/index.ts';
+import type { Dependency, ErrorClass, SentRequest, SvcOptions } from '../../src/index.ts';
 import type { TypeSource } from '../../src/schema/schema.ts';
 
 /** Secret that signs tokens. */
@@ -280,4 +300,114 @@ export function shop(): Svc {
     ({ form }) => ({ items: [{ id: form.file.size, title: form.note }] }),
   );
   return app;
+}
+
+class Refusal extends Schema {
+  reason = Field(str);
+}
+class Sold extends Schema {
+  left = Field(int);
+}
+class OutOfStock extends Error {}
+class Stale extends NotFound {}
+class Upstream extends HTTPException {
+  constructor() {
+    super(502, 'The other server does not answer');
+  }
+}
+
+/** Classes of errors, and how a route throws one. Middleware and guards throw the others. */
+const ERRORS: readonly (readonly [ErrorClass<Error>, () => Error])[] = [
+  [HTTPException, () => new HTTPException(418)],
+  [BadRequest, () => new BadRequest()],
+  [ValidationError, () => new ValidationError([])],
+  [Unauthorized, () => new Unauthorized()],
+  [InvalidToken, () => new InvalidToken('expired')],
+  [LoginRequired, () => new LoginRequired()],
+  [Forbidden, () => new Forbidden()],
+  [NotFound, () => new NotFound()],
+  [Stale, () => new Stale()],
+  [Conflict, () => new Conflict()],
+  [PayloadTooLarge, () => new PayloadTooLarge()],
+  [UnprocessableContent, () => new UnprocessableContent()],
+  [TooManyRequests, () => new TooManyRequests()],
+  [RequestTimeout, () => new RequestTimeout()],
+  [InternalError, () => new InternalError()],
+  [Upstream, () => new Upstream()],
+  [OutOfStock, () => new OutOfStock()],
+  [Error, () => new Error('broken')],
+];
+
+const OF_APPLICATION: ReadonlySet<unknown> = new Set([Stale, Upstream, OutOfStock]);
+
+function errorOf5xx(error: Error): boolean {
+  return error instanceof HTTPException && error.status >= 500;
+}
+
+/** Adds an exception handler in one of its forms: without a declared response, or with one. */
+function addHandler(random: Random, to: Svc, errorClass: ErrorClass<Error>): string {
+  const usual = ERRORS.find(([each]) => each === errorClass)?.[1]();
+  const status =
+    usual instanceof HTTPException && !OF_APPLICATION.has(errorClass)
+      ? random.pick([usual.status, 410, 423]) // no other class of the framework has these
+      : random.pick([400, 404, 409, 410, 422, 500, 503]);
+  const refusal = { reason: 'generated' };
+  const form = random.below(5);
+  // a handler without a declared status has one that no other declaration promises
+  const other = errorClass === ValidationError || errorClass === BadRequest ? 422 : 417;
+  const isUsual = random.chance(0.5);
+  const silent = (error: Error): number =>
+    isUsual && error instanceof HTTPException ? error.status : errorOf5xx(error) ? 504 : other;
+  if (form === 0) to.exceptionHandler(errorClass, (error) => [{ own: true }, silent(error)]);
+  else if (form === 1)
+    to.exceptionHandler(errorClass, (error) => new TextResponse('refused', { status: silent(error) }));
+  else if (form === 2)
+    to.exceptionHandler(errorClass, { response: Refusal }, (error) => [
+      refusal,
+      error instanceof HTTPException ? error.status : other,
+    ]);
+  else if (form === 3) to.exceptionHandler(errorClass, { response: Refusal, status }, () => refusal);
+  else
+    to.exceptionHandler(errorClass, { response: { [status]: Refusal, 451: Sold } }, () =>
+      random.chance(0.5) ? [refusal, status] : [{ left: 0 }, 451],
+    );
+  return `${errorClass.name}: form ${form}, ${status}`;
+}
+
+/**
+ * Adds exception handlers, layers, and routes that throw to an application. Returns its exception handlers in
+ * words.
+ */
+export function addRefusals(seed: number, app: Svc): readonly string[] {
+  const random = new Random(seed);
+  const chosen = (share: number): readonly ErrorClass<Error>[] =>
+    ERRORS.map(([errorClass]) => errorClass).filter(() => random.chance(share));
+  const said = chosen(0.2).map((errorClass) => addHandler(random, app, errorClass));
+  const router = new Router({ prefix: '/thrown' });
+  for (const errorClass of chosen(0.1))
+    said.push(
+      `router: ${addHandler(random, router as unknown as Svc, errorClass)}`,
+    ); /* exceptionHandler() is the same */
+  if (random.chance(0.5)) app.use(new TimeoutMiddleware({ seconds: 60 }));
+  const hasSession = random.chance(0.3);
+  if (hasSession) app.use(new SessionMiddleware());
+  if (random.chance(0.5)) app.use(new IdempotencyMiddleware({ required: random.chance(0.5) }));
+  for (const [index, [, make]] of ERRORS.entries()) {
+    const declared = random.chance(0.5) ? Refusal : { 200: Refusal, [random.pick([410, 423])]: Refusal };
+    router.get(
+      `/${index}${random.chance(0.5) ? '/{id:int}' : ''}`,
+      {
+        response: declared,
+        ...(random.chance(0.3) ? { query: { page: Field(int) } } : {}),
+        ...(hasSession && random.chance(0.3)
+          ? { login: Depends(requireSession(sessionKey<string>('user'))) }
+          : {}),
+      } as never, // generated specs have no static type
+      () => {
+        throw make();
+      },
+    );
+  }
+  app.includeRouter(router);
+  return said;
 }

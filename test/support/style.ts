@@ -5,11 +5,14 @@
  *   *.md        ─ scanMarkdown ─→
  *   .ci, *.yml  ─ scanScript ─→
  *
- * A passage is one text of prose with its offset. Inline code and quoted words are not prose.
+ * A passage is one text of prose with its offset. Inline code and quoted words are not prose. In the fenced code of a
+ * manual, the same texts are passages as in a file of its language.
  * The opening comment of test/style.test.ts states what counts as a message.
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { blocksOf } from './markdown.ts';
+import type { Block } from './markdown.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const EXCEPTIONS = join(ROOT, 'test/support/style-exceptions.txt');
@@ -22,7 +25,11 @@ const FORBIDDEN_OPENING =
   /^(?:(?:those|of|who|what)(?=\s+\S|['’])|(?:the same|as above|see above)(?![-\w]))/i;
 const QUESTION = /^(?:of|who|what)\b[^.!?]*\?/i;
 /** Pattern of bullets, rules, emphasis and a doc tag before the first word. */
-const BEFORE_FIRST_WORD = /^(?:[\s*#>_~[(─═·•-]|\d+[.)]\s)*(?:@[\w-]+\s+)?/;
+const BEFORE_FIRST_WORD = /^(?:\[[ x]\]|<!--|<?\w+>|[\s*#>+_~[(─═·•-]|\d+[.)]\s)*(?:@[\w-]+\s+)?/;
+/** Languages of fences without prose: the output of programs, and formats without comments. */
+const DATA: ReadonlySet<string> = new Set(['text', 'json', 'http', 'diff', 'csv']);
+/** Pattern of a request of an example program, with its answer (test/readme.integration.test.ts). */
+const EXAMPLE_REQUEST = /^<!-- [A-Z]+ \//;
 
 const NEW_ERROR =
   /^new (?:\w+\.)*\w*(?:Error|Fault|Exception|Violation|Lost|Refusal|Failure|Timeout|Aborted|Canceled|Unknown|BadRequest|Unauthorized|Forbidden|NotFound|Conflict|TooLarge|TooManyRequests|Unavailable|NoKey)$/;
@@ -196,35 +203,45 @@ class SourceScanner {
     const prose = comment.replace(/^\/\*+|\*+\/$|^[ \t]*(?:\/\/+|\*(?!\/))/gm, (mark) =>
       ' '.repeat(mark.length),
     );
-    for (const { index, 0: text } of prose.matchAll(/\S(?:[^]*?)(?=\n[ \t]*\n|\s@(?=[a-z])|\s*$(?![^]))/g)) {
+    const passages = /\S(?:[^]*?)(?=\n[ \t]*(?:\n|[-*] |\d+\. )|\s@(?=[a-z])|\s*$(?![^]))/g; // list items, too
+    for (const { index, 0: text } of prose.matchAll(passages)) {
       this.#passages.push({ kind: 'comment', text, offset: start + index, isStart: true });
     }
   }
 }
 
-/** Returns the paragraphs, list items, table cells and headings of a manual. Fenced code is left out. */
+/**
+ * Returns the paragraphs, list items, table cells, headings and HTML comments of a manual, and the comments,
+ * messages and test names of its fenced code. A comment with a request of an example is data.
+ */
 export function scanMarkdown(text: string): Passage[] {
-  const passages: Passage[] = [];
-  let isFenced = false;
-  let isInParagraph = false;
-  for (const { index, 0: line } of text.matchAll(/[^\n]*\n?/g)) {
-    const isFence = /^\s*(?:```|~~~)/.test(line);
-    if (isFence) isFenced = !isFenced;
-    const isProse = !isFence && !isFenced && line.trim() !== '';
-    const isRow = isProse && line.startsWith('|');
-    const isHeading = isProse && line.startsWith('#');
-    if (isRow) passages.push(...cellsOf(line, index));
-    else if (isProse) {
-      const isStart = !isHeading && (!isInParagraph || /^\s*(?:[-*+>]|\d+[.)])\s/.test(line));
-      passages.push({ kind: 'manual', text: line, offset: index, isStart });
+  return blocksOf(text).flatMap((block): Passage[] => {
+    const { kind, offset } = block;
+    if (kind === 'row') return cellsOf(block.text, offset);
+    if (kind === 'code') {
+      return scanCode(block).map((passage) => ({ ...passage, offset: offset + passage.offset }));
     }
-    isInParagraph = isProse && !isRow && !isHeading;
-  }
-  return passages;
+    if (kind === 'html comment' && EXAMPLE_REQUEST.test(block.text)) return [];
+    const prose = kind === 'heading' ? block.text.replace(/^[ >]*#+ [\d.]*/, '') : block.text;
+    return [{ kind: 'manual', text: prose, offset, isStart: kind !== 'heading' }];
+  });
+}
+
+function scanCode({ language, text }: Block): Passage[] {
+  if (language === 'sql') return commentsOf(text, /--[ \t]*(\S.*)/g);
+  if (language === 'html') return commentsOf(text, /<!--\s*(\S[^]*?)-->/g);
+  if (/^[cm]?[jt]sx?$/.test(language)) return scanSource(text);
+  return DATA.has(language) ? [] : scanScript(text);
+}
+
+function commentsOf(text: string, pattern: RegExp): Passage[] {
+  return [...text.matchAll(pattern)].map(({ index, 1: comment }) => {
+    return { kind: 'comment', text: comment!, offset: index, isStart: true };
+  });
 }
 
 function cellsOf(row: string, offset: number): Passage[] {
-  return [...row.matchAll(/(?:\\.|[^|\\])+/g)].map(({ index, 0: text }) => {
+  return [...row.matchAll(/(?:\\.|(?!<br>)[^|\\])+/g)].map(({ index, 0: text }) => {
     return { kind: 'manual', text, offset: offset + index, isStart: true };
   });
 }
@@ -248,16 +265,27 @@ export function scanScript(text: string): Passage[] {
 export function problemsOf(path: string, text: string): string[] {
   const scan = path.endsWith('.md') ? scanMarkdown : SOURCE_FILE.test(path) ? scanSource : scanScript;
   return scan(text).flatMap((passage) => {
-    const prose = passage.text.replace(/`[^`]*`|"\w+"/g, '`').replace(/\]\([^)]*\)/g, ']');
+    const prose = passage.text
+      .replace(/(`+)(?!`)[^]*?(?<!`)\1(?!`)|"\w+"/g, '`')
+      .replace(/\]\([^)]*\)/g, ']');
     const words = prose.match(new RegExp(FORBIDDEN_WORD, 'gi')) ?? [];
-    const first = prose.replace(BEFORE_FIRST_WORD, '');
-    const opening = passage.isStart && !QUESTION.test(first) ? FORBIDDEN_OPENING.exec(first) : null;
-    const lineOf = (): number => text.slice(0, passage.offset).split('\n').length;
-    return [
-      ...words.map((word) => `${path}:${lineOf()}: ${passage.kind} has the word "${word}"`),
-      ...(opening === null ? [] : [`${path}:${lineOf()}: ${passage.kind} opens with "${opening[0]}"`]),
+    const problems = [
+      ...words.map((word) => `has the word "${word}"`),
+      ...openingsOf(prose, passage.isStart).map((opening) => `opens with "${opening}"`),
     ];
+    const lineOf = (): number => text.slice(0, passage.offset).split('\n').length;
+    return problems.map((problem) => `${path}:${lineOf()}: ${passage.kind} ${problem}`);
   });
+}
+
+/** Returns the forbidden openings of the passage and of its further sentences. */
+function openingsOf(prose: string, isStart: boolean): string[] {
+  return prose
+    .split(/(?<=[.!?:][)"*_]*)[\s/*]+(?=[*_[(]*[A-Z])/)
+    .slice(isStart ? 0 : 1)
+    .map((sentence) => sentence.replace(BEFORE_FIRST_WORD, ''))
+    .filter((sentence) => !QUESTION.test(sentence))
+    .flatMap((sentence) => FORBIDDEN_OPENING.exec(sentence)?.[0] ?? []);
 }
 
 /** Returns the paths of all files that are checked, sorted. */

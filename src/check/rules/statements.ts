@@ -91,4 +91,24 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
     wrong: "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select * from note'))",
     right: "… db.fetchAll('select id, title from note')",
   },
+  {
+    id: 'SVC421',
+    severity: 'error',
+    phase: 'source',
+    why: 'Without a database, only the file of --statements says whether a statement fits the schema',
+    remedy:
+      'Describe the statements again: svc check <module> --statements <file> --database <url>, and commit the file',
+    wrong: 'a new migration, and statements.lock as before',
+    right: 'svc check src/app.ts --statements statements.lock --database "$URL" after each new migration',
+  },
+  {
+    id: 'SVC422',
+    severity: 'error',
+    phase: 'source',
+    why: 'While a deployment runs, the previous release still sends its statements to the migrated database',
+    remedy:
+      'Deploy in two steps: first a release that no longer sends the statement, then the migration that removes what it needs',
+    wrong: 'alter table note drop column title;  -- the previous release selects it',
+    right: 'alter table note add column name text;  -- and drop title with a later release',
+  },
 ];

@@ -11,8 +11,8 @@ import { Statement } from './statement.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
+import type { Watch } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { RouteCall } from '../values/functions.ts';
 import type { SentCall, SentValue, Spot, Verb } from './statement.ts';
 
 /** Name of the plugin of the default database. */
@@ -35,7 +35,7 @@ const STATEMENT = /^\s*(?:select|insert|update|delete|replace|with|values)\s/i;
 const REPLIES = /^svc\.(?:reply|JSONResponse|HttpResponse)$|^Response(?:\.json)?$/;
 
 /** Collects the statements of a project, while the interpreter follows its calls. */
-export class StatementFinder {
+export class StatementFinder implements Watch {
   readonly #calls = new Map<Node, SentCall>();
   readonly #replied = new Set<Node>();
   readonly #onStatement: (sending: Sending) => void;
@@ -50,7 +50,7 @@ export class StatementFinder {
   }
 
   /** Notes the calls whose rows a reply contains as they are. */
-  onReply(value: Value | undefined, route: RouteCall | undefined): void {
+  onReply({ value, route }: Pick<Site, 'route'> & { readonly value: Value | undefined }): void {
     // a response schema removes members that it does not declare
     if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
     for (const node of rowsIn(value)) this.#replied.add(node);
@@ -61,9 +61,9 @@ export class StatementFinder {
     return this.#replied.has(call);
   }
 
-  visit(site: Site): void {
+  onCall(site: Site): void {
     const { call, module } = site;
-    if (REPLIES.test(site.meaning)) this.onReply(site.value(call.args[0]), site.route);
+    if (REPLIES.test(site.meaning)) this.onReply({ value: site.value(call.args[0]), route: site.route });
     const found = call.isNew ? undefined : receiverOf(site);
     if (found === undefined) return;
     const { verb, database } = found;

@@ -6,9 +6,11 @@
  * text counts only if it has a piece without which no accepted text is.
  */
 import { nearest } from '../../base/options.ts';
+import { beginnings } from '../check.ts';
 import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
+import { endsFunction } from '../reader/nodes.ts';
 import { Outline } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
@@ -16,57 +18,80 @@ import { ANY } from './finder.ts';
 import type { Sources } from '../sources.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { Describer, Description, Refused } from '../../db/describe/describer.ts';
+import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
-import type { Problem } from './problem.ts';
-import type { SentCall, Statement } from './statement.ts';
+import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
 
 /** Statements of a project, with the databases that describe them. */
-export interface StatementSources {
+interface StatementSources {
   readonly finder: StatementFinder;
   readonly sources: Sources;
   /** Open databases with the schema of the migrations, by the names of their plugins. */
-  readonly describers: ReadonlyMap<string, Describer>;
+  readonly describers: ReadonlyMap<string, StatementDescriber>;
   /** Names of all plugins that have a database. */
   readonly databases: readonly string[];
+  /** Plugins whose database has tables that no file of migrations makes. */
+  readonly partial?: ReadonlySet<string>;
 }
 
 interface Judged {
   readonly statement: Statement;
-  readonly text: string;
+  readonly outline: Outline;
   readonly description: Description;
 }
 
 /** Returns the findings about the statements of a project. */
 export async function findStatements(
-  { finder, sources, describers, databases }: StatementSources,
+  { finder, sources, describers, databases, partial }: StatementSources,
   rules: readonly RuleText[],
 ): Promise<Finding[]> {
   const findings = new Map<string, Finding>();
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
+  const changed = tablesChangedBy(sources);
   for (const call of finder.calls) {
-    const describer = describers.get(databaseOf(call, databases) ?? '');
-    if (describer === undefined || isLeftOut(call, sources)) continue;
+    const database = databaseOf(call, databases) ?? '';
+    const describer = describers.get(database);
+    if (describer === undefined || describer.tables.length === 0 || isLeftOut(call, sources)) continue;
     const judged = await describeAll(call, describer);
-    for (const each of judged)
+    const known = new Set(describer.tables.map(({ name }) => name.toLowerCase()));
+    const isOfMigrations = ({ outline }: Judged): boolean =>
+      outline.tables.every(
+        ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
+      );
+    for (const each of judged.filter(isOfMigrations))
       for (const problem of problemsOf(each, judged, call, describer, finder)) {
         const { rule, start, message } = problem;
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
         const place = each.statement.placeAt(start, describer.dialect);
         const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
         const subject = subjectOf(call.call, call.module, sources);
-        findings.set(key, {
+        const finding: Finding = {
           rule,
           severity: problem.severity ?? severity,
           subject,
           message,
           remedy: problem.remedy ?? remedy,
           place,
-        });
+        };
+        beginnings.set(finding, each.statement.placeAt(0, describer.dialect));
+        findings.set(key, finding);
       }
   }
   return [...findings.values()];
+}
+
+const CHANGES =
+  /\b(?:create\s+(?:(?:temp|temporary|virtual|or\s+replace|materialized|unlogged)\s+)*(?:table|view)|alter\s+table)\s+(?:if\s+(?:not\s+)?exists\s+)?(?:\w+\.)?["`[]?(\w+)/gi;
+
+/** Returns the tables that the sources create or change themselves, in lower case. No migration knows them. */
+function tablesChangedBy(sources: Sources): ReadonlySet<string> {
+  const texts = [
+    ...sources.all('text').map(({ node }) => node.value),
+    ...sources.all('template').flatMap(({ node }) => node.texts),
+  ];
+  return new Set(texts.flatMap((text) => [...text.matchAll(CHANGES)].map(([, name]) => name!.toLowerCase())));
 }
 
 /** Returns the name of the plugin whose database receives a call; undefined if it is not known. */
@@ -79,26 +104,36 @@ function isLeftOut({ call, module }: SentCall, sources: Sources): boolean {
   return sources.isOfBrowser(module) || isInPage(call) || isOnlyInDevelopment(call, module);
 }
 
-async function describeAll({ statements }: SentCall, describer: Describer): Promise<readonly Judged[]> {
+async function describeAll(
+  { statements }: SentCall,
+  describer: StatementDescriber,
+): Promise<readonly Judged[]> {
   const judged: Judged[] = [];
   for (const statement of statements.values()) {
     const text = statement.text(describer.dialect);
-    judged.push({ statement, text, description: await describer.describeStatement(text) });
+    const outline = new Outline(text, describer.dialect);
+    judged.push({ statement, outline, description: await describer.describeStatement(text) });
   }
   return judged;
 }
 
 function problemsOf(
-  { statement, text, description }: Judged,
+  { statement, outline, description }: Judged,
   all: readonly Judged[],
   call: SentCall,
-  { dialect, tables, snakeCase }: Describer,
+  { dialect, tables, snakeCase, isLocked }: StatementDescriber,
   finder: StatementFinder,
 ): readonly Problem[] {
-  if (description.kind === 'untold') return [];
-  const outline = new Outline(text, dialect);
+  if (description.kind === 'untold') {
+    if (isLocked !== true || description.reason !== 'absent') return [];
+    const message = 'the file of --statements does not know the statement, so no database has judged it';
+    return [{ rule: 'SVC421', message, start: outline.tokens[0]?.start ?? 0 }];
+  }
   if (description.kind === 'refused') {
-    const isReported = isPossible(statement, all) && (statement.isCertain || !isOfSyntax(description));
+    const isReported =
+      isPossible(statement, all) &&
+      (statement.isCertain || !isOfSyntax(description)) &&
+      !isOfOneEngine(statement, call);
     return isReported ? [refusal(description, outline, tables)] : [];
   }
   const { values } = statement;
@@ -124,6 +159,39 @@ function isPossible(statement: Statement, all: readonly Judged[]): boolean {
 
 function idsOf({ pieces }: Statement): readonly string[] {
   return pieces.map(({ module, start, text }) => `${module.file} ${start} ${text}`);
+}
+
+const ENGINE = /dialect|sqlite|postgres|mysql|mariadb/i;
+
+/** Whether a part of a statement, or its call, depends on a condition about the engine. */
+function isOfOneEngine({ pieces }: Statement, { call, module }: SentCall): boolean {
+  return [{ node: call, module }, ...pieces].some((spot) => {
+    for (let at: Node = spot.node; at.parent !== undefined; at = at.parent)
+      if (testsOf(at).some(({ start, end }) => ENGINE.test(spot.module.source.slice(start, end))))
+        return true;
+    return false;
+  });
+}
+
+/** Returns the conditions on which a node depends in its parent: those around it, and those that leave before it. */
+function testsOf(node: Node): readonly Node[] {
+  const { parent } = node;
+  switch (parent?.type) {
+    case 'if':
+    case 'choice':
+      return parent.test === node ? [] : [parent.test];
+    case 'binary':
+      return parent.right === node ? [parent.left] : [];
+    case 'case':
+      return parent.parent?.type === 'switch' ? [parent.parent.value] : [];
+    case 'block':
+    case 'function':
+      return parent.body
+        .slice(0, parent.body.indexOf(node))
+        .flatMap((before) => (before.type === 'if' && endsFunction(before.yes) ? [before.test] : []));
+    default:
+      return [];
+  }
 }
 
 function isOfSyntax({ code, message }: Refused): boolean {

@@ -1,6 +1,6 @@
 /**
  * Outline of one SQL statement: its tables, the columns that placeholders are compared with or written to, and the
- * conditions of its `where`. Reads only plain forms. What it does not know, it leaves out.
+ * conditions of its `where`. Reads only plain forms. Leaves out everything else.
  */
 import { Lexer } from '../../db/lexer.ts';
 import type { Dialect } from '../../db/driver.ts';
@@ -20,7 +20,7 @@ export interface Token {
 }
 
 /** A table in `from`, `join`, `update`, `into` or `delete from`. */
-export interface UsedTable {
+interface UsedTable {
   readonly name: string;
   readonly alias: string;
   readonly token: Token;
@@ -34,7 +34,7 @@ export interface ColumnName {
 }
 
 /** An `insert` with the columns that it writes. */
-export interface Insertion {
+interface Insertion {
   readonly table: UsedTable;
   /** Undefined without a list of columns. */
   readonly columns: readonly Token[] | undefined;

@@ -15,8 +15,7 @@ import type { Dialect } from '../../db/driver.ts';
 import type { TypeSource } from '../../schema/types.ts';
 import type { FieldPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Outline } from './outline.ts';
-import type { Problem } from './problem.ts';
-import type { SentCall, Spot } from './statement.ts';
+import type { Problem, SentCall, Spot } from './statement.ts';
 
 interface Rows {
   readonly call: SentCall;
@@ -162,9 +161,13 @@ function samplesOf(kind: string, dialect: Dialect): readonly unknown[] {
   }
 }
 
-/** Whether a column may be NULL: its table allows it, and no condition of the statement names it. */
+/**
+ * Whether a column may be NULL: its table allows it, and no condition of the statement names it. A condition of a
+ * select within the statement may exclude NULL, too, so such a statement is not judged.
+ */
 function mayBeNull({ outline }: Rows, { table, column, isNullable }: DescribedColumn): boolean {
   if (isNullable !== true || table === undefined || column === undefined) return false;
+  if (outline.tokens.filter(({ word }) => word === 'select').length !== 1) return false;
   const isRead = outline.tables.some(({ name }) => name === table.toLowerCase());
   const from = outline.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
   return isRead && !outline.isNamedAfter(from, column.toLowerCase());

@@ -8,7 +8,8 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Piece } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import type { Place } from '../../base/findings.ts';
+import type { Place, Severity } from '../../base/findings.ts';
+import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 
 /** An expression in a module. */
@@ -51,6 +52,25 @@ export interface SentCall {
 export interface SentValue {
   readonly value: Value | undefined;
   readonly spot: Spot | undefined;
+}
+
+/** A database, or a lock file in its place. */
+export type StatementDescriber = Pick<
+  Describer,
+  'dialect' | 'snakeCase' | 'hash' | 'tables' | 'describeStatement'
+> & {
+  /** Whether a lock file describes the statements. */
+  readonly isLocked?: boolean;
+};
+
+/** A problem at a place in the text of a statement. */
+export interface Problem {
+  readonly rule: `SVC${number}`;
+  readonly message: string;
+  readonly remedy?: string | undefined;
+  readonly severity?: Severity | undefined;
+  /** Offset in the text of the statement. */
+  readonly start: number;
 }
 
 /** One text that a call may send. */

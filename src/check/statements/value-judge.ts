@@ -8,8 +8,7 @@ import type { TableColumn, TableDescription } from '../../db/tables.ts';
 import type { Constraints } from '../../schema/types.ts';
 import type { Value } from '../values/value.ts';
 import type { ColumnName, Outline, Token } from './outline.ts';
-import type { Problem } from './problem.ts';
-import type { SentValue } from './statement.ts';
+import type { Problem, SentValue } from './statement.ts';
 
 /** A value that is known well enough to be judged. */
 interface KnownValue {
@@ -169,6 +168,8 @@ export function judgeInsertion(outline: Outline, tables: readonly TableDescripti
   const { insertion } = outline;
   if (insertion?.columns === undefined) return [];
   const table = tables.find(({ name }) => name.toLowerCase() === insertion.table.name);
+  // a trigger may give the values
+  if (table?.hasInsertTrigger === true) return [];
   const given = new Set(insertion.columns.map(({ name }) => name));
   const absent = (table?.columns ?? []).filter(
     (column) =>

@@ -2,7 +2,7 @@
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 
-/** A written type. Of a union, the first member with a name counts. */
+/** A written type. It is the first member with a name if the type is a union. */
 export type WrittenType =
   | { readonly kind: 'name'; readonly name: string; readonly args: readonly WrittenType[] }
   | { readonly kind: 'object'; readonly members: ReadonlyMap<string, WrittenType> }

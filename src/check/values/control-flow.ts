@@ -25,7 +25,7 @@ export abstract class ControlFlow extends Evaluation {
   protected results: Result[] = [];
   /**
    * Number of `try` blocks with a `catch` around the statement that is being evaluated, and whether it is in a `catch`
-   * block. What a `catch` block awaits counts as safe, but not what it throws.
+   * block. Promises that a `catch` block awaits count as safe, but not those that it throws.
    */
   protected shield: { readonly tries: number; readonly isCatching: boolean } = NO_SHIELD;
   /** Whether an error may leave the function that is being evaluated. */
@@ -139,6 +139,7 @@ export abstract class ControlFlow extends Evaluation {
       for (let isAgain = false, path = run(); ; path = run(), isAgain = true) {
         path.end = undefined;
         const hasChanged = path.hasChanged(around);
+        // the number of rounds is not known
         around.join([path, new Path(around)], values.inexact);
         if (isAgain || !hasChanged) break;
       }

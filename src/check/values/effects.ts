@@ -162,7 +162,7 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
   values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] }));
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
-export const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
+const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   String: ({ args: [value = KNOWN] }) => values.addressText(value),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
@@ -470,7 +470,7 @@ export function constantIn(value: Value | undefined): string | undefined {
 }
 
 /** Functions whose result has exactly the texts of their argument. */
-export const EXACT: ReadonlySet<string> = new Set([
+const EXACT: ReadonlySet<string> = new Set([
   'String',
   'structuredClone',
   'Object.freeze',
@@ -483,13 +483,23 @@ export const EXACT: ReadonlySet<string> = new Set([
 const CHANGING =
   /^(?:normalize|to(?:Locale)?(?:Lower|Upper)Case|slice|substring|substr|pad(?:Start|End)|repeat|replace(?:All)?|split|reduce)$/;
 
-/** Whether the result of a method has exactly the texts that the interpreter knows. */
-export function isExact(method: string, { receiver }: Operation): boolean {
-  return method === 'join' ? receiver.items === undefined : !CHANGING.test(method);
+/** Returns the result of a function; undefined for a function without an effect here. */
+export function resultOfFunction(meaning: string, operation: Operation): Value | undefined {
+  const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
+  const result = effect?.(operation);
+  return result === undefined || EXACT.has(meaning) ? result : values.inexact(result);
+}
+
+/** Returns the result of a method; undefined for a method without an effect here. */
+export function resultOfMethod(method: string, operation: Operation): Value | undefined {
+  const effect = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
+  const result = effect?.(operation);
+  const isExact = method === 'join' ? operation.receiver.items === undefined : !CHANGING.test(method);
+  return result === undefined || isExact ? result : values.inexact(result);
 }
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
-export const METHODS: Readonly<Record<string, Effect | undefined>> = {
+const METHODS: Readonly<Record<string, Effect | undefined>> = {
   toString: asText,
   valueOf: self,
   trim: self,

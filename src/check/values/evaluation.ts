@@ -330,7 +330,10 @@ export abstract class Evaluation extends Classes {
     const by = key === undefined ? undefined : makerOf(object, key);
     return by === undefined
       ? this.member(object, key, index)
-      : { texts: [[{ kind: 'own', made: { by, node, module: this.module } }]] };
+      : {
+          texts: [[{ kind: 'own', made: { by, node, module: this.module } }]],
+          declared: key === undefined ? undefined : object.source?.type?.member(key),
+        };
   }
 
   protected member(value: Value, key: string | undefined, index?: Value): Value {

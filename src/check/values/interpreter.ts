@@ -5,7 +5,7 @@
  */
 import { isBuiltin } from 'node:module';
 import { functionAround, isWithin } from '../reader/nodes.ts';
-import { EXACT, FUNCTIONS, METHODS, constantIn, isExact, itemOf } from './effects.ts';
+import { constantIn, itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration, userValue } from './inputs.ts';
@@ -13,7 +13,7 @@ import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
-import { SQL_FUNCTIONS, boundMarks } from './sql-texts.ts';
+import { boundMarks, resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
@@ -357,20 +357,13 @@ export class Interpreter extends ControlFlow {
     const { results, fails } = this;
     this.#stack.pop();
     [this.module, this.scope, this.path, this.results, this.shield, this.fails] = before;
+    const paths = results.map(({ path }) => path);
     // a callback may run several times
-    if (results.length > 0)
-      around.continueAfter(
-        results.map(({ path }) => path),
-        call === undefined ? values.inexact : undefined,
-      );
+    if (paths.length > 0) around.continueAfter(paths, call === undefined ? values.inexact : undefined);
     const value = values.oneOf(results.map((result) => result.value));
-    const facts = results
-      .map((result) => result.facts)
-      .reduce<Facts | undefined>(
-        (all, each) => (all === undefined ? each : sharedFacts(all, each)),
-        undefined,
-      );
-    return { value: { ...value, ...values.judgedResults(results) }, facts: facts ?? NO_FACTS, fails };
+    const [first = NO_FACTS, ...more] = results.map((result) => result.facts);
+    const facts = more.reduce((all, each) => sharedFacts(all, each), first);
+    return { value: { ...value, ...values.judgedResults(results) }, facts, fails };
   }
 
   protected found(node: Node, fn: Fn): void {
@@ -542,11 +535,9 @@ export class Interpreter extends ControlFlow {
       return value;
     };
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
-    const ofSql = Object.hasOwn(SQL_FUNCTIONS, meaning) ? SQL_FUNCTIONS[meaning] : undefined;
-    if (ofSql !== undefined) return ofSql({ args, node: call, module: this.module });
-    const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
-    if (effect !== undefined)
-      return EXACT.has(meaning) ? effect(operation) : values.inexact(effect(operation));
+    const made =
+      resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
+    if (made !== undefined) return made;
     const read =
       receiver?.source === undefined
         ? undefined
@@ -556,10 +547,8 @@ export class Interpreter extends ControlFlow {
     if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
-    if (receiver !== undefined && Object.hasOwn(METHODS, method)) {
-      const made = METHODS[method]!(operation);
-      return isExact(method, operation) ? made : values.inexact(made);
-    }
+    const changed = receiver && resultOfMethod(method, operation);
+    if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(called, receiver, args, method, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;

@@ -340,8 +340,12 @@ const pages =
     ]),
   });
 
-/** Effects of the functions and classes of `svc/db`, by their import. */
-export const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
+/** Returns the result of a function or class of `svc/db` that writes SQL; undefined for any other function. */
+export function resultOfSql(meaning: string, call: SqlCall): Value | undefined {
+  return Object.hasOwn(SQL_FUNCTIONS, meaning) ? SQL_FUNCTIONS[meaning]?.(call) : undefined;
+}
+
+const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
   'svc/db.sql.identifier': identifier,
   'svc/db.sql.join': join,
   'svc/db.sql.and': combined('and'),

@@ -16,13 +16,13 @@ import {
 } from '../errors.ts';
 import { Lexer } from '../lexer.ts';
 import { readTables, typeReader } from '../tables.ts';
-import { placeOf } from './places.ts';
+import { placeOf, quotedTokens } from './places.ts';
 import type { Database } from '../database.ts';
 import type { Dialect, EngineType, PreparedColumn, PreparedStatement } from '../driver.ts';
 import type { ColumnType, ReadType, TableColumn, TableDescription } from '../tables.ts';
 
 /** A parameter of a described statement. */
-export interface DescribedParameter {
+interface DescribedParameter {
   /** Type as the engine names it; undefined if the engine does not tell. */
   readonly type: string | undefined;
   /** Type for values of rows; undefined if the engine does not tell. */
@@ -62,13 +62,25 @@ export interface Refused {
 }
 
 /** Statement about which the engine tells nothing. */
-export interface Untold {
+interface Untold {
   readonly kind: 'untold';
   readonly reason: string;
 }
 
-/** What an engine tells about a statement. */
+/** Answer of the engine about a statement. */
 export type Description = Described | Refused | Untold;
+
+/** Database on which statements are described. Without an address, a SQLite database in memory. */
+export interface DescribedPlace {
+  /** Address of a database with all migrations. It is only read. */
+  readonly database?: string | undefined;
+  /** Address of a server. A database is created there, migrated, and dropped in the end. */
+  readonly scratch?: string | undefined;
+  /** Drops the scratch database at once, also while its migrations run. */
+  readonly signal?: AbortSignal | undefined;
+  /** Time limit of each statement in milliseconds. */
+  readonly timeoutMs?: number | undefined;
+}
 
 /** Describes the statements of one database. Disposing of it closes the database. */
 export interface Describer extends AsyncDisposable {
@@ -78,16 +90,14 @@ export interface Describer extends AsyncDisposable {
   /** Hash of the migrations. */
   readonly hash: string;
   readonly tables: readonly TableDescription[];
-  /**
-   * Describes a statement. `text` has a `?` for each value, as for the methods of a database.
-   *
-   * @throws DatabaseError when the server is lost, or does not answer in time
-   */
+  /** Error of a server that was lost or did not answer in time. After it, each statement is untold. */
+  readonly failure: Error | undefined;
+  /** Describes a statement. `text` has a `?` for each value, as for the methods of a database. Never rejects. */
   describeStatement(text: string): Promise<Description>;
 }
 
 /** Properties of a {@link DatabaseDescriber} that the database does not know. */
-export interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
+interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
   /** Lower-case names of types that the application itself parses. */
   readonly ownTypes: ReadonlySet<string>;
   /** Time limit of each statement in milliseconds. */
@@ -118,6 +128,7 @@ export class DatabaseDescriber implements Describer {
   readonly #options: DescriberOptions;
   readonly #readType: ReadType;
   readonly #columns: ReadonlyMap<string, TableColumn>;
+  #failure: Error | undefined;
 
   private constructor(
     database: Database,
@@ -144,19 +155,19 @@ export class DatabaseDescriber implements Describer {
     return new DatabaseDescriber(database, options, tables, await typeReader(database, ownTypes));
   }
 
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
   async describeStatement(text: string): Promise<Description> {
-    const { timeoutMs } = this.#options;
+    if (this.#failure !== undefined) return { kind: 'untold', reason: this.#failure.message };
     try {
-      const prepared = await this.#database.run(
-        'statement',
-        (connection, limit) => connection.describe?.(text, limit),
-        { timeoutMs },
-      );
+      const prepared = await this.#prepare(text);
       return prepared === undefined
         ? { kind: 'untold', reason: 'the engine does not prepare statements of this kind' }
         : this.#described(text, prepared);
     } catch (error) {
-      return refusedBy(error, text, this.dialect);
+      return this.#refused(error, text);
     }
   }
 
@@ -178,6 +189,43 @@ export class DatabaseDescriber implements Describer {
         hasOrigin ? this.#column(column) : { ...this.#typed(undefined), name: column.name, ...NO_ORIGIN },
       ),
     };
+  }
+
+  /** Converts the error of a statement. Keeps an error that says nothing about the statement. */
+  async #refused(error: unknown, text: string): Promise<Refused | Untold> {
+    if (
+      error instanceof SvcError &&
+      (error.code === 'E_DB_STATEMENT' || error.code === 'E_DB_PARAMETER_COUNT')
+    ) {
+      const { code, message } = error;
+      return { kind: 'refused', code, message, position: undefined, hint: undefined };
+    }
+    if (!(error instanceof DatabaseError) || isOfServer(error)) {
+      this.#failure = error instanceof Error ? error : new Error(String(error));
+      return { kind: 'untold', reason: this.#failure.message };
+    }
+    const { sqlstate, errno, message, hint } = error;
+    if (LACKS_RIGHTS.has(sqlstate) || LACKS_RIGHTS.has(errno)) return { kind: 'untold', reason: message };
+    const position = (await this.#syntaxPlace(error, text)) ?? placeOf(error, text, this.dialect);
+    return { kind: 'refused', code: sqlstate ?? 'XX000', message, position, hint };
+  }
+
+  /** Returns the place of a syntax error of SQLite, which quotes a token that may occur several times. */
+  async #syntaxPlace({ message }: DatabaseError, text: string): Promise<number | undefined> {
+    const tokens = this.dialect === 'sqlite' ? quotedTokens(message, text) : [];
+    if (tokens.length < 2) return undefined;
+    for (const { start, end } of tokens) {
+      const error = await this.#prepare(text.slice(0, end)).catch((reason: unknown) => reason);
+      if (error instanceof DatabaseError && error.message === message) return start;
+    }
+    return undefined;
+  }
+
+  #prepare(text: string): Promise<PreparedStatement | undefined> {
+    const { timeoutMs } = this.#options;
+    return this.#database.run('statement', (connection, limit) => connection.describe?.(text, limit), {
+      timeoutMs,
+    });
   }
 
   #column({ name, type, table, schema, column, isNullable }: PreparedColumn): DescribedColumn {
@@ -209,28 +257,6 @@ function hasWord(text: string, word: string, dialect: Dialect): boolean {
   const lexer = new Lexer(text, dialect);
   while (lexer.next()) if (lexer.kind === 'word' && lexer.text.toLowerCase() === word) return true;
   return false;
-}
-
-/** Converts the error of a statement. Throws an error that says nothing about the statement. */
-function refusedBy(error: unknown, text: string, dialect: Dialect): Refused | Untold {
-  if (error instanceof SvcError && (error.code === 'E_DB_STATEMENT' || error.code === 'E_DB_PARAMETER'))
-    return {
-      kind: 'refused',
-      code: error.code,
-      message: error.message,
-      position: undefined,
-      hint: undefined,
-    };
-  if (!(error instanceof DatabaseError) || isOfServer(error)) throw error;
-  const { sqlstate, errno, message, hint } = error;
-  if (LACKS_RIGHTS.has(sqlstate) || LACKS_RIGHTS.has(errno)) return { kind: 'untold', reason: message };
-  return {
-    kind: 'refused',
-    code: sqlstate ?? 'XX000',
-    message,
-    position: placeOf(error, text, dialect),
-    hint,
-  };
 }
 
 function isOfServer(error: DatabaseError): boolean {

@@ -16,6 +16,21 @@ export function placeOf(error: DatabaseError, text: string, dialect: Dialect): n
   return name === undefined ? undefined : offsetOfName(text, name, dialect);
 }
 
+/**
+ * Returns the tokens that the message of a syntax error of SQLite quotes; none for another message. The text up to the
+ * first wrong token gives the same message.
+ */
+export function quotedTokens(
+  message: string,
+  text: string,
+): readonly { readonly start: number; readonly end: number }[] {
+  const quoted = /^near "([\s\S]+)": syntax error$/.exec(message)?.[1];
+  const found: { start: number; end: number }[] = [];
+  const lexer = new Lexer(text, 'sqlite');
+  while (lexer.next()) if (lexer.text === quoted) found.push({ start: lexer.start, end: lexer.end });
+  return found;
+}
+
 /** Messages of SQLite and MySQL that quote what they refuse. */
 const QUOTED: readonly RegExp[] = [
   /^near "([\s\S]+)": syntax error$/,

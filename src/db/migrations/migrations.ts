@@ -114,7 +114,7 @@ export class Migrator {
     const migrations = this.#migrations();
     const rows = await this.#database.run(
       'statement',
-      (connection) => readApplied(connection, this.#database.dialect),
+      (connection, limit) => readApplied(connection, this.#database.dialect, limit),
       undefined,
     );
     return statesOf(migrations, rows);

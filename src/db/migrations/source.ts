@@ -67,6 +67,9 @@ export interface Migration {
   readonly down: (() => Script) | undefined;
 }
 
+/** A migration without its down script, for messages about it. */
+export type MigrationStamp = Pick<Migration, 'id' | 'name' | 'checksum' | 'isContributed' | 'up'>;
+
 const FILE = /^(\d{4})_([a-z0-9_]+)(?:\.(sqlite|postgres|mysql|mariadb))?\.(up|down)\.sql$/;
 const CONTROL: ReadonlySet<string | undefined> = new Set([
   'begin',

@@ -11,8 +11,10 @@ import { Migrator, type MigrationDone } from './migrations.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Database } from '../database.ts';
+import type { DescribedPlace, Describer } from '../describe/describer.ts';
 import type { MigratedTables } from '../row-classes.ts';
-import type { MigrationSources } from './source.ts';
+import type { Dialect } from '../driver.ts';
+import type { MigrationSources, MigrationStamp } from './source.ts';
 import type { Seeder } from './seeds.ts';
 import type { MigrationState } from './state.ts';
 
@@ -38,6 +40,19 @@ export interface Migratable {
    * that of the plugin. Absent if the plugin cannot describe tables.
    */
   migratedTables?(url?: string): Promise<MigratedTables>;
+  /**
+   * Returns what describes statements on the tables that the migrations make; undefined if that needs the address of a
+   * server. Absent if the plugin cannot describe statements.
+   */
+  openDescriber?(place?: DescribedPlace): Promise<Describer | undefined>;
+  /**
+   * Returns the migrations for an engine in their order, without opening the database.
+   *
+   * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` for invalid migrations
+   */
+  migrationsFor?(dialect: Dialect): readonly MigrationStamp[];
+  /** Returns the hash of the migrations for an engine. */
+  migrationHash?(dialect: Dialect): string;
 }
 
 /** A migrator with its open database. Disposing of it closes the database. */

@@ -3,7 +3,7 @@
  * migration to apply, the last one to undo, and migrations that do not match.
  */
 import { SvcError } from '../../base/errors.ts';
-import type { Connection, Dialect } from '../driver.ts';
+import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Migration, Script } from './source.ts';
 
 /** State of a migration in a database. */
@@ -55,12 +55,16 @@ export function createTable(dialect: Dialect): string {
 }
 
 /** Returns the rows of `svc_migrations`, sorted by id. Returns an empty list if the table does not exist. */
-export async function readApplied(connection: Connection, dialect: Dialect): Promise<readonly Applied[]> {
-  if ((await connection.scalar(tableExists(dialect), [], undefined)) === undefined) return [];
+export async function readApplied(
+  connection: Connection,
+  dialect: Dialect,
+  limit?: Limit,
+): Promise<readonly Applied[]> {
+  if ((await connection.scalar(tableExists(dialect), [], limit)) === undefined) return [];
   return (await connection.fetchAll(
     'select id, name, checksum, applied_at from svc_migrations order by id',
     [],
-    undefined,
+    limit,
   )) as unknown as Applied[];
 }
 

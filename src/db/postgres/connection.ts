@@ -3,7 +3,7 @@ import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, limitReached } from '../limits.ts';
-import { scanned } from '../placeholders.ts';
+import { checkedStatement, scanned } from '../placeholders.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner, type Portal } from './runner.ts';
@@ -72,7 +72,10 @@ export class PostgresConnection
   }
 
   async describe(sql: string, limit: Limit | undefined): Promise<PreparedStatement> {
-    const { oids, plan } = await this.runner.describe(sql, limit);
+    const { text } = checkedStatement(sql, 'postgres');
+    while (this.runner.mustWait) await this.runner.turn();
+    this.runner.check(text, limit);
+    const { oids, plan } = await this.runner.describe(text, '', limit);
     const columns = plan?.columns ?? [];
     const parameters = oids.map((typeOid) => ({ ...UNTITLED, typeOid }));
     const found =

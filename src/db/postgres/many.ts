@@ -162,3 +162,12 @@ function writePair(
     throw error;
   }
 }
+
+/** Yields the rows of a list, and then those of an iterator. */
+export function* chained(
+  first: readonly Params[],
+  rest: Iterator<Params>,
+): Generator<Params, void, undefined> {
+  yield* first;
+  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
+}

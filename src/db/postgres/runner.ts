@@ -23,7 +23,7 @@ import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
 import { isOfChangedSchema, isOfTypes, isStalePlan } from './errors.ts';
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { RepeatableRows, writeMany, type Many } from './many.ts';
+import { RepeatableRows, chained, writeMany, type Many } from './many.ts';
 import {
   FIND_COLUMNS,
   FIND_TYPES,
@@ -75,6 +75,7 @@ export interface Portal {
 
 const UNNAMED: Portal = { name: '', maxRows: 0, ownsTransaction: false };
 
+/** Types of the parameters of a statement, and decoders of its rows. */
 interface Description {
   readonly oids: readonly number[];
   readonly plan: RowPlan | undefined;
@@ -295,7 +296,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   ): Promise<readonly number[] | undefined> {
     const [found, { oids }] = await Promise.all([
       this.run(CAN_COPY, [table], limit, 'lists', asLists),
-      this.#describe(text, '', limit),
+      this.describe(text, '', limit),
     ]);
     return found.some(([canCopy]) => canCopy !== true) ? undefined : oids;
   }
@@ -325,14 +326,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   async findColumns(columns: readonly WireColumn[], limit: Limit | undefined): Promise<PreparedColumn[]> {
     const found = await this.run(FIND_COLUMNS, columnLists(columns), limit, 'lists', asLists);
     return columns.map((column, index) => foundColumn(column, found[index]));
-  }
-
-  /** Prepares a statement without a name, and returns its parameter types and columns. */
-  async describe(sql: string, limit: Limit | undefined): Promise<Description> {
-    const { text } = checkedStatement(sql, 'postgres');
-    while (this.mustWait) await this.turn();
-    this.check(text, limit);
-    return this.#describe(text, '', limit);
   }
 
   get #isIdle(): boolean {
@@ -536,7 +529,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const known = this.#seen(text) ?? this.statements.peek(text);
     if (known?.isDescribed === true) return { oids: known.oids!, plan: known.plan };
     const name = known === undefined ? '' : this.#nextName();
-    const described = await this.#describe(text, name, limit);
+    const described = await this.describe(text, name, limit);
     if (known === undefined) return described;
     // another caller has meanwhile prepared the same text: close that statement
     if (known.name !== '') this.statements.closeHandles(known.name);
@@ -545,7 +538,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
   }
 
   /** Prepares a statement under a name, and asks the server for its parameter types and columns. */
-  async #describe(text: string, name: string, limit: Limit | undefined): Promise<Description> {
+  async describe(text: string, name: string, limit: Limit | undefined): Promise<Description> {
     const { writer } = this.conversation;
     writer.parse(name, text);
     writer.describe('statement', name);
@@ -595,11 +588,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
 
 function asLists({ rows }: Exchange): unknown[][] {
   return rows as unknown[][];
-}
-
-function* chained(first: readonly Params[], rest: Iterator<Params>): Generator<Params, void, undefined> {
-  yield* first;
-  for (let next = rest.next(); next.done !== true; next = rest.next()) yield next.value;
 }
 
 function withClosing(closing: readonly string[], steps: readonly Step[]): readonly Step[] {

@@ -94,59 +94,25 @@ export class CORSMiddleware implements Middleware {
    *   `E_OPTION_RANGE` for other invalid options
    */
   constructor(options: CORSOptions = {}) {
-    const tokens = (value: unknown): boolean =>
-      Array.isArray(value) &&
-      value.every((item) => typeof item === 'string' && item !== '*' && isToken(item));
     const { origins, methods, headers, exposeHeaders, credentials, maxAgeSeconds, privateNetwork } =
-      readOptions('CORSMiddleware', options, {
-        origins: given<Origins>(
-          `'*', a list of origins or a function`,
-          (value) => value === '*' || typeof value === 'function' || Array.isArray(value),
-        ),
-        methods: given<'*' | readonly string[]>(
-          `'*' or a list of methods`,
-          (value) => value === '*' || tokens(value),
-        ),
-        headers: given<'*' | readonly string[]>(
-          `'*' or a list of field names`,
-          (value) => value === '*' || tokens(value),
-        ),
-        exposeHeaders: given<readonly string[]>('a list of field names', tokens),
-        credentials: bool(false),
-        maxAgeSeconds: int(600, 0, 86_400),
-        privateNetwork: bool(false),
-      });
-    if (credentials)
-      for (const [name, value] of [
-        ['origins', origins],
-        ['methods', methods],
-        ['headers', headers],
-      ] as const) {
-        if (value === '*')
-          throw new SvcError('E_CORS', [
-            `the option "${name}" must not be '*' if the option "credentials" is true, because browsers refuse this combination`,
-          ]);
-      }
-    this.allowed = new AllowedOrigins(origins ?? []);
+      readCORSOptions(options);
+    this.allowed = new AllowedOrigins(origins);
     this.#options = { credentials, privateNetwork };
     const { isAny, list } = this.allowed;
     this.#rest = [
       ...(credentials ? ['Access-Control-Allow-Credentials', 'true'] : []),
-      ...(exposeHeaders === undefined || exposeHeaders.length === 0
-        ? []
-        : ['Access-Control-Expose-Headers', exposeHeaders.join(', ')]),
+      ...(exposeHeaders.length > 0 ? ['Access-Control-Expose-Headers', exposeHeaders.join(', ')] : []),
     ];
     this.#anonymous = isAny ? ['Access-Control-Allow-Origin', '*', ...this.#rest] : ['Vary', 'Origin'];
     for (const origin of list ?? []) this.#byOrigin.set(origin, this.#fieldsOf(origin));
-    this.#methods = methods === '*' ? undefined : new Set(methods ?? METHODS);
-    this.#headers =
-      headers === '*' ? undefined : new Set((headers ?? HEADERS).map((name) => name.toLowerCase()));
+    this.#methods = methods === '*' ? undefined : new Set(methods);
+    this.#headers = headers === '*' ? undefined : new Set(headers.map((name) => name.toLowerCase()));
     this.#preflight = [
       'Access-Control-Allow-Methods',
-      methods === '*' ? '*' : (methods ?? METHODS).join(', '),
+      methods === '*' ? '*' : methods.join(', '),
       // `*` does not include Authorization (Fetch Standard §3.3.3)
       'Access-Control-Allow-Headers',
-      headers === '*' ? '*, Authorization' : (headers ?? HEADERS).join(', '),
+      headers === '*' ? '*, Authorization' : headers.join(', '),
       'Access-Control-Max-Age',
       String(maxAgeSeconds),
     ];
@@ -295,6 +261,43 @@ export class CORSMiddleware implements Middleware {
       names.split(',').every((name) => allowed.has(name.trim().toLowerCase()) || name.trim() === '')
     );
   }
+}
+
+type Read = { readonly [Name in keyof CORSOptions]-?: Exclude<CORSOptions[Name], undefined> };
+
+/** Returns the options with their defaults. */
+function readCORSOptions(options: CORSOptions): Read {
+  const read = readOptions('CORSMiddleware', options, {
+    origins: given<Origins>(
+      `'*', a list of origins or a function`,
+      (value) => value === '*' || typeof value === 'function' || Array.isArray(value),
+    ),
+    methods: given<'*' | readonly string[]>(
+      `'*' or a list of methods`,
+      (value) => value === '*' || isTokens(value),
+    ),
+    headers: given<'*' | readonly string[]>(
+      `'*' or a list of field names`,
+      (value) => value === '*' || isTokens(value),
+    ),
+    exposeHeaders: given<readonly string[]>('a list of field names', isTokens),
+    credentials: bool(false),
+    maxAgeSeconds: int(600, 0, 86_400),
+    privateNetwork: bool(false),
+  });
+  const { origins = [], methods = METHODS, headers = HEADERS, exposeHeaders = [], ...rest } = read;
+  for (const [name, value] of Object.entries({ origins, methods, headers }))
+    if (rest.credentials && value === '*')
+      throw new SvcError('E_CORS', [
+        `the option "${name}" must not be '*' if the option "credentials" is true, because browsers refuse this combination`,
+      ]);
+  return { origins, methods, headers, exposeHeaders, ...rest };
+}
+
+function isTokens(value: unknown): boolean {
+  return (
+    Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '*' && isToken(item))
+  );
 }
 
 function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {

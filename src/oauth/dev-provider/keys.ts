@@ -1,7 +1,7 @@
 /** Keys of DevProvider: one RSA and one EC key pair, generated at the first use. */
 import { generateKeyPair, randomBytes, verify } from 'node:crypto';
 import { promisify } from 'node:util';
-import { signedToken } from '../provider/client-assertion.ts';
+import { signedToken } from '../../crypto/jws.ts';
 import type { KeyObject } from 'node:crypto';
 
 const generate = promisify(generateKeyPair);

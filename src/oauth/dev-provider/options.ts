@@ -5,7 +5,7 @@ import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { localPath } from '../../http/path.ts';
-import { hasUnusablePort } from '../provider/addresses.ts';
+import { hasUnusablePort } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Env } from '../../base/config.ts';
 import type { DevAlgorithm } from './keys.ts';

@@ -2,8 +2,8 @@
  * Client authentication by a signed assertion (RFC 7523 §2.2, OpenID Connect Core §9 `private_key_jwt`). The
  * provider knows only the public key.
  */
-import { createPrivateKey, randomBytes, sign } from 'node:crypto';
-import { segmentOf } from '../../crypto/jwt-json.ts';
+import { createPrivateKey, randomBytes } from 'node:crypto';
+import { signedToken } from '../../crypto/jws.ts';
 import type { KeyObject } from 'node:crypto';
 
 /** The private key by which a client authenticates. */
@@ -72,20 +72,6 @@ export class ClientAssertions {
       ),
     };
   }
-}
-
-/** Signs claims as a compact JWS (RFC 7515 §7.1). */
-export function signedToken(
-  key: KeyObject,
-  header: { readonly alg: Algorithm; readonly typ?: string; readonly kid: string | undefined },
-  claims: Readonly<Record<string, unknown>>,
-): string {
-  const signed = [header, claims].map((part) => segmentOf(JSON.stringify(part))).join('.');
-  const signature = sign(header.alg === 'EdDSA' ? null : 'sha256', Buffer.from(signed), {
-    key,
-    dsaEncoding: 'ieee-p1363',
-  });
-  return `${signed}.${signature.toString('base64url')}`;
 }
 
 function algorithmOf({

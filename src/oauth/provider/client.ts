@@ -10,10 +10,10 @@ import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { verifyLogoutToken } from './logout-token.ts';
 import { authorizationUrlOf } from './authorization-url.ts';
-import { secondsOf, Outbound, jsonObject, jsonValue, tracedCall } from './outbound.ts';
-import { ProviderFault } from './failure.ts';
+import { Outbound, jsonObject, jsonValue, tracedCall } from '../../auth/provider/outbound.ts';
+import { ProviderFault } from '../../auth/provider/failure.ts';
 import { formEncoded, readTokenAnswer } from './token-answer.ts';
-import { KeySource } from './jwks.ts';
+import { KeySource } from '../../auth/provider/key-source.ts';
 import { inProcessOf, settingsOf } from './options.ts';
 import { TENANT } from './option-types.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
@@ -22,12 +22,12 @@ import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Tracer } from '../../observability/tracer.ts';
 import type { Awaitable } from '../../cache/stores.ts';
-import type { Proxies } from './addresses.ts';
+import type { Proxies } from '../../auth/provider/addresses.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
-import type { Endpoints, Target } from './discovery.ts';
-import type { IdTokenClaims, IdTokenKeys } from './id-token.ts';
+import type { Endpoints } from './discovery.ts';
+import type { IdTokenClaims } from './id-token.ts';
 import type { LogoutClaims, LogoutRules } from './logout-token.ts';
-import type { OutboundAnswer, OutboundCall, Resolve } from './outbound.ts';
+import type { OutboundAnswer, OutboundCall, Resolve, Target } from '../../auth/provider/outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { TokenAnswer } from './token-answer.ts';
 import type { CheckedClaim, MappedUser, UserInfo } from './user-info.ts';
@@ -110,7 +110,12 @@ export class ProviderClient {
         this.#call(call.url === this.#options.discoveryUrl ? 'discovery' : 'jwks', call),
     };
     this.#discovery = new Discovery(this.#options, measured, deps.clock);
-    this.#keys = new KeySource(measured, deps.clock, jwks?.keys);
+    this.#keys = new KeySource({
+      outbound: measured,
+      clock: deps.clock,
+      locate: async () => (await this.#discovery.endpoints()).keys,
+      pinned: jwks?.keys,
+    });
   }
 
   /**
@@ -181,7 +186,7 @@ export class ProviderClient {
   async identify(input: Identification): Promise<Identified> {
     const endpoints = await this.#discovery.endpoints();
     const tokens = readTokenAnswer(await this.#exchange(endpoints, input), this.#options);
-    const claims = this.#options.usesOpenId ? await this.#verify(endpoints, tokens, input) : undefined;
+    const claims = this.#options.usesOpenId ? await this.#verify(tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
     const mapped = await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal);
@@ -194,8 +199,8 @@ export class ProviderClient {
 
   /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFault */
   async verifyLogout(token: string): Promise<LogoutClaims> {
-    const { keys } = await this.#discovery.endpoints();
-    return verifyLogoutToken(token, this.#tokenRules(), this.#keysOf(keys));
+    await this.#discovery.endpoints();
+    return verifyLogoutToken(token, this.#tokenRules(), this.#keys);
   }
 
   /**
@@ -211,14 +216,6 @@ export class ProviderClient {
     for (const [name, value] of Object.entries(parameters))
       if (value !== undefined) url.searchParams.set(name, value);
     return url.href;
-  }
-
-  #keysOf(target: Target | undefined): IdTokenKeys {
-    return {
-      current: () => this.#keys.current(target),
-      again: () => this.#keys.again(target),
-      renewed: () => this.#keys.renewed(target),
-    };
   }
 
   /** Cancels all calls that are running. Every later call fails with `temporarily_unavailable`. */
@@ -289,7 +286,6 @@ export class ProviderClient {
   }
 
   #verify(
-    { keys }: Endpoints,
     { idToken, accessToken }: TokenAnswer,
     { nonce, maxAgeSeconds }: Identification,
   ): Promise<IdTokenClaims> {
@@ -300,7 +296,7 @@ export class ProviderClient {
       accessToken,
       maxAgeSeconds: this.#options.maxAgeSeconds ?? maxAgeSeconds,
     };
-    return verifyIdToken(idToken, rules, this.#keysOf(keys));
+    return verifyIdToken(idToken, rules, this.#keys);
   }
 
   /** Returns the requirements for id_tokens and logout tokens. */
@@ -416,3 +412,25 @@ export interface ConnectedProvider {
   /** Replaced when the application starts again, because a shutdown closes the client. */
   client: ProviderClient;
 }
+
+/**
+ * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
+ * declared only once.
+ */
+const histograms = new WeakMap<Metrics, Histogram>();
+
+/** Returns the histogram for the durations of calls to identity providers. */
+function secondsOf(metrics: Metrics): Histogram {
+  const known =
+    histograms.get(metrics) ??
+    metrics.histogram(
+      'svc_oauth_provider_seconds',
+      'Duration of calls to identity providers',
+      BUCKETS_SECONDS,
+      ['provider', 'call'],
+    );
+  histograms.set(metrics, known);
+  return known;
+}
+
+const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

@@ -8,21 +8,13 @@
  *
  * The endpoints of a provider with a public address must be public, too (server-side request forgery).
  */
-import { ProviderFault } from './failure.ts';
-import { jsonObject, withoutNulls } from './outbound.ts';
-import { isWithinSite, issueOfUrl } from './addresses.ts';
+import { ProviderFault } from '../../auth/provider/failure.ts';
+import { withoutNulls } from '../../crypto/jwt-json.ts';
+import { jsonObject } from '../../auth/provider/outbound.ts';
+import { isWithinSite, issueOfUrl } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Outbound } from './outbound.ts';
+import type { Outbound, Target } from '../../auth/provider/outbound.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
-
-/** A URL of the provider that the server calls. */
-export interface Target {
-  readonly url: string;
-  /**
-   * True if the host must have a public address, because a provider with a public address has named this URL.
-   */
-  readonly isGuarded: boolean;
-}
 
 /** Endpoints of a provider. */
 export interface Endpoints {

@@ -9,14 +9,13 @@
  * A failed check throws a ProviderFault `provider_error`. Its reason names the check, and is not sent to the
  * client.
  */
-import { isUtf8 } from 'node:buffer';
-import { constants, createHmac, hash, timingSafeEqual, verify } from 'node:crypto';
+import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import { findSigner } from '../../crypto/jwk.ts';
+import { HASHES, UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
-import { parseObject } from '../../crypto/jwt-json.ts';
-import { chooseKeys } from './jwks.ts';
-import { ProviderFault } from './failure.ts';
+import { ProviderFault } from '../../auth/provider/failure.ts';
 import { GUID, TENANT } from './option-types.ts';
-import type { KeySet, VerificationKey } from './jwks.ts';
+import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
 /** Requirements for an id_token. */
@@ -52,46 +51,16 @@ export interface IdTokenKeys {
 /** The claims of a verified id_token. */
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
-/** Input for the verification of a signature. */
-export interface SignatureInput {
+interface DecodedIdToken {
   readonly algorithm: IdTokenAlgorithm;
   readonly signed: Buffer;
   readonly signature: Buffer;
-}
-
-interface DecodedIdToken extends SignatureInput {
   readonly keyId: string | undefined;
   readonly claims: Record<string, unknown>;
 }
 
 const MAX_CHARACTERS = 32_768;
 const MAX_SUBJECT_CHARACTERS = 255;
-/** Maximum number of keys to try for a token without a key id, because a key set can be large. */
-const MAX_TRIED = 8;
-const FORBIDDEN_HEADERS = ['crit', 'b64', 'cty', 'zip', 'enc'];
-/**
- * Hash function of each algorithm (RFC 7518 §3.3, RFC 7518 §3.4, RFC 7518 §3.5). The hash function of `EdDSA`
- * is used only for `at_hash` (RFC 8037 §3.1).
- */
-const HASHES: Readonly<Record<IdTokenAlgorithm, string>> = {
-  HS256: 'sha256',
-  RS256: 'sha256',
-  RS384: 'sha384',
-  RS512: 'sha512',
-  PS256: 'sha256',
-  PS384: 'sha384',
-  PS512: 'sha512',
-  ES256: 'sha256',
-  ES384: 'sha384',
-  ES512: 'sha512',
-  EdDSA: 'sha512',
-};
-const SIGNATURE_BYTES: Partial<Record<IdTokenAlgorithm, number>> = {
-  ES256: 64,
-  ES384: 96,
-  ES512: 132,
-  EdDSA: 64,
-};
 
 /**
  * Verifies an id_token, and returns its claims.
@@ -124,12 +93,30 @@ export async function verifiedToken(
     if (secret === undefined || !isSignedWith(secret, decoded)) throw refused('signature');
     return decoded;
   }
-  const found = await signerAmong(decoded, await keys.current());
-  if (found !== 'signed') {
-    const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
-    if (fresh === undefined || (await signerAmong(decoded, fresh)) !== 'signed') throw refused('signature');
-  }
+  if (!(await isSignedByProvider({ ...decoded, algorithm: decoded.algorithm }, decoded.claims, keys)))
+    throw refused('signature');
   return decoded;
+}
+
+/** Returns whether the provider signed a token. Fetches the keys again if none of the known keys fits. */
+async function isSignedByProvider(
+  token: SignedToken,
+  claims: Readonly<Record<string, unknown>>,
+  keys: IdTokenKeys,
+): Promise<boolean> {
+  const signerIn = async (set: KeySet): Promise<SignerResult> => {
+    const found = await findSigner(
+      token,
+      set,
+      ({ issuer }) => issuer === undefined || isIssuerOf(issuer, claims),
+    );
+    if (found === 'ambiguous') throw refused('duplicate_kid');
+    return found;
+  };
+  const found = await signerIn(await keys.current());
+  if (found === 'signed') return true;
+  const fresh = await (found === 'unknown' ? keys.again() : keys.renewed?.());
+  return fresh !== undefined && (await signerIn(fresh)) === 'signed';
 }
 
 /** Returns whether the client secret has signed a token by HS256 (RFC 7518 §3.2). */
@@ -140,59 +127,16 @@ function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): bo
 
 /** Parses a token without verifying its signature. */
 function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: RegExp): DecodedIdToken {
-  if (token.length > MAX_CHARACTERS) throw refused('too_long');
-  const segments = token.split('.');
-  if (segments.length !== 3) throw refused('segments');
-  const [header, payload, signature] = segments.map(segmentBytes) as [Buffer, Buffer, Buffer];
-  const { alg, kid, typ, ...others } = objectOf(header);
+  const opened = openJws(token, MAX_CHARACTERS);
+  if (typeof opened === 'string') throw refused(opened);
+  const { header, claims, signed, signature } = opened;
+  const { alg, kid, typ } = header;
   const algorithm = algorithms.find((each) => each === alg);
   if (algorithm === undefined) throw refused('alg');
   if (kid !== undefined && typeof kid !== 'string') throw refused('kid');
   if (typ !== undefined && !(typeof typ === 'string' && types.test(typ))) throw refused('typ');
-  if (FORBIDDEN_HEADERS.some((name) => Object.hasOwn(others, name))) throw refused('header');
-  return {
-    algorithm,
-    keyId: kid,
-    signed: Buffer.from(token.slice(0, token.lastIndexOf('.'))),
-    signature,
-    claims: objectOf(payload),
-  };
-}
-
-/**
- * Decodes a segment of a token, which must be canonical base64url and not empty (RFC 7515 §2, RFC 4648 §3.5).
- */
-function segmentBytes(segment: string): Buffer {
-  const bytes = Buffer.from(segment, 'base64url');
-  if (segment === '' || bytes.toString('base64url') !== segment) throw refused('base64url');
-  return bytes;
-}
-
-/**
- * Parses a JSON object. Refuses an object with two members of one name, because parsers differ in the value
- * they use (RFC 7515 §4, RFC 7519 §4).
- */
-function objectOf(bytes: Buffer): Record<string, unknown> {
-  const object = isUtf8(bytes) ? parseObject(bytes.toString()) : undefined;
-  if (object === undefined) throw refused('json');
-  return object;
-}
-
-/**
- * Returns `signed` if one of the keys signed the token. Otherwise returns `other` if a key has the `kid` of
- * the token, and `unknown` if none has it.
- */
-async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signed' | 'unknown' | 'other'> {
-  const keys = chooseKeys(set, decoded.keyId, decoded.algorithm);
-  if (keys === 'ambiguous') throw refused('duplicate_kid');
-  for (const each of keys.slice(0, MAX_TRIED)) {
-    if (
-      (each.issuer === undefined || isIssuerOf(each.issuer, decoded.claims)) &&
-      (await isSignedBy(decoded, each))
-    )
-      return 'signed';
-  }
-  return decoded.keyId === undefined || keys.length === 0 ? 'unknown' : 'other';
+  if (UNSUPPORTED_HEADERS.some((name) => Object.hasOwn(header, name))) throw refused('header');
+  return { algorithm, keyId: kid, signed, signature, claims };
 }
 
 /**
@@ -201,36 +145,6 @@ async function signerAmong(decoded: DecodedIdToken, set: KeySet): Promise<'signe
  */
 function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
   return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
-}
-
-/**
- * Returns whether a key signed a text. The signature is verified in the thread pool. An ECDSA signature
- * consists of two numbers, and neither may be zero (RFC 7518 §3.4).
- */
-export function isSignedBy(
-  { algorithm, signed, signature }: SignatureInput,
-  { key }: VerificationKey,
-): Promise<boolean> {
-  const length = SIGNATURE_BYTES[algorithm] ?? signature.length;
-  if (signature.length !== length) return Promise.resolve(false);
-  const isEcdsa = algorithm.startsWith('ES');
-  if (
-    isEcdsa &&
-    [signature.subarray(0, length / 2), signature.subarray(length / 2)].some((number) =>
-      number.every((byte) => byte === 0),
-    )
-  )
-    return Promise.resolve(false);
-  const how = isEcdsa
-    ? { key, dsaEncoding: 'ieee-p1363' as const }
-    : algorithm.startsWith('PS')
-      ? { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
-      : { key };
-  return new Promise((resolve) => {
-    verify(algorithm === 'EdDSA' ? null : HASHES[algorithm], signed, how, signature, (error, isValid) =>
-      resolve(error === null && isValid),
-    );
-  });
 }
 
 /** Checks the claims in the order of OpenID Connect Core §3.1.3.7. */

@@ -5,7 +5,7 @@
  * nonce is refused, so that an id_token cannot be used as a logout token.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFault } from './failure.ts';
+import { ProviderFault } from '../../auth/provider/failure.ts';
 import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
 import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 

@@ -4,14 +4,14 @@ import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
-import { isLoopback } from './addresses.ts';
+import { isLoopback } from '../../auth/provider/addresses.ts';
 import { ClientAssertions } from './client-assertion.ts';
-import { withoutNulls } from './outbound.ts';
+import { withoutNulls } from '../../crypto/jwt-json.ts';
 import { issueOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import { standardUser, textOr } from './user-info.ts';
 import type { OptionKind } from '../../base/options.ts';
-import type { Outbound } from './outbound.ts';
+import type { Outbound } from '../../auth/provider/outbound.ts';
 import type { ClientKey } from './client-assertion.ts';
 import type {
   ClientSecretMaker,

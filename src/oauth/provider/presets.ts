@@ -4,7 +4,7 @@
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { signedToken } from './client-assertion.ts';
+import { signedToken } from '../../crypto/jws.ts';
 import { OAuthProvider } from './options.ts';
 import { PRESETS, PRODUCTS } from './preset-table.ts';
 import { GUID, TENANT } from './option-types.ts';

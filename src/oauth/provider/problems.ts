@@ -1,5 +1,5 @@
 /** Checks the options of a provider. Reports only the first problem. */
-import { issueOfUrl } from './addresses.ts';
+import { issueOfUrl } from '../../auth/provider/addresses.ts';
 import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';

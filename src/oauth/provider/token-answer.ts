@@ -2,11 +2,12 @@
  * Parses the response of the token endpoint (RFC 6749 §5.1), and checks each member.
  */
 import { isRecord } from '../../base/options.ts';
-import { ProviderFault, word } from './failure.ts';
-import { isJson, jsonObject, withoutNulls } from './outbound.ts';
+import { ProviderFault, word } from '../../auth/provider/failure.ts';
+import { withoutNulls } from '../../crypto/jwt-json.ts';
+import { isJson, jsonObject } from '../../auth/provider/outbound.ts';
 import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
-import type { OutboundAnswer } from './outbound.ts';
+import type { OutboundAnswer } from '../../auth/provider/outbound.ts';
 
 /** Tokens of the provider. They are secret, so they must not be logged or passed on. */
 export interface TokenAnswer {

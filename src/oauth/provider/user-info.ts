@@ -1,7 +1,7 @@
 /** Converts the users of different providers to one format. */
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
-import { ProviderFault } from './failure.ts';
+import { ProviderFault } from '../../auth/provider/failure.ts';
 
 /** Identity of a user at a provider, passed to `onUser(provider, info)`. */
 export interface UserInfo {

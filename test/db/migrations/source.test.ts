@@ -222,6 +222,24 @@ for (const [what, files, message] of [
   });
 }
 
+for (const statement of [
+  'begin',
+  'commit',
+  'end',
+  'rollback',
+  'savepoint a',
+  'release savepoint a',
+  'start transaction',
+])
+  test(`readMigrations() refuses the statement "${statement}", because svc controls the transaction`, (t) => {
+    const [word] = statement.split(' ');
+    const files = { '0001_a.up.sql': `select 1;\n${statement.toUpperCase()};\n` };
+    assert.throws(() => readMigrations({ directory: folder(t, files) }, 'sqlite'), {
+      code: 'E_MIGRATION_FILES',
+      message: new RegExp(`line 2: "${word}" begins or ends`),
+    });
+  });
+
 test('readMigrations() refuses a comment such as /*M!100100 COMMIT */, because MariaDB would execute its text', (t) => {
   assert.throws(
     () =>

@@ -109,8 +109,10 @@ const MESSAGES: readonly (readonly [
     COLUMN,
     (bytes, at, end) => read.readColumn(bytes, at, end, false),
     {
+      schema: 'shop',
       table: 'item',
       name: 'name',
+      column: 'label',
       extended: '',
       charset: 45,
       length: 262_140,
@@ -124,8 +126,10 @@ const MESSAGES: readonly (readonly [
     EXTENDED,
     (bytes, at, end) => read.readColumn(bytes, at, end, true),
     {
+      schema: 'shop',
       table: 'item',
       name: 'key',
+      column: 'id',
       extended: 'uuid',
       charset: 63,
       length: 36,

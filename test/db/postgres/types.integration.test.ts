@@ -10,6 +10,7 @@ import {
   microsOf,
   timestampOf,
 } from '../../../src/db/postgres/dates.ts';
+import { PostgresTypes } from '../../../src/db/postgres/types.ts';
 import { DataError, json, type DatabaseError } from '../../../src/db/index.ts';
 import { connected, withPostgres } from '../../support/postgres.ts';
 import { seeded } from '../../support/random.ts';
@@ -526,3 +527,26 @@ test('PostgreSQL types: arrayFromText() returns a text that is not an array unch
       text,
     );
 });
+
+withPostgres(
+  'the oid, name, delimiter and array type of each built-in type are those of the server',
+  async (t) => {
+    const connection = await connected(t);
+    const types = new PostgresTypes('auto');
+    const rows = (await connection.fetchAll(
+      `select oid::int4 as oid, typname as name, typarray::int4 as "array", typdelim::text as delimiter
+     from pg_type where oid < 10000 and typelem = 0 or typname in ('point', 'lseg', 'line', 'name', 'int2vector', 'oidvector')`,
+      [],
+      undefined,
+    )) as unknown as readonly { oid: number; name: string; array: number; delimiter: string }[];
+    let known = 0;
+    for (const { oid, name, array, delimiter } of rows) {
+      const type = types.get(oid);
+      if (type === undefined) continue;
+      known++;
+      assert.deepEqual([type.name, type.oid, type.delimiter], [name, oid, delimiter]);
+      if (array !== 0) assert.equal(types.get(array)?.element?.oid, oid, name);
+    }
+    assert.ok(known > 55, `${known} types`);
+  },
+);

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { before, test } from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
+import { listenOn } from '../../../src/http/server/listen.ts';
 import { BIN, build } from '../../support/build.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { folder, project, run, start } from '../../support/run.ts';
@@ -62,6 +63,27 @@ test(
       assert.equal(modeOf(path), 0o606);
       await running.close();
     }
+  },
+);
+
+test(
+  'the file of a Unix socket has mode 600 from its creation until its final permissions are set',
+  { skip },
+  async (t) => {
+    const path = join(folder(t), 'app.sock');
+    const server = createServer();
+    const { promise: created, resolve } = Promise.withResolvers<number>();
+    const listen = server.listen.bind(server);
+    t.mock.method(server, 'listen', (...options: Parameters<typeof listen>) => {
+      const result = listen(...options); // creates the file synchronously
+      resolve(modeOf(path));
+      return result;
+    });
+    const usual = process.umask(0);
+    t.after(() => process.umask(usual));
+    await listenOn(server, { socket: path });
+    t.after(() => server.close());
+    assert.deepEqual([await created, modeOf(path)], [0o600, 0o660]);
   },
 );
 

@@ -10,7 +10,7 @@ import { SvcError } from '../../../src/base/errors.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { DevProvider } from '../../../src/oauth/dev-provider/dev-provider.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { LIMITED } from '../../support/endings.ts';
 import { challengeOf } from '../support/fake-provider.ts';
@@ -274,8 +274,9 @@ test('the login page of DevProvider lists the users with escaped names, has no s
       headers['cache-control'],
       headers['referrer-policy'],
       headers['x-content-type-options'],
+      headers['x-frame-options'],
     ],
-    ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff'],
+    ['text/html; charset=utf-8', 'no-store', 'no-referrer', 'nosniff', 'DENY'],
   );
   for (const wrong of ['<script', '<b>', '<img', 'onerror=alert(1)>', ' style='])
     assert.ok(!html.includes(wrong), wrong);

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createMetrics } from '../../../src/observability/metrics.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
 import { OAuthProvider, githubProvider } from '../../../src/oauth/provider/presets.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeTracer } from '../../support/fake-tracer.ts';

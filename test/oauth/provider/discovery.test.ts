@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Discovery } from '../../../src/oauth/provider/discovery.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
-import { Outbound } from '../../../src/oauth/provider/outbound.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
+import { Outbound } from '../../../src/auth/provider/outbound.ts';
 import { readMetadata } from '../../../src/oauth/provider/discovery.ts';
 import { OAuthProvider, settingsOf } from '../../../src/oauth/provider/options.ts';
 import { FakeProvider } from '../support/fake-provider.ts';
-import type { OutboundAnswer, OutboundCall } from '../../../src/oauth/provider/outbound.ts';
+import type { OutboundAnswer, OutboundCall } from '../../../src/auth/provider/outbound.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/options.ts';
 
 const METADATA = {

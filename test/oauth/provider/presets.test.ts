@@ -8,7 +8,7 @@ import { SvcError } from '../../../src/base/errors.ts';
 import { OAuthProvider, githubProvider, googleProvider } from '../../../src/oauth/provider/presets.ts';
 import { issueInProduction, settingsOf } from '../../../src/oauth/provider/options.ts';
 import { joinClaims, postedName, standardUser, userInfoOf } from '../../../src/oauth/provider/user-info.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
 import { AUTHORITY_PEM } from '../support/tls.ts';
 import type { OAuthProviderOptions } from '../../../src/oauth/provider/presets.ts';
 

@@ -1,39 +1,37 @@
 /**
- * Fetches the keys of a provider (RFC 7517), and selects the keys that may verify an id_token.
+ * Public keys in JSON (JWK, RFC 7517): reads the keys of a set that may verify signatures, and selects those
+ * that may have signed a token.
  *
- * The keys of a provider are cached for ten minutes. If no key fits a token, they are fetched again, at most
- * once a minute. While fetches fail, the cached keys are used for up to a day.
+ * A key states its own algorithms: by its type, its curve and its member `alg`. The header of a token only
+ * chooses among them (RFC 8725 §3.1).
  */
-import { createPublicKey } from 'node:crypto';
-import { isRecord } from '../../base/options.ts';
-import { ProviderFault } from './failure.ts';
-import { jsonObject, withoutNulls } from './outbound.ts';
+import { createPublicKey, hash } from 'node:crypto';
+import { isRecord } from '../base/options.ts';
+import { whenReady } from '../base/promises.ts';
+import { isSignedBy } from './jws.ts';
+import { withoutNulls } from './jwt-json.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
-import type { Clock } from '../../base/clock.ts';
-import type { Target } from './discovery.ts';
-import type { Outbound } from './outbound.ts';
-import type { IdTokenAlgorithm } from './options.ts';
+import type { SignatureAlgorithm, SignatureInput } from './jws.ts';
 
-const TTL_MS = 600_000;
-const UNKNOWN_KEY_MS = 60_000;
-/**
- * Time in milliseconds for which cached keys are used while the provider is unreachable. It is limited,
- * because the provider may have withdrawn a key.
- */
-const STALE_MS = 86_400_000;
-/** Pause in milliseconds after a failed fetch. Without it, each login would wait for another failed fetch. */
-const RETRY_MS = 60_000;
 /** Maximum number of keys that are read from a key set. */
 const MAX_KEYS = 64;
 const MIN_RSA_BITS = 2_048;
 /** Maximum size of an RSA key in bits. Verification with a larger key takes milliseconds. */
 const MAX_RSA_BITS = 8_192;
 
+/** Maximum size of an RSA key whose signatures are verified outside the thread pool. */
+const CHEAP_RSA_BITS = 4_096;
+const COSTLY_CURVES: ReadonlySet<unknown> = new Set(['P-384', 'P-521']);
+/** Maximum number of keys to try for a token without a key id, because a key set can be large. */
+const MAX_TRIED = 8;
+
 /** A public key that verifies signatures. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
-  readonly algorithms: readonly IdTokenAlgorithm[];
+  readonly algorithms: readonly SignatureAlgorithm[];
+  /** True if the verification of a signature takes more than a quarter of a millisecond. */
+  readonly isCostly: boolean;
   /**
    * Issuer whose tokens the key may sign. In a key set for many tenants, it is the member `issuer` of the
    * key.
@@ -63,6 +61,40 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
   return { keys, repeated };
 }
 
+/** A token whose signature is to be verified. */
+export interface SignedToken extends SignatureInput {
+  readonly keyId: string | undefined;
+}
+
+/**
+ * Result of {@link findSigner}: a key signed the token, no key has its `kid`, the keys with its `kid` did not
+ * sign it, or several keys have its `kid`.
+ */
+export type SignerResult = 'signed' | 'unknown' | 'other' | 'ambiguous';
+
+/**
+ * Searches for the key that signed a token. `isUsable` selects the keys that may sign tokens of its issuer.
+ */
+export function findSigner(
+  token: SignedToken,
+  set: KeySet,
+  isUsable: (key: VerificationKey) => boolean,
+): SignerResult | Promise<SignerResult> {
+  const keys = chooseKeys(set, token.keyId, token.algorithm);
+  if (keys === 'ambiguous') return keys;
+  return whenReady(isSignedByAny(token, keys.slice(0, MAX_TRIED).filter(isUsable)), (isSigned) =>
+    isSigned ? 'signed' : token.keyId === undefined || keys.length === 0 ? 'unknown' : 'other',
+  );
+}
+
+function isSignedByAny(
+  token: SignedToken,
+  [first, ...others]: readonly VerificationKey[],
+): boolean | Promise<boolean> {
+  if (first === undefined) return false;
+  return whenReady(isSignedBy(token, first), (isSigned) => isSigned || isSignedByAny(token, others));
+}
+
 /**
  * Returns the keys that may have signed a token with this key id and algorithm. Without a key id, returns
  * all keys for the algorithm. Returns `ambiguous` if several keys have this id.
@@ -70,7 +102,7 @@ export function readKeySet(entries: readonly unknown[]): KeySet {
 export function chooseKeys(
   set: KeySet,
   keyId: string | undefined,
-  algorithm: IdTokenAlgorithm,
+  algorithm: SignatureAlgorithm,
 ): readonly VerificationKey[] | 'ambiguous' {
   if (keyId !== undefined && set.repeated.has(keyId)) return 'ambiguous';
   return set.keys.filter(
@@ -78,81 +110,12 @@ export function chooseKeys(
   );
 }
 
-/** Fetches and caches the keys of one provider. */
-export class KeySource {
-  readonly #outbound: Pick<Outbound, 'call'>;
-  readonly #clock: Clock;
-  readonly #pinned: KeySet | undefined;
-  #set: KeySet | undefined;
-  #fetchedMs = -Infinity;
-  #unknownMs = -Infinity;
-  #failedMs = -Infinity;
-  #flight: Promise<KeySet> | undefined;
-
-  /** `pinned` are the keys in the options. If they are given, no keys are fetched. */
-  constructor(outbound: Pick<Outbound, 'call'>, clock: Clock, pinned: readonly unknown[] | undefined) {
-    this.#outbound = outbound;
-    this.#clock = clock;
-    this.#pinned = pinned === undefined ? undefined : readKeySet(pinned);
-  }
-
-  /**
-   * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
-   * keys that are at most a day old.
-   *
-   * @throws ProviderFault if the fetch fails, and the cached keys are older than a day or absent
-   */
-  current(target: Target | undefined): KeySet | Promise<KeySet> {
-    if (this.#pinned !== undefined) return this.#pinned;
-    const nowMs = this.#clock.monotonicMs();
-    const known = nowMs < this.#fetchedMs + STALE_MS ? this.#set : undefined;
-    if (known === undefined) return this.#fetch(target);
-    if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
-    return this.#fetch(target).catch((error: unknown) => {
-      if (!(error instanceof ProviderFault)) throw error;
-      this.#failedMs = this.#clock.monotonicMs();
-      return known;
-    });
-  }
-
-  /**
-   * Fetches the keys again, because none of them fits a token. Returns undefined within a minute after the
-   * last such fetch.
-   *
-   * @throws ProviderFault
-   */
-  again(target: Target | undefined): Promise<KeySet> | undefined {
-    if (this.#pinned !== undefined) return undefined;
-    const nowMs = this.#clock.monotonicMs();
-    if (this.#flight !== undefined) return this.#flight;
-    if (nowMs < this.#unknownMs + UNKNOWN_KEY_MS) return undefined;
-    this.#unknownMs = nowMs;
-    return this.#fetch(target);
-  }
-
-  /**
-   * Fetches the keys again after a wrong signature, because a new key may have the id of an old one. Returns
-   * undefined within a minute after the last fetch.
-   */
-  renewed(target: Target | undefined): Promise<KeySet> | undefined {
-    return this.#clock.monotonicMs() < this.#fetchedMs + UNKNOWN_KEY_MS ? undefined : this.again(target);
-  }
-
-  #fetch(target: Target | undefined): Promise<KeySet> {
-    this.#flight ??= this.#read(target).finally(() => {
-      this.#flight = undefined;
-    });
-    return this.#flight;
-  }
-
-  async #read(target: Target | undefined): Promise<KeySet> {
-    if (target === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
-    const { keys } = jsonObject('jwks', await this.#outbound.call({ method: 'GET', ...target }));
-    if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
-    this.#set = readKeySet(keys);
-    this.#fetchedMs = this.#clock.monotonicMs();
-    return this.#set;
-  }
+/** Returns the thumbprint of a public key (RFC 7638): SHA-256 over its required members in a fixed order. */
+export function thumbprintOf(key: KeyObject): string {
+  const jwk: JsonWebKey = key.export({ format: 'jwk' });
+  const { crv, e, kty, n, x, y } = jwk;
+  // JSON.stringify() omits undefined members
+  return hash('sha256', JSON.stringify({ crv, e, kty, n, x, y }), 'base64url');
 }
 
 /**
@@ -173,12 +136,14 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
     key,
     keyId: typeof jwk['kid'] === 'string' ? jwk['kid'] : undefined,
     algorithms,
+    isCostly:
+      COSTLY_CURVES.has(jwk['crv']) || (key.asymmetricKeyDetails?.modulusLength ?? 0) > CHEAP_RSA_BITS,
     issuer: typeof jwk['issuer'] === 'string' ? jwk['issuer'] : undefined,
   };
 }
 
 /** Signature algorithm of each curve (RFC 7518 §3.4). */
-const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
+const CURVES: ReadonlyMap<unknown, SignatureAlgorithm> = new Map([
   ['P-256', 'ES256'],
   ['P-384', 'ES384'],
   ['P-521', 'ES512'],
@@ -186,7 +151,7 @@ const CURVES: ReadonlyMap<unknown, IdTokenAlgorithm> = new Map([
 
 function kindOf(
   jwk: Readonly<Record<string, unknown>>,
-): { readonly algorithms: readonly IdTokenAlgorithm[]; readonly members: readonly string[] } | undefined {
+): { readonly algorithms: readonly SignatureAlgorithm[]; readonly members: readonly string[] } | undefined {
   switch (jwk['kty']) {
     case 'RSA':
       return { algorithms: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], members: ['n', 'e'] };

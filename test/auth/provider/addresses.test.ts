@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isPrivateAddress, isWithinSite, issueOfUrl } from '../../../src/oauth/provider/addresses.ts';
+import { isPrivateAddress, isWithinSite, issueOfUrl } from '../../../src/auth/provider/addresses.ts';
 
 test('isPrivateAddress() returns true for loopback, link-local and private addresses, also for IPv4 addresses inside IPv6', () => {
   const privates = [

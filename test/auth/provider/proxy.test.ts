@@ -6,14 +6,14 @@ import { test } from 'node:test';
 import { inspect } from 'node:util';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { Proxies, issueOfProxy } from '../../../src/oauth/provider/addresses.ts';
-import { ProviderFault } from '../../../src/oauth/provider/failure.ts';
-import { Outbound } from '../../../src/oauth/provider/outbound.ts';
+import { Proxies, issueOfProxy } from '../../../src/auth/provider/addresses.ts';
+import { ProviderFault } from '../../../src/auth/provider/failure.ts';
+import { Outbound } from '../../../src/auth/provider/outbound.ts';
 import { folder } from '../../support/run.ts';
-import { ConnectProxy } from '../support/connect-proxy.ts';
-import { FakeProvider } from '../support/fake-provider.ts';
-import { LoginSite } from '../support/site.ts';
-import { AUTHORITY_PEM } from '../support/tls.ts';
+import { ConnectProxy } from '../../oauth/support/connect-proxy.ts';
+import { FakeProvider } from '../../oauth/support/fake-provider.ts';
+import { LoginSite } from '../../oauth/support/site.ts';
+import { AUTHORITY_PEM } from '../../oauth/support/tls.ts';
 
 type OutboundDeps = ConstructorParameters<typeof Outbound>[0];
 

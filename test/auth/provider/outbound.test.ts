@@ -5,13 +5,13 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { ProviderFault, word } from '../../../src/oauth/provider/failure.ts';
-import { Outbound } from '../../../src/oauth/provider/outbound.ts';
-import { FakeProvider } from '../support/fake-provider.ts';
-import { AUTHORITY_PEM } from '../support/tls.ts';
+import { ProviderFault, word } from '../../../src/auth/provider/failure.ts';
+import { Outbound } from '../../../src/auth/provider/outbound.ts';
+import { FakeProvider } from '../../oauth/support/fake-provider.ts';
+import { AUTHORITY_PEM } from '../../oauth/support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { OutboundAnswer, Resolve } from '../../../src/oauth/provider/outbound.ts';
+import type { OutboundAnswer, Resolve } from '../../../src/auth/provider/outbound.ts';
 
 type OutboundDeps = ConstructorParameters<typeof Outbound>[0];
 

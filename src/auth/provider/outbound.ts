@@ -28,7 +28,6 @@ import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node
 import type { LookupFunction, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
-import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Tracer } from '../../observability/tracer.ts';
 import type { Proxies, Proxy } from './addresses.ts';
 
@@ -38,6 +37,15 @@ const MAX_ANSWER_BYTES = 1_048_576;
 const FAILED_STATUS = 400;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
+
+/** A URL of the provider that the server calls. */
+export interface Target {
+  readonly url: string;
+  /**
+   * True if the host must have a public address, because a provider with a public address has named this URL.
+   */
+  readonly isGuarded: boolean;
+}
 
 /** A request to the provider. */
 export interface OutboundCall {
@@ -442,28 +450,6 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   };
 }
 
-/**
- * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
- * declared only once.
- */
-const histograms = new WeakMap<Metrics, Histogram>();
-
-/** Returns the histogram for the durations of calls to identity providers. */
-export function secondsOf(metrics: Metrics): Histogram {
-  const known =
-    histograms.get(metrics) ??
-    metrics.histogram(
-      'svc_oauth_provider_seconds',
-      'Duration of calls to identity providers',
-      BUCKETS_SECONDS,
-      ['provider', 'call'],
-    );
-  histograms.set(metrics, known);
-  return known;
-}
-
-const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
@@ -501,9 +487,4 @@ export function jsonObject(what: string, answer: OutboundAnswer): Record<string,
 /** Returns whether a media type is `application/json` or has the suffix `+json` (RFC 6839 §3.1). */
 export function isJson(mediaType: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(mediaType);
-}
-
-/** Removes members that are null. Some providers send null for a member without a value. */
-export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

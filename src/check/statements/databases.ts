@@ -1,0 +1,99 @@
+/** Judges the statements of the sources by the databases of an application, and counts them. */
+import { isMigratable } from '../../db/migrations/start.ts';
+import { databaseOf, findStatements } from './judge.ts';
+import { readLock, writeLock } from './lock.ts';
+import { describedDatabases, lockedDescribers, staleLines } from './locked.ts';
+import { brokenStatements } from './releases.ts';
+import type { ApplicationView, RuleText } from '../check.ts';
+import type { Finding, Place } from '../../base/findings.ts';
+import type { Describer } from '../../db/describe/describer.ts';
+import type { SourceReport } from '../examine.ts';
+import type { Migratable } from '../../db/migrations/start.ts';
+import type { SentCall, StatementDescriber } from './statement.ts';
+
+/** Number of the statements of an application, and the places of those that are not known. */
+export interface StatementScope {
+  /** Number of statements that a database described. */
+  readonly described: number;
+  /** Number of statements of which no schema is known. */
+  readonly other: number;
+  /** Places of the calls that send a statement whose text is not known. */
+  readonly unknown: readonly Place[];
+}
+
+/** Files of `svc check` about statements. */
+export interface StatementFiles {
+  /** File of --statements. Its text is empty if the file does not exist. */
+  readonly lock?: SentFile | undefined;
+  /** File of --statements of the previous release. */
+  readonly previous?: SentFile | undefined;
+}
+
+/** A file with its absolute path. */
+interface SentFile {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Findings about statements, and the file of --statements as it is to be. */
+interface StatementReport {
+  readonly findings: readonly Finding[];
+  readonly scope: StatementScope;
+  readonly lock: string | undefined;
+}
+
+/** Judges the SQL statements of an application. `open` has its databases, by the names of their plugins. */
+export async function judgeStatements(
+  { plugins: all }: Pick<ApplicationView, 'plugins'>,
+  { statements: finder, sources }: SourceReport,
+  rules: readonly RuleText[],
+  open: ReadonlyMap<string, Describer>,
+  { lock, previous }: StatementFiles = {},
+): Promise<StatementReport> {
+  const plugins = all.filter(isMigratable);
+  const databases = plugins.map(({ name }) => name);
+  const present = lock && { ...lock, databases: readLock(lock.text) };
+  const locked = present === undefined ? new Map() : lockedDescribers(present, plugins, open);
+  const describers = new Map<string, StatementDescriber>([...open, ...locked]);
+  const partial = new Set(plugins.filter((plugin) => !hasFiles(plugin, describers)).map(({ name }) => name));
+  const rule = (id: string): RuleText => rules.find((each) => each.id === id)!; // the catalogue has every rule
+  const callsOf = (name: string): readonly SentCall[] =>
+    finder.calls.filter((call) => databaseOf(call, databases) === name);
+  return {
+    findings: [
+      ...(await findStatements({ finder, sources, describers, databases, partial }, rules)),
+      ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
+      ...(previous === undefined
+        ? []
+        : await brokenStatements(readLock(previous.text), plugins, open, rule('SVC422'))),
+    ],
+    scope: scopeOf(finder.calls, databases, describers),
+    lock: present && writeLock(await describedDatabases(present.databases, plugins, open, callsOf)),
+  };
+}
+
+/** Whether migrations of the application itself make the tables of a plugin. */
+function hasFiles(plugin: Migratable, describers: ReadonlyMap<string, StatementDescriber>): boolean {
+  const dialect = describers.get(plugin.name)?.dialect;
+  return (
+    dialect === undefined ||
+    plugin.migrationsFor?.(dialect).some(({ isContributed }) => !isContributed) === true
+  );
+}
+
+function scopeOf(
+  calls: readonly SentCall[],
+  databases: readonly string[],
+  describers: ReadonlyMap<string, StatementDescriber>,
+): StatementScope {
+  const isDescribed = (call: SentCall): boolean => describers.has(databaseOf(call, databases) ?? '');
+  const count = (of: readonly SentCall[]): number =>
+    of.reduce((sum, { statements }) => sum + statements.size, 0);
+  return {
+    described: count(calls.filter(isDescribed)),
+    other: count(calls.filter((call) => !isDescribed(call))),
+    unknown: calls.flatMap(({ unknown }) =>
+      unknown === undefined ? [] : [unknown.module.placeAt(unknown.node.start)],
+    ),
+  };
+}

@@ -1,0 +1,105 @@
+/** Reads, judges and writes the file of `svc check --statements`. */
+import { pathToFileURL } from 'node:url';
+import { LockDescriber, differenceOf, lockedMigrations } from './lock.ts';
+import type { RuleText } from '../check.ts';
+import type { Finding } from '../../base/findings.ts';
+import type { Describer } from '../../db/describe/describer.ts';
+import type { Dialect } from '../../db/driver.ts';
+import type { Migratable } from '../../db/migrations/start.ts';
+import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
+import type { SentCall } from './statement.ts';
+
+/** A file of locked statements. */
+interface LockFile {
+  /** Absolute path. */
+  readonly file: string;
+  readonly text: string;
+  readonly databases: readonly LockedDatabase[];
+}
+
+/** Returns the describers of the databases that only the lock file knows. */
+export function lockedDescribers(
+  { databases }: LockFile,
+  plugins: readonly Migratable[],
+  open: ReadonlyMap<string, Describer>,
+): ReadonlyMap<string, LockDescriber> {
+  return new Map(
+    databases.flatMap((database): [string, LockDescriber][] => {
+      const plugin = plugins.find(({ name }) => name === database.name);
+      const hash = plugin?.migrationHash?.(database.dialect);
+      return hash === undefined || open.has(database.name)
+        ? []
+        : [[database.name, new LockDescriber(database, hash)]];
+    }),
+  );
+}
+
+/** Returns a finding for each database whose statements were described for other migrations. */
+export function staleLines(
+  { file, text, databases }: LockFile,
+  plugins: readonly Migratable[],
+  describers: ReadonlyMap<string, LockDescriber>,
+  rule: RuleText,
+): Finding[] {
+  return databases.flatMap((database): Finding[] => {
+    const describer = describers.get(database.name);
+    const stale = [...database.statements].filter(
+      ([, { hash }]) => describer !== undefined && hash !== describer.hash,
+    );
+    const [first] = stale;
+    if (first === undefined) return [];
+    const plugin = plugins.find(({ name }) => name === database.name);
+    const difference = differenceOf(database.migrations, migrationsOf(plugin, database.dialect));
+    const reason = difference ?? 'they were described for other migrations';
+    return [
+      {
+        rule: 'SVC421',
+        severity: rule.severity,
+        subject: `database ${database.name}`,
+        message: `${stale.length} of ${database.statements.size} lines of the database are stale: ${reason}`,
+        remedy: rule.remedy,
+        place: { file: pathToFileURL(file).href, line: lineOf(text, first[0]), column: 1 },
+      },
+    ];
+  });
+}
+
+function lineOf(text: string, statement: string): number {
+  const wanted = JSON.stringify(statement);
+  return text.split('\n').findIndex((line) => line.startsWith('statement ') && line.includes(wanted)) + 1;
+}
+
+export function migrationsOf(plugin: Migratable | undefined, dialect: Dialect): readonly LockedMigration[] {
+  return lockedMigrations(plugin?.migrationsFor?.(dialect) ?? []);
+}
+
+/**
+ * Returns the databases for the file: those that are open with what they say now, and the other ones as they are.
+ */
+export async function describedDatabases(
+  present: readonly LockedDatabase[],
+  plugins: readonly Migratable[],
+  open: ReadonlyMap<string, Describer>,
+  callsOf: (database: string) => readonly SentCall[],
+): Promise<readonly LockedDatabase[]> {
+  const kept = present.filter(
+    ({ name }) => plugins.some((plugin) => plugin.name === name) && !open.has(name),
+  );
+  const described: LockedDatabase[] = [];
+  for (const [name, describer] of open) {
+    const { dialect, snakeCase, hash, tables } = describer;
+    const statements = new Map<string, LockedStatement>();
+    for (const call of callsOf(name))
+      for (const statement of call.statements.values()) {
+        const text = statement.text(dialect);
+        const description = await describer.describeStatement(text);
+        if (description.kind === 'described') statements.set(text, { hash, described: description });
+      }
+    const migrations = migrationsOf(
+      plugins.find((plugin) => plugin.name === name),
+      dialect,
+    );
+    described.push({ name, dialect, snakeCase, hash, migrations, tables, statements });
+  }
+  return [...kept, ...described];
+}

@@ -1,0 +1,124 @@
+/**
+ * Databases on which `svc check` prepares statements: those of --database and --scratch-database, and SQLite in memory.
+ *
+ * A scratch database is dropped in the end, and also when the command is interrupted or its parent process ends.
+ */
+import { SvcError } from '../base/errors.ts';
+import { systemClock } from '../base/clock.ts';
+import { within } from '../base/promises.ts';
+import { isMigratable, type Migratable } from '../db/migrations/start.ts';
+import { thrown } from '../routing/compile.ts';
+import { LEAVE_MS, type DescribedPlaces } from './inspect.ts';
+import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { Describer } from '../db/describe/describer.ts';
+
+/** The plugins of an application, and where they are registered. */
+interface Plugins {
+  readonly plugins: readonly { readonly name: string }[];
+  placeOfPlugin(name: string): Place | undefined;
+}
+
+const REMEDY = 'Correct the address, start the server, or grant its user the missing rights';
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** Drops the scratch databases that this process uses; undefined while there are none. */
+let dropping: (() => Promise<unknown>) | undefined;
+
+/** Ends the process of an inspection, after its scratch databases were dropped. */
+export async function leave(): Promise<never> {
+  if (dropping !== undefined) await within(systemClock, LEAVE_MS, dropping(), () => undefined);
+  process.exit(1);
+}
+
+const onSignal = (): void => void leave();
+
+/** Describers of the databases of one application. Disposing of it closes them. */
+export class Describers implements AsyncDisposable {
+  readonly #view: Plugins;
+  readonly #plugins: readonly Migratable[];
+  readonly #open = new Map<string, Describer>();
+  readonly #findings: Finding[] = [];
+  readonly #abort = new AbortController();
+  #opening: Promise<void> = Promise.resolve();
+
+  private constructor(view: Plugins) {
+    this.#view = view;
+    this.#plugins = view.plugins.filter(isMigratable).filter((plugin) => plugin.openDescriber !== undefined);
+  }
+
+  /**
+   * Opens the describers. Without statements, opens only the databases that the command line names. A database that
+   * cannot be used has a finding of rule SVC402 and no describer. Never rejects.
+   */
+  static async open(view: Plugins, places: DescribedPlaces, hasStatements: boolean): Promise<Describers> {
+    const opened = new Describers(view);
+    if (Object.values(places).some(({ scratch }) => scratch !== undefined)) {
+      dropping = () => {
+        opened.#abort.abort();
+        return opened[Symbol.asyncDispose]();
+      };
+      for (const signal of SIGNALS) process.on(signal, onSignal);
+    }
+    await (opened.#opening = opened.#openAll(places, hasStatements));
+    return opened;
+  }
+
+  /** Describers by the name of their plugin. */
+  get byPlugin(): ReadonlyMap<string, Describer> {
+    return this.#open;
+  }
+
+  /** Findings about databases that cannot be used. Read them after all statements were described. */
+  get findings(): readonly Finding[] {
+    const lost = [...this.#open].flatMap(([name, { failure }]) =>
+      failure === undefined ? [] : [this.#failure(name, failure, 'error')],
+    );
+    return [...this.#findings, ...lost];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opening;
+    await Promise.allSettled([...this.#open.values()].map((describer) => describer[Symbol.asyncDispose]()));
+    this.#open.clear();
+    dropping = undefined;
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+
+  async #openAll(places: DescribedPlaces, hasStatements: boolean): Promise<void> {
+    const names = this.#plugins.map(({ name }) => name);
+    const only = names.length === 1 ? names[0]! : 'database';
+    const wanted = new Map(Object.entries(places).map(([name, place]) => [name || only, place]));
+    for (const name of wanted.keys())
+      if (!names.includes(name))
+        this.#findings.push(this.#finding(name, absence(names), 'error', 'Name a DatabasePlugin: name=url'));
+    for (const plugin of this.#plugins) {
+      if (!hasStatements && !wanted.has(plugin.name)) continue;
+      const place = wanted.get(plugin.name);
+      try {
+        const describer = await plugin.openDescriber?.({ ...place, signal: this.#abort.signal });
+        if (describer !== undefined) this.#open.set(plugin.name, describer);
+      } catch (error) {
+        // without a place, the application may still be right: its migrations may need a server or a file
+        this.#findings.push(this.#failure(plugin.name, error, place === undefined ? 'warning' : 'error'));
+      }
+    }
+  }
+
+  #failure(name: string, error: unknown, severity: Severity): Finding {
+    return error instanceof SvcError
+      ? this.#finding(name, error.message, severity, error.remedy)
+      : this.#finding(name, thrown(error), severity, REMEDY);
+  }
+
+  #finding(name: string, reason: string, severity: Severity, remedy: string): Finding {
+    const message = `its statements were not checked: ${reason}`;
+    const place = this.#view.placeOfPlugin(name);
+    return { rule: 'SVC402', severity, subject: `database ${name}`, message, remedy, place };
+  }
+}
+
+function absence(names: readonly string[]): string {
+  return names.length === 0
+    ? 'the application has no database'
+    : `the databases of the application are ${names.map((name) => `"${name}"`).join(', ')}`;
+}

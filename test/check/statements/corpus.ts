@@ -1,0 +1,121 @@
+/**
+ * Statements that engines refuse, after public bug reports: each with the address of the report, and the word at which
+ * the finding is. The tables are those of CORPUS_SCHEMA.
+ */
+
+/** A wrong statement. `at` begins the text at which the finding is. */
+export interface WrongStatement {
+  readonly from: string;
+  readonly sql: string;
+  readonly at: string;
+}
+
+export const CORPUS_SCHEMA = `
+create table note (id integer primary key, title varchar(80) not null, text text, owner integer not null, chat_id integer);
+create table chat (id integer primary key, chat_id integer, name text, owner integer);
+create table score (id integer primary key, "user" text not null, points integer not null);
+create table testing (id integer, value integer);
+create table forecast (id integer, temperature real);
+create table account (id integer primary key, email text not null unique, nick text not null unique, name text);
+create table photo (id integer primary key, url text not null);
+create table shape (id integer primary key, shape_id text, lat real, lon real, place integer, far real);
+create table job (id integer primary key, state text not null, value integer);
+create table link (chat_id integer not null, note_id integer not null, primary key (chat_id, note_id));
+`;
+
+export const WRONG_FOR_SQLITE: readonly WrongStatement[] = [
+  {
+    from: 'TryGhost/node-sqlite3#1014',
+    sql: 'select * from note where title = test',
+    at: 'test',
+  },
+  {
+    from: 'WiseLibs/better-sqlite3#222',
+    sql: 'select * from score where "user" = ? and guild = ?',
+    at: 'guild',
+  },
+  {
+    from: 'TryGhost/node-sqlite3#1688',
+    sql: 'select length(n.title) as count, id from note as n left join chat as c on n.chat_id = c.id where count > ?',
+    at: 'id from',
+  },
+  {
+    from: '3s3s/opentrade#187',
+    sql: 'select rowid as id, name from account where id = undefined',
+    at: 'undefined',
+  },
+  {
+    from: 'miguelgrinberg/flasky#428',
+    sql: 'select account.id, account.about_me from account where account.name = ?',
+    at: 'account.about_me',
+  },
+  {
+    from: 'dogsheep/swarm-to-sqlite#8',
+    sql: 'insert into photo (id, url, hasSticker) values (?, ?, ?)',
+    at: 'hasSticker',
+  },
+  {
+    from: 'sqldelight/sqldelight#3270',
+    sql: 'select note.id from note join chat on chat.id = chat_id where note.id = ?',
+    at: 'chat_id where',
+  },
+  {
+    from: 'WordPress/sqlite-database-integration#228',
+    sql: 'select n.title from chat as n1 join account as n2 on n2.id = n1.owner join note n on n.owner = n2.id order by name',
+    at: 'name',
+  },
+  {
+    from: 'pawelsalawa/sqlitestudio#4228',
+    sql: 'select id, value from testing t1, testing t2 where t1.value = t2.value and t1.id != t2.id',
+    at: 'id, value',
+  },
+  {
+    from: 'ankane/dbx#25',
+    sql: 'insert into forecast (id, temperature) values (?, ?) on conflict (id) do update set temperature = excluded.temperature',
+    at: 'insert',
+  },
+  {
+    from: 'yiisoft/db-sqlite#394',
+    sql: 'insert into account (email, nick) values (?, ?) on conflict (email, nick) do update set email = excluded.email',
+    at: 'insert',
+  },
+  {
+    from: 'coleifer/peewee#456',
+    sql: 'select chat.id, count(note.id) from chat join note on note.chat_id = chat.id where count(note.id) > 0',
+    at: 'select',
+  },
+  { from: 'tursodatabase/turso#2032', sql: 'select sum(min(value)) from job', at: 'select' },
+  { from: 'magfest/ubersystem#3406', sql: "select date_trunc('month', state) from job", at: 'date_trunc' },
+  {
+    from: 'requery/requery#614',
+    sql: 'select n.id, n.title from note n union select * from account',
+    at: 'select n.id',
+  },
+  { from: 'tobimensch/termsql#7', sql: 'insert into shape values (?, ?, ?, ?, ?)', at: 'insert' },
+  { from: 'Kitura/Swift-Kuery#20', sql: 'select * from job offset 2', at: '2' },
+  {
+    from: 'rjwalters/vibesql#4491',
+    sql: 'select id from job union select value + 100 from job order by value + 101',
+    at: 'select id',
+  },
+  { from: 'drizzle-team/drizzle-orm#3075', sql: "select * from account where name ilike '%a%'", at: 'ilike' },
+  { from: 'web2py/pydal#568', sql: 'select * from job where id = ? for update', at: 'for' },
+  {
+    from: 'frappe/frappe#35774',
+    sql: 'update note inner join chat on chat.id = note.chat_id set text = chat.name',
+    at: 'inner',
+  },
+  { from: 'gluesql/gluesql#1062', sql: 'select (select 1, 2) from job', at: 'select' },
+  { from: 'korma/Korma#152', sql: 'select count(account.*) as count from account', at: '*' },
+  {
+    from: 'Expensify/Bedrock#97',
+    sql: 'select value from job order by value desc union all select value from job',
+    at: 'select value',
+  },
+  { from: 'requery/requery#614', sql: 'select * from inner join chat on chat.id = ?', at: 'inner' },
+  {
+    from: 'frappe/books#667',
+    sql: "insert into photo (created, url) values ('2023-06-20', 'a')",
+    at: 'created',
+  },
+];

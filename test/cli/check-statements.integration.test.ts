@@ -1,0 +1,129 @@
+/**
+ * `svc check` on the SQL statements of a project with SQLite: a renamed column is found at the word in the statement,
+ * and the files of --statements and --baseline are written and read.
+ */
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import { BIN, build } from '../support/build.ts';
+import { project, run, write } from '../support/run.ts';
+import type { TestContext } from 'node:test';
+
+before(build);
+
+const APP = `import { Depends, Field, Schema, Svc, int, list, str } from 'svc';
+import { DatabasePlugin, db, sql } from 'svc/db';
+
+class Note extends Schema {
+  id = Field(int);
+  title = Field(str);
+}
+export const app = new Svc({ title: 'Notes' });
+app.register(new DatabasePlugin('sqlite:./data.db'));
+app.get('/notes', { db: Depends(db), response: list(Note), public: 'notes are public' }, ({ db }) =>
+  db.fetchAll(sql\`select id, title
+    from note\`, { as: Note }));
+app.get('/tables', { db: Depends(db), response: list(str), public: 'names are public' }, async ({ db }) => {
+  const rows = await db.fetchAll(\`select * from \${await tableOf()}\`);
+  return rows.map(({ title }) => String(title));
+});
+async function tableOf() {
+  return String(Date.now());
+}
+`;
+const FIRST = 'create table note (id integer primary key, title text not null);';
+const RENAME = 'alter table note rename column title to heading;';
+
+/** Runs the command, and returns its status and the lines of its report. */
+async function check(
+  cwd: string,
+  ...args: readonly string[]
+): Promise<{ status: number | null; lines: string[] }> {
+  const { status, stdout, stderr } = await run(
+    process.execPath,
+    [BIN, 'check', 'app.ts', '--only', 'SVC4*', '--skip', 'SVC404', ...args],
+    {
+      cwd,
+      env: { SVC_AUTH_SECRET: 'a'.repeat(40) },
+    },
+  );
+  assert.equal(stderr, '');
+  return { status, lines: stdout.split('\n') };
+}
+
+function projectOf(t: TestContext): string {
+  return project(t, { 'app.ts': APP, 'migrations/0001_notes.up.sql': FIRST });
+}
+
+test('svc check finds a column that a migration renamed, at its word in the statement, and creates no database', async (t) => {
+  const cwd = projectOf(t);
+  assert.equal((await check(cwd)).status, 0);
+  write(cwd, { 'migrations/0002_heading.up.sql': RENAME });
+  const { status, lines } = await check(cwd);
+  assert.equal(status, 1);
+  const found = lines.find((line) => line.includes('SVC411'));
+  assert.match(found ?? '', /SVC411 {2}GET \/notes {2}app\.ts:11:30$/);
+  assert.ok(lines.some((line) => line.includes('no such column: title')));
+  assert.equal(existsSync(join(cwd, 'data.db')), false);
+  writeFileSync(join(cwd, 'app.ts'), APP.replace('select id, title', 'select id, heading as title'));
+  assert.equal((await check(cwd)).status, 0);
+});
+
+test('a comment above the statement allows a finding inside of it', async (t) => {
+  const cwd = projectOf(t);
+  write(cwd, {
+    'migrations/0002_heading.up.sql': RENAME,
+    'app.ts': APP.replace(
+      '  db.fetchAll(sql',
+      '  // svc-allow SVC411: the view of the next release has the column\n  db.fetchAll(sql',
+    ),
+  });
+  assert.equal((await check(cwd)).status, 0);
+});
+
+test('svc check counts the statements that are not known, and lists them with --verbose', async (t) => {
+  const cwd = projectOf(t);
+  const { lines } = await check(cwd);
+  assert.match(lines.join('\n'), /1 statement \(not judged: 1\)/);
+  assert.doesNotMatch(lines.join('\n'), /is not known/);
+  const { lines: verbose } = await check(cwd, '--verbose');
+  assert.ok(verbose.includes('  the statement at app.ts:14:34 is not known'), verbose.join('\n'));
+});
+
+test('svc check --statements writes a file that --baseline of the next release compares with its migrations', async (t) => {
+  const cwd = projectOf(t);
+  assert.equal((await check(cwd, '--statements', 'statements.lock')).status, 0);
+  const text = readFileSync(join(cwd, 'statements.lock'), 'utf8');
+  assert.match(text, /^statement \["database","select id, title\\n {4}from note",/m);
+  assert.equal((await check(cwd, '--statements', 'statements.lock')).status, 0);
+  assert.equal(readFileSync(join(cwd, 'statements.lock'), 'utf8'), text);
+  write(cwd, {
+    'previous.lock': text,
+    'migrations/0002_heading.up.sql': `-- a comment\n${RENAME}`,
+    'app.ts': APP.replace('select id, title', 'select id, heading as title'),
+  });
+  const { status, lines } = await check(cwd, '--baseline', 'previous.lock');
+  assert.equal(status, 1);
+  assert.match(
+    lines.find((line) => line.includes('SVC422')) ?? '',
+    /SVC422 {2}database database {2}migrations\/0002_heading\.up\.sql:2:1$/,
+  );
+});
+
+test('svc check refuses a file of --statements or --baseline with another content (status 2)', async (t) => {
+  const cwd = projectOf(t);
+  write(cwd, { 'other.lock': 'lock', 'other.json': '{"a":1}' });
+  for (const [args, problem] of [
+    [
+      ['--statements', 'other.lock'],
+      /--statements "other\.lock": svc check --statements has not written the file/,
+    ],
+    [['--baseline', 'other.json'], /--baseline "other\.json": the file is not an OpenAPI document/],
+    [['--baseline', 'absent.lock'], /--baseline "absent\.lock": the file cannot be read: ENOENT/],
+  ] as const) {
+    const { status, stderr } = await run(process.execPath, [BIN, 'check', 'app.ts', ...args], { cwd });
+    assert.equal(status, 2);
+    assert.match(stderr, problem);
+  }
+});
