@@ -36,7 +36,7 @@ const READER = 'check/reader/';
 /** The only file directly in src: it may import every folder. */
 const INDEX = 'index.ts';
 const MAX_FILES_IN_FOLDER = 40;
-const MAX_FILES = 470;
+const MAX_FILES = 481;
 const MAX_LINES = 600;
 /** Modules that a program loads when it imports the package. Each adds at least 0.2 ms to the start. */
 const MAX_LOADED = 162;

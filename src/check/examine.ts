@@ -50,7 +50,7 @@ export function examineSources(
     ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
     ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
   ]);
-  const trace = new Trace(sources);
+  const trace = new Trace(project);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {

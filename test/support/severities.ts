@@ -62,6 +62,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC632',
     'SVC638',
     'SVC639',
+    'SVC640',
   ],
   warning: [
     'SVC103',
@@ -97,6 +98,12 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC635',
     'SVC636',
     'SVC637',
+    'SVC641',
+    'SVC642',
+    'SVC643',
+    'SVC644',
+    'SVC645',
+    'SVC646',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

@@ -13,7 +13,7 @@ import type { ColumnName, Token } from './outline.ts';
 import type { Statement } from './statement.ts';
 
 /** Where a value of a statement comes from. `other` is not known. */
-export type Kind = 'principal' | 'input' | 'constant' | 'other';
+type Kind = 'principal' | 'input' | 'constant' | 'other';
 
 /** A value of a statement. */
 export interface Binding {
@@ -126,7 +126,7 @@ export class Sending {
 }
 
 /** Returns where a value comes from. A value of several kinds counts as the one that a client chooses least. */
-export function kindOf(value: Value | undefined): Kind {
+function kindOf(value: Value | undefined): Kind {
   if (value === undefined) return 'other';
   const marks = madeIn(value);
   if (marks.some(isOfPrincipal)) return 'principal';

@@ -1,14 +1,13 @@
 /**
- * What each handler does with the database and with its principal: the statements that it sends, and whether it tests
- * something of the principal. Follows the dependencies of a handler, too.
+ * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
 import { OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, madeIn } from '../values/value.ts';
 import { tablesIn } from './written-schema.ts';
 import type { ClassNode, Fn } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { Sources, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Project } from '../reader/modules.ts';
+import type { Site, ValueListeners } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from './sending.ts';
 import type { KnownTable } from './written-schema.ts';
@@ -27,7 +26,12 @@ export interface Run {
 }
 
 /** A comparison of two values. */
-export type Compared = Parameters<NonNullable<Watch['onCompare']>>[0];
+type Compared = Parameters<ValueListeners['onCompare']>[0];
+
+/** Listeners with which a trace follows an evaluation. */
+type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest'> & {
+  onStatement(sending: Sending): void;
+};
 
 /** Calls that do not decide anything about the principal that they receive. */
 const INDIFFERENT =
@@ -42,11 +46,11 @@ export class Trace {
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
   readonly #deciding = new Set<Fn>();
-  readonly #sources: Sources;
+  readonly #project: Project;
   #tables: ReadonlyMap<string, KnownTable> | undefined;
 
-  constructor(sources: Sources) {
-    this.#sources = sources;
+  constructor(project: Project) {
+    this.#project = project;
   }
 
   /** Handlers of routes, WebSockets and tools. */
@@ -56,7 +60,7 @@ export class Trace {
 
   /** Tables that texts in the sources create, by their names. */
   get tables(): ReadonlyMap<string, KnownTable> {
-    return (this.#tables ??= tablesIn(this.#sources));
+    return (this.#tables ??= tablesIn(this.#project));
   }
 
   /** Statements that handlers and dependencies send. */
@@ -93,7 +97,7 @@ export class Trace {
     return [...this.#testing].some((fn) => !known.has(fn));
   }
 
-  readonly watch: Watch = {
+  readonly watch: Listeners = {
     onHandler: ({ handler, route, dependencies }) => {
       const functions = new Set([handler]);
       const guards = new Set<string>();

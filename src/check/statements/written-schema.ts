@@ -2,8 +2,9 @@
  * Tables that SQL texts in the sources create: their columns, unique keys and foreign keys. Reads the statements only,
  * so no database is needed, and the dialect does not matter.
  */
+import { walk } from '../reader/nodes.ts';
 import { Outline } from './outline.ts';
-import type { Sources } from '../sources.ts';
+import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
 
 /** A table as its statement declares it. All names are in lower case. */
@@ -24,9 +25,9 @@ interface Reference {
 const CONSTRAINTS = /^(?:constraint|primary|unique|foreign|check|exclude|key|index|like|fulltext)$/;
 
 /** Returns the tables that texts in the sources create, by their names. */
-export function tablesIn(sources: Sources): ReadonlyMap<string, KnownTable> {
+export function tablesIn(project: Project): ReadonlyMap<string, KnownTable> {
   const tables = new Map<string, KnownTable>();
-  for (const text of sqlTexts(sources)) {
+  for (const text of sqlTexts(project)) {
     const { tokens } = new Outline(text, 'sqlite');
     tokens.forEach((token, index) => {
       if (token.word !== 'create') return;
@@ -38,11 +39,14 @@ export function tablesIn(sources: Sources): ReadonlyMap<string, KnownTable> {
 }
 
 /** Returns the texts in the sources that create tables or keys. */
-function sqlTexts(sources: Sources): readonly string[] {
-  return [
-    ...sources.all('text').map(({ node }) => node.value),
-    ...sources.all('template').map(({ node }) => node.texts.join(' ')),
-  ].filter((text) => /\bcreate\s/i.test(text));
+function sqlTexts({ modules }: Project): readonly string[] {
+  const texts: string[] = [];
+  for (const module of modules)
+    walk(module.body, (node) => {
+      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
+      if (/\bcreate\s/i.test(text)) texts.push(text);
+    });
+  return texts;
 }
 
 function tableAt(tokens: readonly Token[], create: number): KnownTable | undefined {

@@ -419,7 +419,9 @@ export abstract class Evaluation extends Classes {
       this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
       case '+':
-        return this.#joined([first, second], [left, right]);
+        return isSumOfRows([first, second])
+          ? values.computedFrom([first, second], arithmetic)
+          : this.#joined([first, second], [left, right]);
       case '===':
       case '==':
         return equality(first, second);
@@ -494,6 +496,15 @@ export abstract class Evaluation extends Classes {
     const { source, items, whole } = spread ?? KNOWN;
     return { texts: KNOWN.texts, members, source, items, whole };
   }
+}
+
+/** Whether `+` adds numbers of which one is the column of a row. */
+function isSumOfRows(sides: readonly Value[]): boolean {
+  const parts = sides.flatMap(({ texts }) => texts.flat());
+  const isNumeric = parts.every(
+    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
+  );
+  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
 }
 
 /** Returns the mark of a number that arithmetic made of a column. */

@@ -5,7 +5,7 @@
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, judged } from './value.ts';
+import { KNOWN, clientIn, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
@@ -241,6 +241,21 @@ export function userValue(): Value {
       ['raw', KNOWN],
     ]),
   };
+}
+
+/** Returns an input that a schema of the project has parsed: `Note.parse(value)`. */
+export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
+  const part = clientIn(value);
+  if (part === undefined || !/^(?:parse|safeParse)$/.test(method)) return undefined;
+  const origin = value.source?.origin ?? part.origin;
+  const type = typeOfDeclaration(of.node, of.module);
+  const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
+  if (method === 'parse') return parsed;
+  const members = new Map([
+    ['ok', KNOWN],
+    ['value', parsed],
+  ]);
+  return { texts: KNOWN.texts, members };
 }
 
 export function requestValue(route?: RouteCall): Value {

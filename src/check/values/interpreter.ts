@@ -3,27 +3,37 @@
  * branches and calls. Nothing of the application runs. Listeners receive every call with the values of its
  * arguments, and every assignment.
  */
-import { isBuiltin } from 'node:module';
-import { functionAround, isWithin } from '../reader/nodes.ts';
+import { functionAround } from '../reader/nodes.ts';
 import { constantIn, itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
-import { inputValue, readInput, requestValue, rowValue, typeOfDeclaration, userValue } from './inputs.ts';
+import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, ROW, isOfPrincipal, isPrincipal } from './marks.ts';
-import { boundMarks, resultOfSql } from './sql-texts.ts';
+import {
+  answerOf,
+  classIn,
+  handlerId,
+  isBuiltIn,
+  isList,
+  isOfPackage,
+  settledItems,
+  writtenAt,
+} from './calls.ts';
+import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
+import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
+import type { Frame } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
-import type { Facts, Made } from './text.ts';
-import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
+import type { Facts } from './text.ts';
+import type { Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
 
@@ -80,12 +90,6 @@ export interface ValueListeners extends EvaluationListeners {
   onReply(sent: Sent): void;
 }
 
-interface Frame {
-  readonly fn: Fn;
-  readonly call: Call | undefined;
-  readonly module: SourceModule;
-}
-
 /** A call after the evaluation of its parts. */
 interface Called {
   readonly called: Value;
@@ -118,8 +122,6 @@ const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|createHmac\.[^]*digest)$|^svc\.createToken$/;
 /** Methods that send a statement, and return what the database answers. */
 const SENDS = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
-/** Methods that return rows as the database has them. */
-const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
 /**
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
@@ -395,25 +397,10 @@ export class Interpreter extends ControlFlow {
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
     const result = this.#settled(call, all, this.#resultOf(call, all));
     const made = { by: meaning, node: call, module: this.module };
-    if (SENDS.test(meaning)) return this.#answer({ ...made, by: ROW }, result, all);
+    if (SENDS.test(meaning)) return answerOf({ ...made, by: ROW }, result, all);
     if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
     return result;
-  }
-
-  /** Returns the answer of a database, with the marks of the statement and of the principal whose rows it selects. */
-  #answer(row: Made, result: Value, { args, meaning }: Called): Value {
-    const isWhole = ROWS.test(meaning) && args[2]?.members?.has('as') !== true;
-    const made = { ...row, by: meaning };
-    const answer = values.marked(result, row);
-    const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(isOfPrincipal);
-    const isChange = /\.execute$/.test(meaning);
-    return {
-      ...(principal === undefined
-        ? answer
-        : values.marked(answer, { ...principal, by: isChange ? OWN_CHANGE : OWN_ROW })),
-      ...(isWhole && { whole: made }),
-    };
   }
 
   /** Returns the result of a call with its promise. */
@@ -543,7 +530,7 @@ export class Interpreter extends ControlFlow {
         ? undefined
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
     if (read !== undefined) return read;
-    const parsed = receiver?.of === undefined ? undefined : this.#parsedBy(receiver.of, method, first);
+    const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
     if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
@@ -555,24 +542,6 @@ export class Interpreter extends ControlFlow {
     return method === 'fetchAll'
       ? { ...result, items: rowValue(as) }
       : { ...rowValue(as), keys: result.keys };
-  }
-
-  /** Returns an input that a schema of the project has parsed: `Note.parse(value)`. */
-  #parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
-    const part = values.clientIn(value);
-    if (part === undefined || !/^(?:parse|safeParse)$/.test(method)) return undefined;
-    const origin = value.source?.origin ?? part.origin;
-    const type = typeOfDeclaration(of.node, of.module);
-    const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
-    return method === 'parse'
-      ? parsed
-      : {
-          texts: KNOWN.texts,
-          members: new Map([
-            ['ok', KNOWN],
-            ['value', parsed],
-          ]),
-        };
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -624,66 +593,3 @@ export class Interpreter extends ControlFlow {
 
 /** Methods of lists that test the result of a callback, or compare by it. */
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
-
-/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
-function isList(value: Value | undefined): boolean {
-  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
-  if (value?.source !== undefined) return value.source.isRequest !== true;
-  return (
-    value?.members !== undefined &&
-    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
-    value.of === undefined
-  );
-}
-
-/** Returns a list with the results of its promises. */
-function settledItems({ promise: _promise, ...value }: Value): Value {
-  const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
-  return { ...value, members, items: value.items && awaited(value.items) };
-}
-
-/** Returns the class of the option `as`: the type of the rows of a query. */
-function classIn(args: readonly Value[]): ClassValue | undefined {
-  return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
-}
-
-const handlers = new WeakMap<Fn, string>();
-let handlerCount = 0;
-
-function handlerId(fn: Fn | undefined): string {
-  if (fn === undefined) return '';
-  let id = handlers.get(fn);
-  if (id === undefined) handlers.set(fn, (id = ` of ${++handlerCount}`));
-  return id;
-}
-
-/** Whether a name is imported from a package that is neither of Node.js nor this one. */
-function isOfPackage(meaning: string): boolean {
-  const [name] = meaning.split('.') as [string];
-  return !isBuiltIn(meaning) && !/^(?:svc(?:[/.]|$)|[./#])/.test(meaning) && name !== '';
-}
-
-function isBuiltIn(meaning = ''): boolean {
-  const [name] = meaning.split('.') as [string];
-  return name in globalThis || isBuiltin(name);
-}
-
-/** Returns the argument of a caller if a node is a parameter of a function around it. */
-function writtenAt(
-  node: Node,
-  module: SourceModule,
-  stack: readonly Frame[],
-): { node: Node; module: SourceModule } {
-  if (node.type !== 'name') return { node, module };
-  const at = stack.findLastIndex(
-    ({ fn }) =>
-      isWithin(node, fn) && fn.params.some((param) => param.type === 'name' && param.name === node.name),
-  );
-  const frame = stack[at];
-  const index =
-    frame?.fn.params.findIndex((param) => param.type === 'name' && param.name === node.name) ?? -1;
-  const arg = frame?.call?.args[index];
-  return frame === undefined || arg === undefined || arg.type === 'spread'
-    ? { node, module }
-    : writtenAt(arg, frame.module, stack.slice(0, at));
-}

@@ -322,12 +322,20 @@ async function page(name: string): Promise<string> { return (await readFile('pag
     ),
   },
   SVC627: {
-    wrong: `export const options: Options = {
-  onUser: async (provider: string, info: Info) => await db.fetchOne('select id from users where email = ?', [info.email]),
-};`,
-    right: `export const options: Options = {
-  onUser: async (provider: string, info: Info) => await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]),
-};`,
+    wrong: `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db: Database = await openDatabase('sqlite:a.db');
+export const plugin: OAuthPlugin = new OAuthPlugin({
+  onUser: async (provider: string, info: Info) => await db.scalar('select id from users where email = ?', [info.email]),
+});`,
+    right: `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db: Database = await openDatabase('sqlite:a.db');
+export const plugin: OAuthPlugin = new OAuthPlugin({
+  onUser: async (provider: string, info: Info) => await db.scalar('select id from users where provider = ? and subject = ?', [provider, info.subject]),
+});`,
   },
   SVC628: {
     wrong: handler(
