@@ -45,7 +45,7 @@ function guessedIn(run: Run, trace: Trace): ClientPart | undefined {
   return trace
     .callsOf(run)
     .filter(({ meaning }) => COMPARES.test(meaning))
-    .flatMap(({ call, value }) => call.args.flatMap((arg) => guessable(value(arg)) ?? []))
+    .flatMap(({ args }) => args.flatMap((arg) => guessable(arg) ?? []))
     .at(0);
 }
 

@@ -89,11 +89,10 @@ function verifies(fn: Fn, trace: Trace): boolean {
   return trace
     .callsOf(only)
     .some(
-      ({ call, meaning, value, fn: called }) =>
+      ({ call, meaning, args }) =>
         !call.isNew &&
-        called === undefined &&
         !/^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)/.test(meaning) &&
-        call.args.some((arg) => clientIn(value(arg)) !== undefined),
+        args.some((arg) => clientIn(arg) !== undefined),
     );
 }
 

@@ -7,8 +7,9 @@ import { clientIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportNode, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
-import type { Run, Trace } from '../statements/trace.ts';
+import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
+import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
 
 /** Rules about statements that belong together, sorted by id. */
@@ -68,8 +69,7 @@ function findStaleWrites(trace: Trace, report: ReportNode): void {
           (each) =>
             each.target === write.target &&
             selects(each, column) &&
-            (isComputedFrom(write, token, each) ||
-              (isRelative(write, column) && compared.has(each.site.call))),
+            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call))),
         );
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
@@ -127,7 +127,7 @@ function selects({ outline }: Sending, column: string): boolean {
 /** Whether the value that a placeholder writes was computed from the row of a call. */
 function isComputedFrom({ bindings = [] }: Sending, token: Token, read: Sending): boolean {
   const written = bindings.find((each) => each.token === token);
-  return madeIn(written?.value).some(({ by, node }) => by === COMPUTED && node === read.site.call);
+  return madeIn(written?.value).some(({ by, node }) => by === COMPUTED && node === read.call);
 }
 
 /** Whether an update adds to a column, or takes from it: `cents = cents - ?`. */
@@ -173,7 +173,7 @@ function findHalves(trace: Trace, report: ReportNode): void {
         report(
           'SVC643',
           module,
-          first.site.module === second.site.module ? first.nodeAt(undefined).node : node,
+          first.module === second.module ? first.nodeAt(undefined).node : node,
           `the new row of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
         );
       }
@@ -191,9 +191,7 @@ function referring(
     ({ use, column, value }) =>
       use === 'written' &&
       references.some((each) => each.column === column && each.table === first.target) &&
-      madeIn(value).some(
-        ({ by, node }) => (by === ROW && node === first.site.call) || isMadeFor(by, node, first),
-      ),
+      madeIn(value).some(({ by, node }) => (by === ROW && node === first.call) || isMadeFor(by, node, first)),
   );
 }
 
@@ -276,13 +274,13 @@ function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean
 }
 
 /** Whether a call asks a set or a store for a value of the message. */
-function isLookup({ call, meaning, value }: ReturnType<Trace['callsOf']>[number]): boolean {
+function isLookup({ call, meaning, args }: KeptCall): boolean {
   const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
   if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
-  return /^(?:has|get|add|set|take|once|claim)$/.test(method) && call.args.some((arg) => isInput(value(arg)));
+  return /^(?:has|get|add|set|take|once|claim)$/.test(method) && args.some(isInput);
 }
 
-function isInput(value: Parameters<typeof clientIn>[0]): boolean {
+function isInput(value: Value | undefined): boolean {
   const part = clientIn(value);
   return (
     (part !== undefined && part.origin.input === 'body') ||

@@ -5,63 +5,75 @@ import { hasAny, isStored } from '../values/text.ts';
 import { clientIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, Sources } from '../sources.ts';
-import type { Trace } from '../statements/trace.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { ReportNode, SourcePart, Watch } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClassValue, Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
 
 /** Searches for the rule SVC609. */
-export const STORED_TYPE_PARTS: readonly SourcePart[] = [{ id: 'SVC609', judge: findStoredTypes }];
+export const STORED_TYPE_PARTS: readonly SourcePart[] = [{ id: 'SVC609', watch: watchStoredTypes }];
+
+/** A reply with the media type of a column, and the class of the row. */
+interface Shown {
+  readonly of: string;
+  readonly name: string;
+  readonly node: Node;
+  readonly module: SourceModule;
+}
 
 /** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
-function findStoredTypes(trace: Trace, report: ReportNode, _sources: Sources): void {
-  const written = columnsOfClients(trace);
-  if (written.size === 0) return;
-  const classes = tablesOfClasses(trace);
-  for (const run of trace.runs)
-    for (const site of trace.callsOf(run)) {
+function watchStoredTypes(report: ReportNode): Watch {
+  const shown: Shown[] = [];
+  const written = new Set<string>();
+  const tables = new Map<string, Set<string>>();
+  return {
+    onCall: (site) => {
+      const of = asOf(site);
+      if (of !== undefined) classes.set(site.call, idOf(of));
       const fields = fieldsOf(site);
       const type = fields.find(({ name }) => name === 'content-type');
       const column = type === undefined ? undefined : columnIn(type.value);
-      if (type === undefined || column === undefined || isAttachment(site, fields)) continue;
-      const tables = classes.get(column.of) ?? [];
-      if (!tables.some((table) => written.has(`${table}.${column.name}`))) continue;
-      report(
-        'SVC609',
-        site.module,
-        type.node,
-        `the column "${column.name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
-        {
-          remedy:
-            'Compare the type with a list of images, and send every other file with Content-Disposition: attachment and application/octet-stream',
-        },
-      );
-    }
+      if (type !== undefined && column !== undefined && !isAttachment(site, fields))
+        shown.push({ ...column, node: type.node, module: site.module });
+    },
+    onStatement: (sending) => {
+      for (const column of columnsOfClients(sending)) written.add(column);
+      const of = classes.get(sending.call);
+      if (of === undefined) return;
+      const known = tables.get(of) ?? new Set();
+      for (const table of sending.tables) known.add(table);
+      tables.set(of, known);
+    },
+    finish: () => {
+      for (const { of, name, node, module } of shown)
+        if ([...(tables.get(of) ?? [])].some((table) => written.has(`${table}.${name}`)))
+          report(
+            'SVC609',
+            module,
+            node,
+            `the column "${name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
+            {
+              remedy:
+                'Compare the type with a list of images, and send every other file with Content-Disposition: attachment and application/octet-stream',
+            },
+          );
+    },
+  };
 }
 
-/** Returns the columns to which statements write a text of a client that may be any media type. */
-function columnsOfClients({ sent }: Trace): ReadonlySet<string> {
-  const found = sent.flatMap(({ bindings = [] }) =>
-    bindings
-      .filter(({ use, value }) => {
-        const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
-        return part !== undefined && !isStored(part) && hasAny(part.may, '/');
-      })
-      .map(({ table, column }) => `${table}.${plain(column)}`),
-  );
-  return new Set(found);
-}
+/** Classes of the option `as`, by the calls that send statements. */
+const classes = new WeakMap<Node, string>();
 
-/** Returns the tables whose rows statements read as objects of a class. */
-function tablesOfClasses({ sent }: Trace): ReadonlyMap<string, readonly string[]> {
-  const all = sent.flatMap(({ site, tables }) => {
-    const of = asOf(site);
-    return of === undefined ? [] : tables.map((table) => ({ of: idOf(of), table }));
-  });
-  return new Map(
-    [...Map.groupBy(all, ({ of }) => of)].map(([of, found]) => [of, found.map(({ table }) => table)]),
-  );
+/** Returns the columns to which a statement writes a text of a client that may be any media type. */
+function columnsOfClients({ bindings = [] }: Sending): readonly string[] {
+  return bindings
+    .filter(({ use, value }) => {
+      const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
+      return part !== undefined && !isStored(part) && hasAny(part.may, '/');
+    })
+    .map(({ table, column }) => `${table}.${plain(column)}`);
 }
 
 function asOf({ call, value }: Site): ClassValue | undefined {

@@ -312,7 +312,7 @@ function watchMail(report: ReportNode): Watch {
         ({ use, value }) => (use === 'equal' || use === 'other') && isUnverifiedMail(value),
       );
       if (found === undefined || sending.outline.verb === 'insert') return;
-      judge(sending.site.module, sending.site.call);
+      judge(sending.module, sending.call);
     },
     onCall: ({ call, fn, meaning, module, value }) => {
       const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';

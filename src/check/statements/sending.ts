@@ -4,7 +4,7 @@ import { constantIn } from '../values/effects.ts';
 import { isStored } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
-import type { Fn, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
@@ -28,30 +28,27 @@ export interface Binding {
 
 /** A statement that a handler sends. */
 export class Sending {
-  readonly site: Site;
+  readonly call: Call;
+  readonly module: SourceModule;
+  readonly handler: Fn | undefined;
+  readonly isInTransaction: boolean;
   readonly statement: Statement;
   readonly outline: Outline;
   /** Values of the statement. Undefined if their number is not known. */
   readonly bindings: readonly Binding[] | undefined;
 
   constructor(site: Site, statement: Statement) {
-    this.site = site;
+    const { receiver, transaction } = site;
+    this.call = site.call;
+    this.module = site.module;
+    this.handler = site.handler;
+    this.isInTransaction =
+      transaction !== undefined ||
+      receiver?.isTransaction === true ||
+      /Transaction\b/.test(receiver?.type ?? '');
     this.statement = statement;
     this.outline = new Outline(statement.text('sqlite'), 'sqlite');
     this.bindings = this.#bindings();
-  }
-
-  get handler(): Fn | undefined {
-    return this.site.handler;
-  }
-
-  get isInTransaction(): boolean {
-    const { receiver, transaction } = this.site;
-    return (
-      transaction !== undefined ||
-      receiver?.isTransaction === true ||
-      /Transaction\b/.test(receiver?.type ?? '')
-    );
   }
 
   /** Whether the statement changes rows. */
@@ -90,7 +87,7 @@ export class Sending {
         };
       before += text.length;
     }
-    return { node: this.site.call, module: this.site.module };
+    return { node: this.call, module: this.module };
   }
 
   #bindings(): readonly Binding[] | undefined {

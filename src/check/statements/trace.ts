@@ -2,12 +2,12 @@
  * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
 import { OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
-import { ABSENT, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { tablesIn } from './written-schema.ts';
-import type { ClassNode, Fn } from '../reader/nodes.ts';
+import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project } from '../reader/modules.ts';
-import type { Site, ValueListeners } from '../values/interpreter.ts';
+import type { ValueListeners } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from './sending.ts';
 import type { KnownTable } from './written-schema.ts';
@@ -33,6 +33,15 @@ type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'on
   onStatement(sending: Sending): void;
 };
 
+/** A call of a function that is not of the project, with the values of its arguments. */
+export interface KeptCall {
+  readonly call: Call;
+  readonly meaning: string;
+  readonly handler: Fn;
+  readonly receiver: Value | undefined;
+  readonly args: readonly (Value | undefined)[];
+}
+
 /** Calls that do not decide anything about the principal that they receive. */
 const INDIFFERENT =
   /^(?:svc\.|String$|Number$|BigInt$|JSON\.|console\.|Object\.|Promise\.|Array\.|svc\/db\.|Date|Math\.)/;
@@ -40,7 +49,7 @@ const INDIFFERENT =
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
   readonly #sent: Sending[] = [];
-  readonly #calls: Site[] = [];
+  readonly #calls: KeptCall[] = [];
   readonly #compared: Compared[] = [];
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
@@ -73,7 +82,7 @@ export class Trace {
     return this.#sent.filter(({ handler }) => handler !== undefined && functions.has(handler));
   }
 
-  callsOf({ functions }: Pick<Run, 'functions'>): readonly Site[] {
+  callsOf({ functions }: Pick<Run, 'functions'>): readonly KeptCall[] {
     return this.#calls.filter(({ handler }) => handler !== undefined && functions.has(handler));
   }
 
@@ -107,10 +116,11 @@ export class Trace {
     onCall: (site) => {
       const { handler, meaning, call, receiver, fn, value } = site;
       if (handler === undefined) return;
-      this.#calls.push(site);
+      const args = call.args.map((arg) => value(arg));
+      if (fn === undefined && (/^(?:crypto|svc)\b/.test(meaning) || args.some(isGiven)))
+        this.#calls.push({ call, meaning, handler, receiver, args });
       const isFollowed = fn !== undefined || INDIFFERENT.test(meaning);
-      const given = [receiver, ...call.args.map((arg) => value(arg))];
-      if (isFollowed || !given.some(isOwn)) return;
+      if (isFollowed || ![receiver, ...args].some(isOwn)) return;
       this.#testing.add(handler);
       this.#deciding.add(handler);
     },
@@ -137,6 +147,11 @@ export class Trace {
       if (sending.handler !== undefined) this.#sent.push(sending);
     },
   };
+}
+
+/** Whether a client gave a part of a value. */
+function isGiven(value: Value | undefined): boolean {
+  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => by.startsWith('input '));
 }
 
 function isOwn(value: Value | undefined): boolean {
