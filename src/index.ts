@@ -79,7 +79,7 @@ export { ToolContent } from './mcp/results.ts';
 export type { ToolAudience, ToolContentPart, ToolResult } from './mcp/results.ts';
 export type { McpConversation } from './mcp/conversation.ts';
 export type { PromptMessage } from './mcp/prompts.ts';
-export type { McpMountOptions } from './mcp/mount.ts';
+export type { McpAuthorization, McpMountOptions } from './mcp/mount.ts';
 export { toolClient, toolLog, toolProgress } from './mcp/calls.ts';
 export type { ToolLog, ToolLogLevel, ToolProgress } from './mcp/calls.ts';
 export type {

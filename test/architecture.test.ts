@@ -55,7 +55,11 @@ const NAMES_KEPT: Readonly<Record<string, string>> = {
 };
 
 /** These files read the time and set timers for all others. */
-const CLOCKS: ReadonlySet<string> = new Set(['base/clock.ts', 'base/manual-clock.ts']);
+const CLOCKS: ReadonlySet<string> = new Set([
+  'base/clock.ts',
+  'base/manual-clock.ts',
+  'openapi/client/runtime.ts', // becomes a part of programs that have no Clock
+]);
 /** These files import the application, whose name is known at run time only. */
 const LOADERS: ReadonlySet<string> = new Set(['cli/main.ts', 'cli/run.ts', 'cli/load.ts']);
 /** This file gives `node:http` to all others, without loading what they do not use. */

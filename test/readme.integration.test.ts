@@ -1,11 +1,12 @@
 /**
- * The examples and tables of the manuals agree with the code. Every `ts` block is a whole program that compiles and runs; in
- * the manuals of svc/db and svc/oauth, only blocks that begin with an import are, and those with requests run. Below a block
- * that exports `app` stand, in comments, requests and the answers it gives:
+ * The examples and tables of the manuals agree with the code. Every `ts` block is a whole program that compiles and runs,
+ * with the environment of `svc run --reload`. In the manual of svc/db, only blocks that begin with an import are programs, and
+ * those with requests run. Below a block that exports `app` stand, in comments, requests and the answers it gives:
  *
  *     <!-- POST /notes {"text":"x"} -> 201 {"id":1} -->
  */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,7 +40,7 @@ interface Block {
 }
 
 /** Manuals with fragments of programs, and with programs that need a server. */
-const HAS_FRAGMENTS: readonly string[] = ['src/db/README.md', 'src/oauth/README.md'];
+const HAS_FRAGMENTS: readonly string[] = ['src/db/README.md'];
 
 const BLOCKS: readonly Block[] = MANUALS.filter(
   ({ path }) => path !== 'src/TUTORIAL.md', // test/tutorial.integration.test.ts follows it
@@ -67,20 +68,30 @@ const BLOCKS: readonly Block[] = MANUALS.filter(
 const ROWS: readonly string[] = [...HAND_WRITTEN.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code])));
 
-before(build);
+/** Environment of the examples: `svc run --reload` sets the first, and the reader the others. */
+const ENVIRONMENT = {
+  SVC_ENV: 'development',
+  SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
+  ...Object.fromEntries(
+    ['SVC_GITHUB', 'SVC_GOOGLE', 'KEYCLOAK', 'FORGE', 'INSIDE'].map((name) => [
+      `${name}_CLIENT_SECRET`,
+      randomBytes(16).toString('hex'),
+    ]),
+  ),
+};
+
+before(() => {
+  build();
+  Object.assign(process.env, ENVIRONMENT);
+});
 
 test('the manuals contain at least 30 example programs', () => {
   assert.ok(BLOCKS.length >= 30, `${BLOCKS.length}`);
 });
 
 test('every example program in the manuals compiles', (t) => {
-  /** Functions that the reader of an example has. */
-  const theirs = [
-    'handle(message: string): void',
-    'readThemAll(): void',
-    'findOrCreate(provider: string, subject: string): Promise<string | undefined>',
-    'notesOf(owner: string): readonly string[]',
-  ];
+  /** Functions that the reader of an example of svc/db has. */
+  const theirs = ['handle(message: string): void', 'readThemAll(): void'];
   const withTheirs = ({ code, runs }: Block): string =>
     code +
     (runs ? [] : theirs)
@@ -136,7 +147,7 @@ for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs))
   const file = join(programs, name);
 
   test(`the example program of the manuals at ${place} runs and exits with status 0`, async () => {
-    const { status, stderr } = await run(process.execPath, [file], { cwd: programs }); // by the built package, as its users do
+    const { status, stderr } = await run(process.execPath, [file], { cwd: programs, env: ENVIRONMENT }); // by the built package, as its users do
     assert.equal(status, 0, stderr);
   });
 
@@ -158,6 +169,27 @@ for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs))
       }
     });
   }
+}
+
+for (const [provider, login] of [
+  ['github', '/oauth/login'],
+  ['google', '/oauth/google/login'],
+] as const) {
+  test(`the first example of src/oauth/README.md logs a user in with the fake ${provider}, and out again`, async () => {
+    const { file: name } = BLOCKS.find(({ place }) => place.startsWith('src/oauth/README.md:'))!;
+    const { app } = (await import(pathToFileURL(join(programs, name)).href)) as { app: Svc };
+    await using client = new TestClient(app, { headers: { 'Sec-Fetch-Site': 'same-origin' } });
+    const page = new URL((await client.get(login)).headers.get('location')!);
+    assert.equal(page.pathname, `/_dev/${provider}/authorize`);
+    const form = { ...Object.fromEntries(page.searchParams), user: 'ada' };
+    const chosen = await client.post(page.pathname, { form });
+    assert.equal((await client.get(chosen.headers.get('location')!)).headers.get('location'), '/');
+    const [, person] = /You are ([\w-]+)/.exec(await (await client.get('/')).text())!;
+    assert.deepEqual(await (await client.get('/orders')).json(), { person, orders: [] });
+    const left = await client.post('/oauth/logout', { form: {} });
+    assert.match(left.headers.get('location')!, new RegExp(`/_dev/${provider}/logout\\?`));
+    assert.equal((await client.get('/orders')).status, 401);
+  });
 }
 
 test('every npm command that the manuals mention is a script in package.json', () => {

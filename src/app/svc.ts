@@ -10,7 +10,8 @@ import { SvcError } from '../base/errors.ts';
 import { untilAborted } from '../base/promises.ts';
 import { examineLive } from '../check/check.ts';
 import { FetchMount, MOUNTED_METHODS } from '../http/fetch-mount.ts';
-import { AppState, services } from '../http/state.ts';
+import { AppState, RequestState, services } from '../http/state.ts';
+import { REPLACED_APPLICATION } from '../mcp/calls.ts';
 import { WebSocketMeter } from '../http/websocket/meter.ts';
 import { Rooms, rooms } from '../http/websocket/rooms.ts';
 import { callTool, listTools, McpServer, Toolbox } from '../mcp/mcp.ts';
@@ -512,12 +513,12 @@ export class Svc extends Router implements McpApplication {
     this.application(); // registers the plugins
     const { plugins } = this.#declarations;
     const replacements = plugins.replacements(given.overrides ?? new Map());
-    const variant = { ...given, overrides: replacements.overrides, state: replacements.state };
+    const state = new RequestState(replacements.state);
+    const variant = { ...given, overrides: replacements.overrides, state };
     const compilation = this.#declarations.build(variant);
-    return {
-      served: this.#applicationOf(compilation.serve(), variant),
-      replaced: plugins.unneeded(replacements, compilation.sources),
-    };
+    const served = this.#applicationOf(compilation.serve(), variant);
+    state.set(REPLACED_APPLICATION, served);
+    return { served, replaced: plugins.unneeded(replacements, compilation.sources) };
   }
 
   /**

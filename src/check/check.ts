@@ -17,6 +17,7 @@ import { segmentsOf } from '../http/middleware/exemptions.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
 import { within } from '../base/promises.ts';
+import { predicateOf } from '../auth/require.ts';
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
@@ -497,9 +498,12 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
   );
   if (view.metricsGuard !== undefined)
     pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
-  for (const { dependency } of dependenciesOf(view))
+  for (const { dependency } of dependenciesOf(view)) {
     if (viewOfDependency(dependency).label === 'APIKeyAuth')
       pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
+    const predicate = predicateOf(dependency.source);
+    if (predicate !== undefined) pending.push(probeCondition(predicate));
+  }
   await Promise.allSettled(pending);
 }
 
@@ -537,6 +541,23 @@ async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean):
     if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
   } catch {
     // the guard threw an error, perhaps because the test request lacks a member, so the result is unknown
+  }
+}
+
+/** Claims of tokens: none, and every claim with the value true. */
+const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
+
+/** Remembers the condition of a guard if it is true for a token without claims, and for one with every claim. */
+async function probeCondition(predicate: Guard): Promise<void> {
+  try {
+    const context = { req: strangeRequest() };
+    for (const claims of CLAIMS) {
+      const verdict = Promise.try(() => predicate(claims as never, context as never));
+      if ((await within(systemClock, LIMIT_MS, verdict, () => undefined)) !== true) return;
+    }
+    openGuards.add(predicate);
+  } catch {
+    // the condition reads what the test lacks, so the result is unknown
   }
 }
 

@@ -13,7 +13,7 @@ import type { Finding, Place, Severity } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
-import type { ReportNode, Watch } from './sources.ts';
+import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import type { Site } from './values/interpreter.ts';
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
@@ -36,20 +36,33 @@ export function examineSources(
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
-  const report: ReportNode = (rule, module, node, message, more = {}) => {
-    const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
-    const key = `${rule} ${module.file} ${node.start}`;
-    const earlier = findings.get(key);
-    // the first finding at a place counts, unless a later one is more severe
-    if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
-    if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
-    const place = module.placeAt(node.start);
-    findings.set(key, { rule, severity, subject: subjectOf(node, module, sources), message, remedy, place });
-  };
-  const watches: Watch[] = SOURCE_PARTS.flatMap((part) => [
-    ...(part.onCall === undefined ? [] : [{ onCall: (site: Site) => part.onCall?.(site, report, sources) }]),
-    ...(part.watch === undefined ? [] : [part.watch(report, sources)]),
-  ]);
+  const reportOf =
+    ({ id: rule }: SourcePart): ReportAt =>
+    (module, node, message, more = {}) => {
+      const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
+      const key = `${rule} ${module.file} ${node.start}`;
+      const earlier = findings.get(key);
+      // the first finding at a place counts, unless a later one is more severe
+      if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
+      if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
+      const place = module.placeAt(node.start);
+      findings.set(key, {
+        rule,
+        severity,
+        subject: subjectOf(node, module, sources),
+        message,
+        remedy,
+        place,
+      });
+    };
+  const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
+    const { onCall, watch } = part;
+    const report = reportOf(part);
+    return [
+      ...(onCall === undefined ? [] : [{ onCall: (site: Site) => onCall(site, report, sources) }]),
+      ...(watch === undefined ? [] : [watch(report, sources)]),
+    ];
+  });
   const trace = new Trace(project);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
@@ -63,8 +76,8 @@ export function examineSources(
     },
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it
-  for (const part of SOURCE_PARTS) part.find?.(sources, report);
-  for (const part of SOURCE_PARTS) part.judge?.(trace, report, sources);
+  for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
+  for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
   for (const each of watches) each.finish?.();
   return { findings: [...findings.values()], project, sources, statements };
 }

@@ -17,13 +17,13 @@ import type { Site, ValueListeners } from './values/interpreter.ts';
 export interface SourcePart {
   readonly id: `SVC${number}`;
   /** Searches the syntax trees of a project. */
-  find?(sources: Sources, report: ReportNode): void;
+  find?(sources: Sources, report: ReportAt): void;
   /** Judges one call, with the values of its arguments. */
-  onCall?(site: Site, report: ReportNode, sources: Sources): void;
+  onCall?(site: Site, report: ReportAt, sources: Sources): void;
   /** Judges what the handlers do, after all of them have run. */
-  judge?(trace: Trace, report: ReportNode, sources: Sources): void;
+  judge?(trace: Trace, report: ReportAt, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */
-  watch?(report: ReportNode, sources: Sources): Watch;
+  watch?(report: ReportAt, sources: Sources): Watch;
 }
 
 /** A rule that reads sources only. */
@@ -37,9 +37,8 @@ export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
   finish?(): void;
 }
 
-/** Function with which a rule reports a finding at a node of the syntax tree. */
-export type ReportNode = (
-  rule: `SVC${number}`,
+/** Function with which a rule reports a finding at a node of the syntax tree. Default severity and remedy: those of the rule. */
+export type ReportAt = (
   module: SourceModule,
   node: Node,
   message: string,
@@ -204,15 +203,6 @@ export function bare(name: string): string {
 export function wordOfTarget(target: Node): string | undefined {
   const path = pathOf(target);
   return path?.slice(path.lastIndexOf('.') + 1);
-}
-
-export function mentions(node: Node, test: (word: string) => boolean): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if ((part.type === 'name' || part.type === 'member') && test(wordOf(part))) found = true;
-    return !found && part.type !== 'function';
-  });
-  return found;
 }
 
 export function nameOfCallback(fn: Fn): string | undefined {

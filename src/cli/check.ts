@@ -55,7 +55,7 @@ export const checkCommand: Command = {
     '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
     '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
-    '  --scratch-database <url>  prepares them on a database that check creates on a server, migrates, drops',
+    '  --scratch-database <url>  prepares them on a database that check creates on a server, migrates and drops',
     '  --verbose           lists the SQL statements whose text is not known',
     '  --env <name>        production, development or test; default SVC_ENV, else production, even if the source sets another',
     ENV_FILE_HELP,

@@ -127,6 +127,9 @@ function valueIssue({ options, choices }: Command, option: string, args: readonl
   );
 }
 
+/** Matches the address of a database server. */
+const ADDRESS = /^[a-z][a-z\d+.-]*:\/\/[^/]*@/i;
+
 /** Runs a command. If the application imports another copy of this package, that copy runs the command. */
 async function invoke(
   name: string,
@@ -142,6 +145,9 @@ async function invoke(
       : command.takesModule;
   if (!takesModule) return command.run({ positionals, values, argv, subject: undefined });
   const [given, ...surplus] = positionals.slice(command.words ?? 0);
+  if (positionals.some((each) => ADDRESS.test(each)))
+    // the message does not quote the address, because it may have a password
+    throw new SvcError('E_CLI_USAGE', ['an address is the value of an option: write --database <address>']);
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       given === undefined

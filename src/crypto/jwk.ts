@@ -82,17 +82,23 @@ export function findSigner(
 ): SignerResult | Promise<SignerResult> {
   const keys = chooseKeys(set, token.keyId, token.algorithm);
   if (keys === 'ambiguous') return keys;
-  return whenReady(isSignedByAny(token, keys.slice(0, MAX_TRIED).filter(isUsable)), (isSigned) =>
+  return whenReady(isSignedByAny(token, keys, isUsable, 0), (isSigned) =>
     isSigned ? 'signed' : token.keyId === undefined || keys.length === 0 ? 'unknown' : 'other',
   );
 }
 
 function isSignedByAny(
   token: SignedToken,
-  [first, ...others]: readonly VerificationKey[],
+  keys: readonly VerificationKey[],
+  isUsable: (key: VerificationKey) => boolean,
+  from: number,
 ): boolean | Promise<boolean> {
-  if (first === undefined) return false;
-  return whenReady(isSignedBy(token, first), (isSigned) => isSigned || isSignedByAny(token, others));
+  const key = from < MAX_TRIED ? keys[from] : undefined;
+  if (key === undefined) return false;
+  return whenReady(
+    isUsable(key) && isSignedBy(token, key),
+    (isSigned) => isSigned || isSignedByAny(token, keys, isUsable, from + 1),
+  );
 }
 
 /**

@@ -25,6 +25,8 @@ export interface SignatureInput {
 
 /** A parsed JWS, whose signature is not verified. */
 interface OpenedJws {
+  /** The header in base64url. */
+  readonly head: string;
   readonly header: JsonObject;
   readonly claims: JsonObject;
   readonly signed: Buffer;
@@ -61,24 +63,29 @@ const SIGNATURE_BYTES: Partial<Record<SignatureAlgorithm, number>> = {
   EdDSA: 64,
 };
 
-/** Parses a token, without verifying its signature. Returns the reason if it is malformed. */
+/**
+ * Parses a token, without verifying its signature. Returns the reason if it is malformed. `parsed` has headers
+ * that are already parsed.
+ */
 export function openJws(
   token: string,
   maxCharacters: number,
+  parsed?: ReadonlyMap<string, JsonObject>,
 ): OpenedJws | 'too_long' | 'segments' | 'base64url' | 'json' {
   if (token.length > maxCharacters) return 'too_long';
   const segments = token.split('.', 4);
   if (segments.length !== 3) return 'segments';
   // the cast is safe: there are three segments
   const [head, payload, tail] = segments as [string, string, string];
-  const [header, claims, signature] = [objectOf(head), objectOf(payload), Buffer.from(tail, 'base64url')];
+  const header = parsed?.get(head) ?? objectOf(head);
+  const [claims, signature] = [objectOf(payload), Buffer.from(tail, 'base64url')];
   if (!isCanonical(tail, signature)) return 'base64url';
   if (header === undefined || claims === undefined)
     return [head, payload].every((part) => isCanonical(part, Buffer.from(part, 'base64url')))
       ? 'json'
       : 'base64url';
   // all segments are canonical base64url, so the text is ASCII
-  return { header, claims, signed: Buffer.from(token.slice(0, -tail.length - 1), 'latin1'), signature };
+  return { head, header, claims, signed: Buffer.from(token.slice(0, -tail.length - 1), 'latin1'), signature };
 }
 
 function isCanonical(segment: string, bytes: Buffer): boolean {

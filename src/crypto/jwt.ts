@@ -394,13 +394,13 @@ export function issueOfClaims(
   )
     return 'not yet valid';
   if (issuer !== undefined && iss !== issuer) return 'issuer';
-  if (
-    audiences === undefined
-      ? aud !== undefined
-      : ![aud].flat().some((name) => name !== undefined && audiences.has(name))
-  )
-    return 'audience';
+  if (audiences === undefined ? aud !== undefined : !isFor(aud, audiences)) return 'audience';
   return undefined;
+}
+
+function isFor(aud: string | string[] | undefined, audiences: ReadonlySet<string>): boolean {
+  if (typeof aud === 'string') return audiences.has(aud);
+  return aud !== undefined && aud.some((name) => audiences.has(name));
 }
 
 /**

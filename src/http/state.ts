@@ -56,8 +56,25 @@ export const loginAuthority: StateKey<LoginAuthority> = stateKey('loginAuthority
 /** The part of a request that {@link endWithLogin} needs. */
 type Watched = Pick<HttpRequest, 'state'> & { afterwards?(fn: () => Promise<void>): void };
 
-/** Calls `end` when the login of a request ends, unless the request ends earlier. */
+/** Key of the time at which the access token of a request expires, in milliseconds since the epoch. */
+export const TOKEN_END_MS: StateKey<number> = stateKey('tokenEnd');
+/** Maximum time of a timer of Node.js in milliseconds. */
+const MOST_TIMER_MS = 2_147_483_647;
+
+/** Calls `end` when the login or the access token of a request ends, unless the request ends earlier. */
 export function endWithLogin(req: Watched, end: (reason: string) => void): void {
+  if (req.state.has(TOKEN_END_MS)) {
+    const atMs = req.state.get(TOKEN_END_MS);
+    const { clock } = req.state.get(services);
+    const wait = (): Disposable => {
+      const leftMs = atMs - clock.nowMs();
+      return leftMs > MOST_TIMER_MS
+        ? clock.after(MOST_TIMER_MS, () => (timer = wait()))
+        : clock.after(Math.max(leftMs, 0), () => end('expired'));
+    };
+    let timer = wait();
+    req.afterwards?.(async () => timer[Symbol.dispose]());
+  }
   if (!req.state.has(loginAuthority)) return;
   const stop = req.state.get(loginAuthority).watch(req, end);
   if (stop !== undefined) req.afterwards?.(async () => stop());

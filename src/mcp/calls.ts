@@ -32,6 +32,12 @@ export interface McpApplication {
   openapi(): OpenApiDocument;
 }
 
+/**
+ * Application of a test client with replaced dependencies. Tool calls of its MCP requests have the same
+ * replacements.
+ */
+export const REPLACED_APPLICATION: StateKey<McpTarget> = stateKey('replacedApplication');
+
 /** @internal */
 interface McpTarget {
   readonly view: Pick<CompilationView, 'details' | 'middleware' | 'tools'>;
@@ -189,6 +195,13 @@ export class Toolset {
     return found !== undefined && found.template !== route.template;
   }
 
+  /** Returns the application that handles a call: the one that handles the MCP request, if there is one. */
+  async #servedFor({ carrier }: Caller): Promise<McpTarget> {
+    if (carrier?.state.has(REPLACED_APPLICATION) === true) return carrier.state.get(REPLACED_APPLICATION);
+    await this.#app.startup();
+    return this.#app.application();
+  }
+
   /** Sends a request to a route of the application, without the network. */
   async request(
     detail: RouteDetail,
@@ -218,8 +231,8 @@ export class Toolset {
       body: body ?? null,
       signal,
     });
-    await this.#app.startup();
-    return this.#app.application().answerCall(request, caller.remoteAddress, isFunction, (req) => {
+    const served = await this.#servedFor(caller);
+    return served.answerCall(request, caller.remoteAddress, isFunction, (req) => {
       if (listener !== undefined) req.state.set(TOOL_LISTENER, listener);
       if (asker !== undefined) req.state.set(ASKER, asker);
       if (caller.carrier !== undefined) req.state.set(CARRIER, caller.carrier);

@@ -7,11 +7,14 @@
  *   - Mcp-Method repeats `method`.
  *   - Mcp-Name repeats `params.name` in tools/call and prompts/get, and `params.uri` in resources/read.
  *
- * An Mcp-Name that is not printable ASCII is sent in the form `=?base64?...?=`.
+ * Mcp-Param-NAME repeats an argument of tools/call, if the tool says so with `paramHeaders`.
+ *
+ * A value that is not printable ASCII is sent in the form `=?base64?...?=`.
  */
 import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
 import { McpDispatcher } from './server.ts';
-import { bytesOf } from './tools.ts';
+import { record } from '../openapi/reader.ts';
+import { fromBase64 } from '../schema/formats.ts';
 import type { RpcRequest } from './messages.ts';
 import type { HeaderView } from '../http/headers.ts';
 
@@ -51,16 +54,37 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
   return decoded === name ? undefined : differs('Mcp-Name', decoded, name);
 }
 
+/** Returns an error if the header fields do not match the arguments that a tool wants to see repeated. */
+export function issueOfParams(
+  headers: HeaderView,
+  repeated: readonly (readonly [argument: string, header: string])[],
+  given: unknown,
+): RpcError | undefined {
+  for (const [argument, header] of repeated) {
+    const field = `Mcp-Param-${header}`;
+    const value = record(given)[argument] ?? undefined;
+    const said = headers[field.toLowerCase()];
+    if (value === undefined && said === undefined) continue;
+    if (said === undefined) return mismatch(`The field ${field} is missing`);
+    const decoded = decode(said);
+    if (decoded === undefined)
+      return mismatch(`The field ${field} is neither printable ASCII nor valid base64 in =?base64?...?=`);
+    const wanted = typeof value === 'object' ? JSON.stringify(value) : String(value ?? '');
+    if (decoded !== wanted) return differs(field, decoded, wanted);
+  }
+  return undefined;
+}
+
 const PLAIN = /^[\t\x20-\x7e]*$/;
 
 /**
- * Decodes the header field Mcp-Name: either printable ASCII, or base64 in the form `=?base64?...?=`. Returns
+ * Decodes a header field: either printable ASCII, or base64 in the form `=?base64?...?=`. Returns
  * undefined for other values.
  */
 function decode(value: string): string | undefined {
   if (!PLAIN.test(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;
-  const bytes = bytesOf(value.slice('=?base64?'.length, -'?='.length));
+  const bytes = fromBase64(value.slice('=?base64?'.length, -'?='.length));
   return bytes && Buffer.from(bytes).toString();
 }
 

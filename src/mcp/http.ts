@@ -13,7 +13,7 @@
  * takes longer than 10 seconds.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
-import { issueOfFields } from './fields.ts';
+import { issueOfFields, issueOfParams } from './fields.ts';
 import {
   INTERNAL_ERROR,
   METHOD_NOT_FOUND,
@@ -167,7 +167,10 @@ export class McpEndpoint {
       const unspoken = unspokenVersion(context.req);
       return unspoken === undefined ? new HttpResponse(null, { status: 202 }) : refused(400, unspoken);
     }
-    const problem = issueOfFields(context.req.headers, message);
+    const { headers } = context.req;
+    const { method, params } = message;
+    const repeated = method === 'tools/call' ? this.#dispatch(context).paramHeadersOf(params['name']) : [];
+    const problem = issueOfFields(headers, message) ?? issueOfParams(headers, repeated, params['arguments']);
     if (problem !== undefined) return refused(400, problem, message.id);
     try {
       // throws if a value that protocol 2026-07-28 requires is missing
@@ -277,7 +280,7 @@ export class McpEndpoint {
     const leave = (): void => abort.abort(new ClientDisconnected());
     // a disconnect cancels a request only outside of sessions (MCP 2025-11-25, transports)
     if (session === undefined) signal.addEventListener('abort', leave, { once: true });
-    // aborts at shutdown, which ends subscriptions but not tool calls
+    // aborts at shutdown and when the token expires, which ends subscriptions but not tool calls
     const closing = new AbortController();
     // aborts when the client has disconnected and can no longer receive requests
     const left = new AbortController();

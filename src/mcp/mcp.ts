@@ -261,6 +261,8 @@ export interface ToolSpec extends Pick<
   readonly args?: InputShape | undefined;
   /** Behaviour hints for clients. Default: the tool may change and overwrite data. */
   readonly annotations?: ToolHints | undefined;
+  /** Arguments that clients over HTTP repeat as `Mcp-Param-…`: names of these header fields by argument. */
+  readonly paramHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
 /**
@@ -359,7 +361,7 @@ export class Toolbox extends Routes {
    */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
     assertHandler(`the tool "${name}"`, given, fn);
-    const { args, title, description, annotations, ...spec } = given as ToolSpec;
+    const { args, title, description, annotations, paramHeaders, ...spec } = given as ToolSpec;
     const body = args === undefined ? undefined : typeOf(args);
     const handler = fn as (context: object) => unknown;
     this.#add('tool', name);
@@ -367,7 +369,7 @@ export class Toolbox extends Routes {
       handler(Object.assign(context, { args: context.body ?? {} }));
     functions.set(call, fn);
     this.addRoute(['POST'], TOOLS + name, [
-      { ...spec, body, summary: title, description, mcp: { name, annotations } },
+      { ...spec, body, summary: title, description, mcp: { name, annotations, paramHeaders } },
       call,
     ]);
   }

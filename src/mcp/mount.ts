@@ -27,6 +27,7 @@ import {
   readOptions,
 } from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
+import { viewOfDependency } from '../routing/di.ts';
 import { isToken } from '../http/headers.ts';
 import { AllowedOrigins, isOwnOrigin } from '../http/origins.ts';
 import { failure, invalidRequest, NEWEST } from './messages.ts';
@@ -94,12 +95,11 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
    */
   readonly principal?: ((context: Context) => string) | undefined;
   /**
-   * Issuers of access tokens for the endpoint. The metadata document of RFC 9728 is served. Responses with
-   * 401, and with 403 for a missing scope, link to this document. Requires a guard in `deps` that checks
-   * tokens.
+   * Serves the metadata document of RFC 9728, by which clients find the authorization server and log in.
+   * Responses with 401, and with 403 for a missing scope, link to this document. Requires a guard in `deps` that
+   * checks tokens, such as IssuerAuth().
    */
-  readonly authorization?:
-    { readonly servers: readonly string[]; readonly scopes?: readonly string[] | undefined } | undefined;
+  readonly authorization?: McpAuthorization | undefined;
   /**
    * Rate limit of the endpoint. It replaces the limit of RateLimitMiddleware. A tool call also counts toward
    * the limit of its route.
@@ -107,6 +107,19 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /** Maximum length of a message in bytes, 1_000 ... 1_000_000_000. Default 10_000_000. */
   readonly maxBodyBytes?: number | undefined;
+}
+
+/** Members of the metadata document of an MCP endpoint (RFC 9728 §2). */
+export interface McpAuthorization {
+  /** Authorization servers that issue the tokens. Default: the issuers of IssuerAuth() in `deps`. */
+  readonly servers?: readonly string[] | undefined;
+  /** Scopes that clients may request. */
+  readonly scopes?: readonly string[] | undefined;
+  /**
+   * URL of the endpoint, as its clients know it. They name it when they request a token (RFC 8707), and the
+   * issuer puts it into `aud`. Default: the URL of the request.
+   */
+  readonly resource?: string | undefined;
 }
 
 /** @internal */
@@ -153,7 +166,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     sessions: bool(true),
     sessionSeconds: int(86_400, 60, 2_592_000),
     principal: given<NonNullable<McpMountOptions['principal']>>('a function', isFunction),
-    authorization: given<NonNullable<McpMountOptions['authorization']>>('{ servers, scopes }', isObject),
+    authorization: given<McpAuthorization>('{ servers, scopes, resource }', isObject),
     rateLimit: given<RouteRateLimit | false>(
       'false or { perMinute, burst, key }',
       (value) => value === false || isObject(value),
@@ -163,7 +176,7 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
   const described = authorization === undefined ? undefined : readAuthorization(authorization, deps ?? {});
   const metadataPath =
     described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
-  const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath });
+  const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath, resource: described?.resource });
   const names = Object.keys(deps ?? {});
   const endpointDeps: EndpointDeps = {
     dispatching: (provided) => ({
@@ -218,8 +231,8 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
         response: ResourceMetadata,
       },
       handler: ({ req }) => ({
-        resource: `${req.scheme}://${req.host}${path}`,
         // `described` is defined, because this route exists only with the option `authorization`
+        resource: described!.resource ?? `${req.scheme}://${req.host}${path}`,
         authorization_servers: described!.servers,
         bearer_methods_supported: ['header'],
         ...(described!.scopes === undefined || described!.scopes.length === 0
@@ -236,32 +249,45 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
  * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
 function readAuthorization(
-  authorization: NonNullable<McpMountOptions['authorization']>,
+  authorization: McpAuthorization,
   deps: Dependencies,
-): { readonly servers: readonly string[]; readonly scopes: readonly string[] | undefined } {
+): McpAuthorization & { readonly servers: readonly string[] } {
   const owner = 'mountMcp() authorization';
-  const { servers = [], scopes } = readOptions(owner, authorization, {
+  const read = readOptions(owner, authorization, {
     servers: given<readonly string[]>(
       'a list of issuers, as absolute URLs',
       (value) => isTextList(value) && value.every((issuer) => URL.canParse(issuer)),
     ),
     scopes: given<readonly string[]>('a list of words', isTextList),
+    resource: given<string>(
+      'the URL of the endpoint, without a fragment',
+      (value) => typeof value === 'string' && /^https?:\/\/[^#\s]+$/.test(value) && URL.canParse(value),
+    ),
   });
-  if (servers.length === 0)
-    throw new SvcError('E_OPTION_RANGE', [
-      owner,
-      'servers',
-      'must contain the absolute URL of at least one issuer of access tokens',
-      'none',
-    ]);
   if (Object.keys(deps).length === 0)
     throw new SvcError('E_OPTION_RANGE', [
       'mountMcp()',
       'deps',
-      'must contain a guard that checks access tokens, such as { me: Depends(BearerAuth()) }',
+      'must contain a guard that checks access tokens, such as { me: Depends(IssuerAuth({ issuer, audience })) }',
       'none',
     ]);
-  return { servers, scopes };
+  const servers = read.servers ?? issuersOf(deps);
+  if (servers.length === 0)
+    throw new SvcError('E_OPTION_RANGE', [
+      owner,
+      'servers',
+      'must contain the absolute URL of at least one issuer of access tokens, unless IssuerAuth() is in deps',
+      'none',
+    ]);
+  return { ...read, servers };
+}
+
+/** Returns the issuers that the guards trust. */
+function issuersOf(deps: Dependencies): readonly string[] {
+  const issuers = Object.values(deps).flatMap((dependency) =>
+    viewOfDependency(dependency).security.flatMap((requirement) => requirement.issuers ?? []),
+  );
+  return [...new Set(issuers)];
 }
 
 /** The metadata document of RFC 9728 §2. */
@@ -284,11 +310,20 @@ function usualPrincipal(context: Context, names: readonly string[]): string {
   return all.every((credential) => credential === undefined) ? '' : JSON.stringify(all);
 }
 
-/** Returns the subject (`sub`) of the claims that a guard has returned. */
+/**
+ * Returns the subject of the claims that a guard has returned, together with their issuer: two issuers may give
+ * one subject to different users.
+ */
 function subjectOf(context: Context, names: readonly string[]): string | undefined {
+  const { sub, iss } = claimsOf(context, names) ?? {};
+  return sub === undefined ? undefined : `sub ${typeof iss === 'string' ? `${iss} ` : ''}${String(sub)}`;
+}
+
+/** Returns the claims that a guard has returned: the first value with a subject. */
+function claimsOf(context: Context, names: readonly string[]): Readonly<Record<string, unknown>> | undefined {
   for (const name of names) {
     const value = (context as unknown as Readonly<Record<string, unknown>>)[name];
-    if (isRecord(value) && typeof value['sub'] === 'string') return `sub ${value['sub']}`;
+    if (isRecord(value) && typeof value['sub'] === 'string') return value;
   }
   return undefined;
 }
@@ -298,6 +333,8 @@ interface GuardOptions {
   readonly origins: Origins;
   /** Path of the protected resource metadata; undefined without the option `authorization`. */
   readonly metadataPath: string | undefined;
+  /** URL of the endpoint in the option `authorization`. */
+  readonly resource?: string | undefined;
 }
 
 const LOCAL: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]']);
@@ -307,6 +344,7 @@ export class McpGuard implements Middleware {
   readonly #hosts: ReadonlySet<string> | undefined;
   readonly #origins: AllowedOrigins;
   readonly #metadataPath: string | undefined;
+  readonly #resource: string | undefined;
   #hasTrustedHosts = false;
   /** Whether the setting `trustProxy` is set, so that the scheme of a request is known. */
   #knowsScheme = false;
@@ -314,10 +352,11 @@ export class McpGuard implements Middleware {
   #log: SecurityLog | undefined;
 
   /** @throws SvcError `E_CORS` for an invalid origin */
-  constructor({ hosts, origins, metadataPath }: GuardOptions) {
+  constructor({ hosts, origins, metadataPath, resource }: GuardOptions) {
     this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
     this.#origins = new AllowedOrigins(origins);
     this.#metadataPath = metadataPath;
+    this.#resource = resource;
   }
 
   compile(view: CompiledView): Iterable<never> {
@@ -346,8 +385,13 @@ export class McpGuard implements Middleware {
       );
     const response = await next();
     if ((response.status === 401 || response.status === 403) && this.#metadataPath !== undefined)
-      describe(response, `${req.scheme}://${req.host}${this.#metadataPath}`);
+      describe(response, `${this.#originOf(req)}${this.#metadataPath}`);
     return response;
+  }
+
+  /** Returns the origin of the endpoint, as its clients know it. */
+  #originOf(req: HttpRequest): string {
+    return this.#resource === undefined ? `${req.scheme}://${req.host}` : new URL(this.#resource).origin;
   }
 
   #answersFor(name: string): boolean {

@@ -101,7 +101,10 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (!response.ok) throw refusalOf(response.status, jsonOf(new TextDecoder().decode(bytes)));
   if (bytes.length > maxBytes)
-    throw new RpcError(INTERNAL_ERROR, `The content of the resource is larger than ${maxBytes} bytes`);
+    throw new RpcError(
+      INTERNAL_ERROR,
+      `The content of the resource is larger than ${maxBytes} bytes: raise the option maxResultBytes`,
+    );
   return response.headers.get('content-type') === BYTES_TYPE
     ? { blob: toBase64(bytes) }
     : { text: new TextDecoder().decode(bytes) };

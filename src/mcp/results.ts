@@ -48,7 +48,10 @@ async function bareResult(
     return failed('The route answers with a stream of events that has no end: a tool cannot wait for it');
   }
   const bytes = await readBody(response, maxBytes);
-  if (bytes === undefined) return failed(`The answer is larger than ${maxBytes} bytes: ask for less of it`);
+  if (bytes === undefined)
+    return failed(
+      `The answer is larger than ${maxBytes} bytes: ask for less of it, or raise the option maxResultBytes`,
+    );
   if (response.status >= 400) return refusal(response, type, bytes, tool);
   const result =
     type === CONTENT_TYPE ? ownContent(bytes, dialect) : plain(response, type, bytes, tool, dialect);

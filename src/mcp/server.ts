@@ -36,6 +36,7 @@ import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
 import type { ClientAbility, ClientRequest } from './questions.ts';
 import type { PlannedPrompt } from './prompts.ts';
+import type { PlannedTool } from './tools.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -317,6 +318,11 @@ export class McpDispatcher {
       ...(end < all.length ? { nextCursor: cursorOf(end, key, all.length) } : {}),
       ...(dialect.isModern ? this.#caching() : {}),
     };
+  }
+
+  /** Returns the arguments that the caller of a tool repeats as header fields. */
+  paramHeadersOf(tool: unknown): PlannedTool['arguments']['paramHeaders'] {
+    return (typeof tool === 'string' ? this.#tools.find(tool)?.arguments.paramHeaders : undefined) ?? [];
   }
 
   async #callTool(asked: Asked): Promise<JsonObject> {

@@ -55,7 +55,7 @@ export async function serveStdio({
     onBadLine: (problem) =>
       conversation.refuse(
         problem === 'long'
-          ? invalidRequest(`A line must have at most ${maxLineBytes} bytes`)
+          ? invalidRequest(`A line must have at most ${maxLineBytes} bytes (option maxLineBytes)`)
           : new RpcError(PARSE_ERROR, 'Parse error: a line must be UTF-8'),
       ),
   });

@@ -7,7 +7,8 @@
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
-import { compileType, fileLimit, standardFields } from '../schema/schema.ts';
+import { SvcError } from '../base/errors.ts';
+import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import { closest, isRecord, defined } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
@@ -52,7 +53,7 @@ export class PlannedTool {
     this.name = name;
     this.detail = detail;
     this.isFunction = isFunction;
-    this.arguments = new ArgumentPlan(subject, template, detail.inputs);
+    this.arguments = new ArgumentPlan(subject, template, detail.inputs, own.paramHeaders);
     this.output = new OutputPlan(subject, spec.response);
     this.isDescribed = description !== undefined;
     this.#title = own.title ?? spec.summary;
@@ -277,6 +278,8 @@ interface RequestInput {
 class ArgumentPlan {
   /** JSON Schema of the arguments. Shared definitions are in `$defs`. */
   readonly schema: JsonSchema;
+  /** Arguments that clients over HTTP repeat as `Mcp-Param-` with this name. */
+  readonly paramHeaders: readonly (readonly [argument: string, header: string])[];
   /** Header fields that the route reads, in lower case. The caller sends them. */
   readonly fields: readonly string[];
   readonly #subject: string;
@@ -285,7 +288,12 @@ class ArgumentPlan {
   readonly #byName: ReadonlyMap<string, Slot>;
   readonly #body: 'json' | 'form' | 'files' | undefined;
 
-  constructor(subject: string, template: ParsedTemplate, inputs: RouteInputs) {
+  constructor(
+    subject: string,
+    template: ParsedTemplate,
+    inputs: RouteInputs,
+    paramHeaders: ToolDescription['paramHeaders'] = {},
+  ) {
     this.#subject = subject;
     this.#template = template;
     const schemas = new JsonSchemas({ prefix: '#/$defs/' });
@@ -300,7 +308,31 @@ class ArgumentPlan {
             ? 'files'
             : 'form';
     this.fields = headerFieldsOf(inputs);
-    this.schema = objectSchema(this.#slots, schemas.components());
+    this.paramHeaders = Object.entries(paramHeaders);
+    const properties = this.#slots.map(({ argument, schema }): [string, JsonSchema] => [
+      argument,
+      Object.hasOwn(paramHeaders, argument) ? { ...schema, 'x-mcp-header': paramHeaders[argument] } : schema,
+    ]);
+    this.#assertRepeatable(Object.fromEntries(properties));
+    this.schema = {
+      ...objectSchema(this.#slots, schemas.components()),
+      ...foreignRules(this.#slots, inputs),
+      properties: Object.fromEntries(properties),
+    };
+  }
+
+  /** @throws SvcError `E_OPTION_RANGE` for a repeated argument that does not exist, or is not one text */
+  #assertRepeatable(properties: Readonly<Record<string, JsonSchema>>): void {
+    for (const [name] of this.paramHeaders) {
+      const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      if (!['string', 'integer', 'number', 'boolean'].includes(String(schema?.['type'])))
+        throw new SvcError('E_OPTION_RANGE', [
+          `mcp of ${this.#subject}`,
+          'paramHeaders',
+          'must name arguments that are text, numbers or booleans',
+          name,
+        ]);
+    }
   }
 
   /**
@@ -460,6 +492,22 @@ function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, s
   return slots;
 }
 
+/** Keywords of an object that follow from its arguments, or say nothing. */
+const OF_ARGUMENTS: ReadonlySet<string> = new Set(
+  '$schema type properties required additionalProperties title description'.split(' '),
+);
+
+/**
+ * Returns the JSON Schema of another library, if all arguments belong to its object and it has rules between
+ * them, such as `anyOf` and `if`.
+ */
+function foreignRules(slots: readonly Slot[], { body }: RouteInputs): JsonSchema {
+  if (body?.node.kind !== 'standard' || !slots.every(({ part }) => part === 'body')) return {};
+  const document = standardDocument(body.node.schema, 'input') ?? {};
+  const hasRules = Object.keys(document).some((keyword) => !OF_ARGUMENTS.has(keyword));
+  return hasRules ? { ...document, additionalProperties: false } : {};
+}
+
 /** Returns the fields of an object schema that allows no other members; undefined for other types. */
 function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   if (node.kind === 'lazy') return membersOf(node.resolve());
@@ -510,7 +558,7 @@ function textsOf(value: unknown): string[] {
 }
 
 /** Decodes base64 text. The padding may be missing, because models often omit it. */
-export function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
+function bytesOf(data: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (typeof data !== 'string') return undefined;
   return fromBase64(data.endsWith('=') ? data : data + '='.repeat(-data.length & 3));
 }

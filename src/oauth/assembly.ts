@@ -269,10 +269,7 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
  * @throws SvcError `E_OPTION_RANGE` for an invalid environment variable
  */
 function proxiesOf({ proxy }: ReadOptions): Proxies | undefined {
-  if (proxy !== undefined) return Proxies.all(proxy);
-  if (process.env['NODE_USE_ENV_PROXY'] !== '1' && !process.execArgv.includes('--use-env-proxy'))
-    return undefined;
-  const read = Proxies.ofEnvironment(process.env);
+  const read = Proxies.chosen(proxy);
   if (typeof read === 'string')
     throw outOfRange('proxy', 'must be a URL such as http://proxy.example:3128', `the variable ${read}`);
   return read;

@@ -34,18 +34,20 @@ export class SecurityWriter {
   /** Returns the security requirements of a route; empty if none are needed. */
   alternatives({ route, declared }: RouteDetail): SecurityAlternatives {
     const layers = [...this.#view.middleware, ...declared.use];
-    const nameOf = (requirement: SecurityRequirement): string =>
-      this.#nameOf(this.#schemeOf(requirement, layers), requirement.scheme);
-    const needed = new Set(
-      route.security.filter((requirement) => requirement.isOptional !== true).map(nameOf),
-    );
-    const offered = new Set(
-      route.security.filter((requirement) => requirement.isOptional === true).map(nameOf),
-    ).difference(needed);
+    const namesOf = (requirement: SecurityRequirement): readonly string[] =>
+      this.#schemesOf(requirement, layers).map(([base, scheme]) => this.#nameOf(scheme, base));
+    const needed = new Map<string, readonly string[]>();
+    const offered = new Map<string, readonly string[]>();
+    for (const requirement of route.security) {
+      const names = namesOf(requirement);
+      (requirement.isOptional === true ? offered : needed).set(names.join(' '), names);
+    }
+    for (const key of needed.keys()) offered.delete(key);
     const isProtected = layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
-    if (isProtected) needed.add(this.#nameOf(CSRF_SCHEME, 'csrf'));
-    if (offered.size > 0) return [allOf([...offered, ...needed]), allOf(needed)];
-    return needed.size === 0 ? [] : [allOf(needed)];
+    if (isProtected) needed.set('csrf', [this.#nameOf(CSRF_SCHEME, 'csrf')]);
+    const required = choices(needed.values());
+    if (offered.size > 0) return [...choices([...offered.values(), ...needed.values()]), ...required];
+    return needed.size === 0 ? [] : required;
   }
 
   components(): Readonly<Record<string, Scheme>> {
@@ -64,6 +66,23 @@ export class SecurityWriter {
       if (known === undefined) this.#schemes.set(name, scheme);
       if (known === undefined || JSON.stringify(known) === text) return name;
     }
+  }
+
+  /** Returns the schemes that satisfy a requirement, with their names: one scheme for each issuer of tokens. */
+  #schemesOf(
+    requirement: SecurityRequirement,
+    layers: readonly Middleware[],
+  ): readonly (readonly [base: string, scheme: Scheme])[] {
+    const { scheme, issuers } = requirement;
+    if (issuers === undefined) return [[scheme, this.#schemeOf(requirement, layers)]];
+    return issuers.map((issuer) => [
+      'openIdConnect',
+      {
+        type: 'openIdConnect',
+        openIdConnectUrl: `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`,
+        description: `An access token of ${issuer} in the header field \`Authorization: Bearer …\``,
+      },
+    ]);
   }
 
   #schemeOf({ scheme, credential }: SecurityRequirement, layers: readonly Middleware[]): Scheme {
@@ -110,8 +129,12 @@ export function ownProtection({ middleware, details }: CompilationView): readonl
   return use.filter((layer) => layer === csrf || layer.kind === 'session');
 }
 
-function allOf(names: Iterable<string>): SecurityAlternatives[number] {
-  return Object.fromEntries([...names].map((name) => [name, []] as const));
+/** Returns all ways to satisfy requirements, each of which names the schemes that satisfy it. */
+function choices(requirements: Iterable<readonly string[]>): SecurityAlternatives {
+  let found: SecurityAlternatives = [{}];
+  for (const names of requirements)
+    found = found.flatMap((all) => names.map((name) => ({ ...all, [name]: [] })));
+  return found;
 }
 
 /** Returns the requirements of a route as a sentence. */

@@ -53,6 +53,11 @@ export interface ToolDescription {
   readonly description?: string | undefined;
   /** Hints for clients about the effects of a call. Default: derived from the HTTP method. */
   readonly annotations?: ToolHints | undefined;
+  /**
+   * Arguments that clients over HTTP repeat as a header field, so that proxies can read them: `{ region: 'Region' }`
+   * for `Mcp-Param-Region` (MCP 2026-07-28). Only text, numbers and booleans.
+   */
+  readonly paramHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Hints about the effects of a call. Clients use them to decide whether to ask the user before the call. */
@@ -357,6 +362,10 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
     title: text(),
     description: text(),
     annotations: given<ToolHints>('an object', isObject),
+    paramHeaders: given<Readonly<Record<string, string>>>(
+      'an object: names of header fields by argument, each of them once',
+      isParamHeaders,
+    ),
   });
   if (annotations === undefined) return rest;
   return {
@@ -368,6 +377,12 @@ function readTool(subject: string, tool: ToolDescription): ToolDescription {
       openWorldHint: HINT,
     }),
   };
+}
+
+function isParamHeaders(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const names = Object.values(value).map((name) => (typeof name === 'string' ? name.toLowerCase() : ''));
+  return names.every((name) => /^[\w!#$%&'*+.^`|~-]+$/.test(name)) && new Set(names).size === names.length;
 }
 
 type Table = Readonly<Record<string, unknown>>;

@@ -212,9 +212,22 @@ export class TestClient implements AsyncDisposable {
     return untilAborted(request.signal, () => this.#request(method, path, request));
   }
 
+  /**
+   * Sends a request as the global `fetch` does, so that a generated client calls the application in process:
+   * `createClient({ baseUrl: '', fetch: client.fetch })`. Redirects are not followed.
+   * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
+   */
+  readonly fetch: typeof fetch = async (input, init) => {
+    const served = await this.#served();
+    const given = input instanceof Request ? input : new URL(input, this.#baseUrl);
+    const sent = new Request(given, { ...init, redirect: 'manual' });
+    const headers = this.#fieldsFor(new URL(sent.url), {}, Object.fromEntries(sent.headers));
+    const web = new Request(sent, { headers });
+    return untilAborted(sent.signal, () => this.#exchange(served, web));
+  };
+
   async #request(method: string, path: string, request: TestRequest): Promise<Response> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
-    const served = await (this.#ready ??= this.#start());
+    const served = await this.#served();
     const url = new URL(path, this.#baseUrl);
     for (const [name, values] of Object.entries(request.query ?? {})) {
       for (const value of Array.isArray(values) ? (values as readonly unknown[]) : [values])
@@ -230,8 +243,18 @@ export class TestClient implements AsyncDisposable {
       signal: request.signal ?? null,
       ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
     });
+    return this.#exchange(served, web);
+  }
+
+  /** Returns the application, which the first request starts. */
+  async #served(): Promise<ServedApplication> {
+    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
+    return (this.#ready ??= this.#start());
+  }
+
+  async #exchange(served: ServedApplication, web: Request): Promise<Response> {
     const response = await (this.#listens ? fetch(web) : this.#answerInMemory(served, web));
-    for (const field of response.headers.getSetCookie()) this.cookies.take(field, url);
+    for (const field of response.headers.getSetCookie()) this.cookies.take(field, new URL(web.url));
     this.#rethrow(response);
     return response;
   }
@@ -254,14 +277,13 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   async websocket(path: string, options: TestWebSocketOptions = {}): Promise<TestWebSocket> {
-    if (this.#closing !== undefined) throw new Error('The test client is closed: create a new test client');
+    const served = await this.#served();
     const read = readOptions('websocket()', options, {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       protocols: given<readonly string[]>('a list of strings', Array.isArray),
       compression: bool(false),
     });
     const { headers: own, protocols, compression } = read;
-    const served = await (this.#ready ??= this.#start());
     const url = new URL(path, this.#baseUrl);
     const handshake: Record<string, string> = {
       origin: url.origin,

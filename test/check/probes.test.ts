@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CORSMiddleware, Svc } from 'svc';
+import { BearerAuth, CORSMiddleware, Depends, Svc, requireIf } from 'svc';
 import { probe } from '../../src/check/check.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import type { CORSOptions, SvcOptions } from 'svc';
@@ -71,4 +71,26 @@ test('svc check reports a guard of the endpoint /metrics that accepts requests w
     (req: { readonly ip: string }) => req.ip.startsWith('10.'),
   ])
     assert.deepEqual(await found(make({ ops: { metrics: { auth } } }), 'SVC208'), []);
+});
+
+test('svc check reports a condition of requireIf() that is true for claims without members and for claims with every member (SVC201)', async () => {
+  const auth = BearerAuth('Kq3vZr8LmX5tYw1Nb7cJd9Fh2Gs6Pa4Eu0Ti');
+  const guarded = (
+    condition: (claims: Readonly<Record<string, unknown>>) => boolean | Promise<boolean>,
+  ): Svc => make().post('/a', { me: Depends(requireIf(condition, { auth })) }, () => 'x');
+  for (const condition of [
+    () => true,
+    () => Promise.resolve(true),
+    (claims: object) => claims !== undefined,
+    (claims: object) => Boolean(claims),
+  ])
+    assert.deepEqual(await found(guarded(condition), 'SVC201'), [
+      'error: the condition is always true, so the guard accepts every authenticated client',
+    ]);
+  for (const condition of [
+    (claims: Readonly<Record<string, unknown>>) => claims['staff'] === true,
+    (claims: Readonly<Record<string, unknown>>) => claims['isBlocked'] !== true,
+    () => Promise.reject<boolean>(new Error('no database')),
+  ])
+    assert.deepEqual(await found(guarded(condition), 'SVC201'), []);
 });

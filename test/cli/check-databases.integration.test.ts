@@ -167,19 +167,18 @@ onEachServer('shows no password of an address, whatever is wrong with it', async
   const cwd = applicationIn(t);
   const secret = 'p4ssw0rd-of-nobody';
   const wrong = server.replace(/\/\/[^@]*@/, `//svc_nobody:${secret}@`);
-  for (const option of ['--database', '--scratch-database'])
-    for (const url of [
-      wrong,
-      wrong.replace('@127.0.0.1', '@127.0.0.2:1/x@127.0.0.1'),
-      `${wrong}?nonsense=1`,
-      wrong.replace(':', '-x:'),
-      `other=${wrong}`,
-      `database=${wrong}#`,
-    ]) {
-      const ended = await svc(['check', 'app.ts', '--only', 'SVC402', option, url], { cwd });
-      assert.equal(ended.status === 1 || ended.status === 2, true, `${option} ${url}: ${ended.status}`);
-      assert.equal(`${ended.stdout}${ended.stderr}`.includes(secret), false, ended.stdout + ended.stderr);
-    }
+  for (const [option, url] of [
+    ['--database', wrong],
+    ['--scratch-database', wrong],
+    ['--database', `${wrong}?nonsense=1`],
+    ['--database', `other=${wrong}`],
+    ['--scratch-database', wrong.replace(':', '-x:')],
+    ['--database', wrong.replace(':', '')],
+  ] as const) {
+    const ended = await svc(['check', 'app.ts', '--only', 'SVC402', option, url], { cwd });
+    assert.ok(ended.status === 1 || ended.status === 2, `${option} ${url}: ${ended.status}`);
+    assert.equal(`${ended.stdout}${ended.stderr}`.includes(secret), false, ended.stdout + ended.stderr);
+  }
 });
 
 onEachServer('--database needs no more than the right to read', async (place, t) => {
@@ -345,8 +344,13 @@ const ENDS = [
   ['SIGTERM', 'inspector'],
   ['SIGKILL', 'command'],
 ] as const;
+const RECEIVERS = {
+  both: 'all of its processes get',
+  command: 'the command gets',
+  inspector: 'the process that imports the application gets',
+};
 for (const [index, [signal, to]] of ENDS.entries())
-  onEachServer(`drops its scratch database when the ${to} gets ${signal}`, async (place, t) => {
+  onEachServer(`drops its scratch database when ${RECEIVERS[to]} ${signal}`, async (place, t) => {
     const dump = await place.dump();
     await at(POINTS[1 + (index % 2)]!, place, t, (running) => running.end(signal, to));
     assert.deepEqual(await place.dump(), dump);
@@ -378,4 +382,14 @@ onEachServer('--database ends with a finding when the server does not answer', a
   const url = place.server.replace(/@[^/]*/, `@127.0.0.1:${port}`);
   const { status, findings } = await check(cwd, '--database', `${url}?connect_timeout=1`);
   assert.deepEqual([status, findings.map(([rule]) => rule)], [1, ['SVC402']]);
+});
+
+test('svc check refuses an address without its option with status 2, and does not quote it', async (t) => {
+  const cwd = applicationIn(t);
+  for (const args of [['postgres://u:s3cret@h/db'], ['app.ts', 'postgres://u:s3cret@h/db']]) {
+    const { status, stdout, stderr } = await svc(['check', ...args], { cwd });
+    assert.equal(status, 2);
+    assert.match(stderr, /--database/);
+    assert.equal(`${stdout}${stderr}`.includes('s3cret'), false);
+  }
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/index.ts';
-import { parseDatabaseUrl, shownUrl } from '../../src/db/url.ts';
+import { parseDatabaseUrl, shownUrl, readingAddress, withDatabase } from '../../src/db/url.ts';
 import { fault } from '../contract/database.ts';
 
 test('parseDatabaseUrl() reads relative paths, absolute paths, and the name ":memory:"', () => {
@@ -136,4 +136,29 @@ test('openDatabase() refuses invalid options, and options that exist only for ot
     db.listen('a', () => undefined),
     fault('E_DB_OPTION'),
   );
+});
+
+const OTHERS: readonly (readonly [url: string, database: string])[] = [
+  ['postgres://u:p%2Fq@h:1/shop', 'postgres://u:p%2Fq@h:1/other'],
+  ['postgres://u@h', 'postgres://u@h/other'],
+  ['postgres://u@h/?sslmode=require', 'postgres://u@h/other?sslmode=require'],
+  ['postgres://u@h?dbname=shop&set.work_mem=1MB', 'postgres://u@h/other?set.work_mem=1MB'],
+  ['mariadb://u@localhost/shop?socket=/run/my.sock', 'mariadb://u@localhost/other?socket=/run/my.sock'],
+  ['mysql://u@one,two:3307,[::1]/shop', 'mysql://u@one,two:3307,[::1]/other'],
+];
+for (const [url, expected] of OTHERS)
+  test(`the address of another database on the server of ${url} keeps its settings`, () => {
+    assert.equal(withDatabase(url, 'other'), expected);
+    assert.equal((parseDatabaseUrl(expected) as { database?: string }).database, 'other');
+  });
+
+test('an address for reading names a primary or any server in place of a server to write', () => {
+  const attrs = (target: string): string => `//u@h/shop?x=1&target_session_attrs=${target}`;
+  for (const [dialect, target] of [
+    ['postgres', 'primary'],
+    ['mysql', 'any'],
+    ['mariadb', 'any'],
+  ] as const)
+    assert.equal(readingAddress(`${dialect}:${attrs('read-write')}`, dialect), `${dialect}:${attrs(target)}`);
+  assert.equal(readingAddress(`postgres:${attrs('standby')}`, 'postgres'), `postgres:${attrs('standby')}`);
 });

@@ -21,6 +21,7 @@ import {
   Unauthorized,
   createLogger,
   createToken,
+  list,
   requireScopes,
   requireSession,
   sessionKey,
@@ -263,6 +264,73 @@ test(
         .status,
       200,
     );
+  },
+);
+
+test(
+  'MCP over HTTP, version 2026-07-28: arguments that a tool names in paramHeaders must be repeated as Mcp-Param header fields',
+  LIMITED,
+  async (t) => {
+    const of = site(
+      t,
+      {},
+      {
+        prepare: (app) => {
+          app.tool(
+            'move',
+            {
+              description: 'Moves',
+              args: { region: Field(str, { optional: true }), count: Field(1), more: Field(false) },
+              paramHeaders: { region: 'Region', count: 'Count', more: 'More' },
+            },
+            ({ args }) => args.region ?? 'nowhere',
+          );
+        },
+      },
+    );
+    const cases: readonly (readonly [args: Json, headers: Record<string, string>, status: number])[] = [
+      [{}, {}, 200],
+      [{ region: null }, {}, 200],
+      [{ region: 'eu', count: 2, more: true }, { region: 'eu', count: '2', more: 'true' }, 200],
+      [{ region: 'Übersee' }, { region: `=?base64?${Buffer.from('Übersee').toString('base64')}?=` }, 200],
+      [{ region: '=?base64?SGVsbG8=' }, { region: '=?base64?SGVsbG8=' }, 200],
+      [{ region: 'eu' }, {}, 400],
+      [{}, { region: 'eu' }, 400],
+      [{ region: 'eu' }, { region: 'us' }, 400],
+      [{ count: 2 }, { count: '2.0' }, 400],
+      [{ region: 'Hello' }, { region: '=?base64?SGVsbG8?=' }, 400],
+      [{ region: 'Hello' }, { region: '=?base64?SGVs!!!bG8=?=' }, 400],
+    ];
+    for (const [args, given, status] of cases) {
+      const headers = Object.fromEntries(
+        Object.entries(given).map(([name, value]) => [`mcp-param-${name}`, value]),
+      );
+      const response = await modern(of, 'tools/call', { name: 'move', arguments: args }, headers);
+      const { error } = (await response.json()) as { error?: { code: number } };
+      const shown = JSON.stringify([args, given]);
+      assert.deepEqual([response.status, error?.code], [status, status === 200 ? undefined : -32_020], shown);
+    }
+    const listed = (await (await modern(of, 'tools/list')).json()) as {
+      result: { tools: { name: string; inputSchema: { properties: Json } }[] };
+    };
+    const { properties } = listed.result.tools.find(({ name }) => name === 'move')!.inputSchema;
+    assert.equal((properties['region'] as Json)['x-mcp-header'], 'Region');
+    for (const [args, paramHeaders] of [
+      [{ a: Field(str) }, { b: 'B' }],
+      [{ a: Field(list(str)) }, { a: 'A' }],
+      [
+        { a: Field(str), b: Field(str) },
+        { a: 'A', b: 'a' },
+      ],
+      [{ a: Field(str) }, { a: 'no name' }],
+    ] as const) {
+      const app = new Svc({ env: 'test' });
+      assert.throws(
+        () => app.tool('odd', { description: 'Odd', args, paramHeaders }, () => 1).mcpTools(),
+        { code: 'E_OPTION_RANGE' },
+        JSON.stringify(paramHeaders),
+      );
+    }
   },
 );
 

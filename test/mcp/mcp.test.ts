@@ -549,7 +549,10 @@ test('mcpCall(): a response that never ends, is too large or is interrupted beco
       ),
   );
   assert.match(textOf(await app.mcpCall('get_events')), /stream of events/);
-  assert.match(textOf(await app.mcpCall('get_large')), /larger than 1000000 bytes/);
+  assert.match(
+    textOf(await app.mcpCall('get_large')),
+    /larger than 1000000 bytes: .*the option maxResultBytes$/,
+  );
   assert.equal(isEnded, true);
   assert.match(textOf(await app.mcpCall('get_broken')), /ended before/);
 });

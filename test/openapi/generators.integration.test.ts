@@ -1,17 +1,20 @@
 /**
- * Clients that public generators make of documents: they compile with all strict options of TypeScript, and
- * wrong calls do not.
+ * Clients that public generators make of documents: they compile with all strict options of TypeScript, wrong
+ * calls do not, and they call the server of the document.
  */
 import assert from 'node:assert/strict';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { build } from 'esbuild';
 import {
+  EventStreamResponse,
   Field,
   Schema,
   Svc,
   any,
   bytes,
+  createLogger,
   date,
   datetime,
   file,
@@ -33,6 +36,11 @@ import { scratch } from '../support/scratch.ts';
 
 const PACKAGES = {
   '@hey-api/openapi-ts': '0.99.0',
+  '@kubb/cli': '4.39.3',
+  '@kubb/core': '4.39.3',
+  '@kubb/plugin-client': '4.39.3',
+  '@kubb/plugin-oas': '4.39.3',
+  '@kubb/plugin-ts': '4.39.3',
   orval: '8.38.0',
   prettier: '3.6.2',
   typescript: '5.9.3',
@@ -108,7 +116,33 @@ function every(): Svc {
   return app;
 }
 
-const DOCUMENTS: Readonly<Record<string, () => Svc>> = { every, shop, generated: () => generatedApp(7, 100) };
+/** An application with a union, an event stream and a file, which the clients call. */
+function calledApp(): Svc {
+  const app = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+  const shape = union('kind', Circle, Square);
+  app.post('/shapes', { body: shape, response: shape, public: true, name: 'addShape' }, ({ body }) => body);
+  const stream = { description: 'Ticks', content: { 'text/event-stream': { schema: { type: 'string' } } } };
+  app.get('/ticks', { name: 'ticks', meta: { openapi: { responses: { 200: stream, 204: null } } } }, () => {
+    const ticks = [{ data: 'one' }, { data: 'two' }];
+    return new EventStreamResponse(ticks);
+  });
+  const form = { note: Field(str), photo: Field(file) };
+  app.post(
+    '/upload',
+    { form, response: str, public: true, name: 'upload' },
+    ({ form }) => `${form.note} ${form.photo.size}`,
+  );
+  return app;
+}
+
+const DOCUMENTS: Readonly<Record<string, () => Svc>> = {
+  every,
+  shop,
+  called: calledApp,
+  generated: () => generatedApp(7, 100),
+};
+/** Kubb types header fields as text only, so it writes just the types of the generated document. */
+const WITH_CALLS: ReadonlySet<string> = new Set(['every', 'shop', 'called']);
 
 /** Calls of both clients for the document of {@link every}. */
 const CALLS = `
@@ -137,7 +171,46 @@ other.data.scores;
 await getByOrval('one');
 `;
 
-test('API clients from hey-api and orval compile in strict mode, for fields of every type and for 100 generated routes', async (t) => {
+/** Calls of all clients for the document of {@link calledApp}. The address of the server is the argument. */
+const ROUND_TRIP = `
+import { client as hey } from './hey-called/client.gen.ts';
+import * as byHey from './hey-called/index.ts';
+import * as byKubb from './kubb-called/index.ts';
+import * as byOrval from './orval-called.ts';
+declare const process: { readonly argv: readonly string[] };
+
+const base = process.argv[2] ?? '';
+const own = globalThis.fetch;
+// the clients of orval and kubb ask for paths
+globalThis.fetch = (url, init) => own(typeof url === 'string' ? new URL(url, base) : url, init);
+hey.setConfig({ baseUrl: base });
+const photo = new File(['abc'], 'a.txt');
+const square = { kind: 'square', side: 2 } as const;
+
+const first = await byHey.addShape({ body: square });
+const side: number | undefined = first.data?.kind === 'square' ? first.data.side : undefined;
+const events: unknown[] = [];
+for await (const event of (await byHey.ticks()).stream) events.push(event);
+const sent = await byHey.upload({ body: { note: 'a', photo } });
+
+const second = await byOrval.addShape(square);
+const third = await byOrval.upload({ note: 'b', photo });
+const stream = await byOrval.ticks();
+
+// kubb sends no media type itself
+const fourth = await byKubb.addShape(square, { headers: { 'Content-Type': 'application/json' } });
+const fifth = await byKubb.upload({ note: 'c', photo });
+
+console.log(
+  JSON.stringify({
+    hey: [side, events, sent.data],
+    orval: [second.data, third.data, stream.data],
+    kubb: [fourth, fifth],
+  }),
+);
+`;
+
+test('API clients from hey-api, orval and kubb compile in strict mode, for fields of every type and for 100 generated routes, and call the server', async (t) => {
   const tools = scratch(t, 'openapi-generators', PACKAGES);
   if (tools === undefined) return;
   const names = Object.keys(DOCUMENTS);
@@ -148,6 +221,7 @@ test('API clients from hey-api and orval compile in strict mode, for fields of e
       include: ['**/*.ts'],
     }),
     'calls.ts': CALLS,
+    'round-trip.ts': ROUND_TRIP,
     'orval.config.mjs': `export default ${JSON.stringify(
       Object.fromEntries(
         names.map((name) => [
@@ -156,6 +230,7 @@ test('API clients from hey-api and orval compile in strict mode, for fields of e
         ]),
       ),
     )};`,
+    ...Object.fromEntries(names.map((name) => [`kubb-${name}.config.mjs`, kubbConfig(name)])),
     ...Object.fromEntries(
       names.map((name) => [`${name}.json`, JSON.stringify(DOCUMENTS[name]!().openapi())]),
     ),
@@ -166,6 +241,7 @@ test('API clients from hey-api and orval compile in strict mode, for fields of e
       '@hey-api/openapi-ts/bin/run.js',
       ...['-i', `${name}.json`, '-o', `hey-${name}`, '--no-log-file'],
     ]),
+    ...names.map((name) => ['@kubb/cli/bin/kubb.cjs', 'generate', '--config', `kubb-${name}.config.mjs`]),
     ['orval/dist/bin/orval.mjs', '--config', 'orval.config.mjs'],
     ['typescript/bin/tsc', '-p', '.'],
   ]) {
@@ -176,4 +252,34 @@ test('API clients from hey-api and orval compile in strict mode, for fields of e
     );
     assert.equal(status, 0, `${bin}: ${stdout}${stderr}`);
   }
+  const bundled = join(cwd, 'round-trip.mjs');
+  const entry = join(cwd, 'round-trip.ts');
+  await build({ entryPoints: [entry], bundle: true, format: 'esm', platform: 'node', outfile: bundled });
+  const server = await calledApp().run({ port: 0, handleSignals: false });
+  t.after(() => server.close());
+  const called = await run(process.execPath, [bundled, server.url], { env: { NODE_V8_COVERAGE: '' } });
+  const square = { kind: 'square', side: 2 };
+  const { orval, ...others } = JSON.parse(called.stdout || called.stderr) as Record<string, unknown[]>;
+  assert.deepEqual(others, { hey: [2, ['one', 'two'], 'a 3'], kubb: [square, 'c 3'] });
+  assert.deepEqual(orval?.slice(0, 2), [square, 'b 3']);
+  assert.match(String(orval?.[2]), /data: one\n\ndata: two/);
 });
+
+function kubbConfig(name: string): string {
+  const client = "pluginClient({ output: { path: 'clients' }, client: 'fetch' })";
+  return `
+import { pluginClient } from '@kubb/plugin-client';
+import { pluginOas } from '@kubb/plugin-oas';
+import { pluginTs } from '@kubb/plugin-ts';
+export default {
+  root: '.',
+  input: { path: './${name}.json' },
+  output: { path: './kubb-${name}', clean: true, format: false, lint: false },
+  plugins: [
+    pluginOas(),
+    pluginTs({ output: { path: 'types' }, enumType: 'literal' }),
+    ${WITH_CALLS.has(name) ? client : ''}
+  ],
+};
+`;
+}

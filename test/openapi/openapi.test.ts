@@ -13,6 +13,7 @@ import {
   Field,
   HTTPException,
   IdempotencyMiddleware,
+  IssuerAuth,
   LoginRequired,
   NotFound,
   RateLimitMiddleware,
@@ -707,6 +708,35 @@ test('OpenAPI document: the security of an operation combines the requirements o
       apiKey2: { type: 'apiKey', in: 'cookie', name: 'k' },
       session: { type: 'apiKey', in: 'cookie', name: 'svc_session' },
     },
+  );
+});
+
+test('OpenAPI document: each issuer of IssuerAuth() is a scheme openIdConnect, and one of them suffices', () => {
+  const one = IssuerAuth({ issuer: 'https://login.example/realms/shop', audience: 'api' });
+  const two = IssuerAuth([
+    { issuer: 'https://login.example/realms/shop', audience: 'api' },
+    { issuer: 'https://tenant.example/', audience: 'api' },
+  ]);
+  const app = make()
+    .get('/one', { me: Depends(one) }, () => '')
+    .get('/two', { me: Depends(requireScopes({ scopes: ['read'], auth: two })) }, () => '')
+    .get('/both', { me: Depends(two), key: Depends(APIKeyAuth({ keys: { a: 'k'.repeat(20) } })) }, () => '');
+  assert.deepEqual(operation(app, '/one').security, [{ openIdConnect: [] }]);
+  assert.deepEqual(operation(app, '/two').security, [{ openIdConnect: [] }, { openIdConnect2: [] }]);
+  assert.deepEqual(operation(app, '/both').security, [
+    { openIdConnect: [], apiKey: [] },
+    { openIdConnect2: [], apiKey: [] },
+  ]);
+  const schemes = app.openapi().components.securitySchemes ?? {};
+  assert.deepEqual(
+    ['openIdConnect', 'openIdConnect2'].map((name) => [
+      schemes[name]?.['type'],
+      schemes[name]?.['openIdConnectUrl'],
+    ]),
+    [
+      ['openIdConnect', 'https://login.example/realms/shop/.well-known/openid-configuration'],
+      ['openIdConnect', 'https://tenant.example/.well-known/openid-configuration'],
+    ],
   );
 });
 

@@ -13,8 +13,6 @@ import { folder } from '../support/run.ts';
 
 const INDEX = pathToFileURL(join(import.meta.dirname, '../../src/index.ts')).href;
 const PROGRAM = `
-import { Svc } from 'svc';
-const app = new Svc({ logger, env: 'test' });
 app.onShutdown(() => { for (let n = 0; n < 1_000; n++) logger.info('line', { n }); });
 await app.run({ port: 0 });
 console.log('ready');
@@ -25,14 +23,12 @@ test(
   { skip: process.platform === 'win32' },
   async (t) => {
     const directory = folder(t);
-    const [path, program] = [join(directory, 'app.log'), join(directory, 'app.mjs')];
-    const [, example] = /## Log files[^]*?```js\n([^]*?)```/.exec(manual('src/operations/README.md'))!;
-    writeFileSync(
-      program,
-      (example! + PROGRAM).replaceAll("'svc'", JSON.stringify(INDEX)).replace('/var/log/app/app.log', path),
-    );
+    const [path, program] = [join(directory, 'app.log'), join(directory, 'app.ts')];
+    const [, example] = /## Log files[^]*?```ts\n([^]*?)```/.exec(manual('src/operations/README.md'))!;
+    writeFileSync(program, (example! + PROGRAM).replaceAll("'svc'", JSON.stringify(INDEX)));
     const child = spawn(process.execPath, ['--conditions=svc-source', program], {
       stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, LOG_FILE: path, SVC_ENV: 'test' },
     });
     t.after(() => child.kill('SIGKILL'));
     const ended = once(child, 'exit');

@@ -20,6 +20,7 @@ import {
   toolLog,
   toolProgress,
 } from 'svc';
+import { described, standard } from './standard.ts';
 
 class User extends Schema {
   id = Field(int, { ge: 1 });
@@ -31,6 +32,34 @@ class NewUser extends Schema {
   tags = Field(list(str, { maxLength: 5 }), { default: () => [] });
 }
 
+/** A schema of another library, with keywords of JSON Schema 2020-12. */
+const contact = standard(
+  (value) => ({ value }),
+  described({
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    type: 'object',
+    $defs: {
+      address: {
+        $anchor: 'addressDef',
+        type: 'object',
+        properties: { street: { type: 'string' }, city: { type: 'string' } },
+      },
+    },
+    properties: {
+      name: { type: 'string' },
+      address: { $ref: '#/$defs/address' },
+      contactMethod: { type: 'string', enum: ['phone', 'email'] },
+      phone: { type: 'string' },
+      email: { type: 'string' },
+    },
+    allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+    if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+    then: { required: ['phone'] },
+    else: { required: ['email'] },
+    additionalProperties: false,
+  }),
+);
+
 /** An image of one pixel in base64. */
 const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==';
@@ -41,7 +70,10 @@ const IMAGE = { type: 'image', data: PNG, mimeType: 'image/png' } as const;
  * Returns an application with the tools that the conformance suite calls by name, and with routes of every
  * kind.
  */
-export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
+export function everything({
+  prints = false,
+  pageSize = 6,
+}: { prints?: boolean; pageSize?: number } = {}): Svc {
   const app = new Svc({
     title: 'everything',
     version: '1.2.3',
@@ -80,6 +112,16 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
     return 'cancelled';
   });
+  app.tool(
+    'test_param_headers',
+    { description: 'Repeats an argument', args: { region: Field(str) }, paramHeaders: { region: 'Region' } },
+    ({ args }) => args.region,
+  );
+  app.tool(
+    'json_schema_2020_12_tool',
+    { description: 'Tool with JSON Schema 2020-12 features', args: contact },
+    () => 'noted',
+  );
   app.tool('test_simple_text', { description: 'Text' }, () => 'This is a simple text response for testing.');
   app.tool('test_image_content', { description: 'A picture' }, () => new ToolContent([IMAGE]));
   app.tool(
@@ -207,7 +249,7 @@ export function everything({ prints = false }: { prints?: boolean } = {}): Svc {
     ({ args }) => ({ id: args['id'], templateTest: true, data: `Data for ID: ${args['id']}` }),
   );
   asking(app);
-  return app.mountMcp('/mcp', { pageSize: 6 });
+  return app.mountMcp('/mcp', { pageSize });
 }
 
 /** Adds tools and a prompt that send requests to the client. The conformance suite calls them by name. */

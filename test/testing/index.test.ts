@@ -53,6 +53,28 @@ function fault(code: FaultCode): (error: unknown) => boolean {
 for (const listen of [false, true]) {
   const how = listen ? 'over a socket' : 'in memory';
 
+  test(`TestClient.fetch sends a request as the global fetch does, with the fields and cookies of the client (requests ${how})`, async () => {
+    const app = mirror();
+    app.get('/login', () => new RedirectResponse('/mirror').setCookie('sid', 'abc', { path: '/' }));
+    await using client = new TestClient(app, { listen, headers: { 'x-mine': 'always' } });
+    const { fetch } = client;
+    const login = await fetch('/login');
+    assert.equal(login.status, 307);
+    const response = await fetch('/mirror?a=1', {
+      method: 'PUT',
+      body: 'text',
+      headers: { 'x-mine': 'own' },
+    });
+    const mirrored = (await response.json()) as Mirrored;
+    assert.deepEqual(
+      [mirrored.method, mirrored.target, mirrored.body, mirrored.mine, mirrored.cookie],
+      ['PUT', '/mirror?a=1', 'text', 'own', 'sid=abc'],
+    );
+    const again = (await (await fetch(new Request(new URL('/mirror', client.baseUrl)))).json()) as Mirrored;
+    assert.deepEqual([again.method, again.mine], ['GET', 'always']);
+    await assert.rejects(fetch('/mirror', { signal: AbortSignal.abort(new Error('enough')) }), /enough/);
+  });
+
   test(`TestClient has a function for each HTTP method (requests ${how})`, async () => {
     await using client = new TestClient(mirror(), { listen });
     for (const method of ['get', 'post', 'put', 'patch', 'delete'] as const) {

@@ -9,7 +9,7 @@
  * reader.ts, which is imported at the start of the application, verifies the tokens.
  */
 import { isRealm, mistaken, named, noteGuard, requirementOf, wayIn } from '../auth.ts';
-import { issueOfUrl } from '../provider/addresses.ts';
+import { issueOfProxy, issueOfUrl } from '../provider/addresses.ts';
 import { Depends, provide } from '../../routing/di.ts';
 import {
   bool,
@@ -147,8 +147,8 @@ function readIssuers(issuers: TrustedIssuer | readonly TrustedIssuer[]): readonl
   return trusted;
 }
 
-function readIssuer(given_: TrustedIssuer): ResolvedIssuer {
-  const read = readOptions(OWNER, given_, ISSUER);
+function readIssuer(options: TrustedIssuer): ResolvedIssuer {
+  const read = readOptions(OWNER, options, ISSUER);
   const { issuer, audience, jwksUri, algorithms, allowInsecure } = read;
   if (issuer === undefined || audience === undefined)
     mistaken(
@@ -159,6 +159,13 @@ function readIssuer(given_: TrustedIssuer): ResolvedIssuer {
     const problem = url === undefined ? undefined : issueOfUrl(url, allowInsecure);
     if (problem !== undefined) mistaken(OWNER, `${name} ${problem}`);
   }
+  if (issuer.includes('?') && jwksUri === undefined && read.jwks === undefined)
+    mistaken(
+      OWNER,
+      'issuer has a query, so it has no discovery document: give the URL of the keys by jwksUri',
+    );
+  const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
+  if (proxyIssue !== undefined) mistaken(OWNER, `proxy ${proxyIssue}`);
   return {
     ...read,
     issuer,
@@ -204,6 +211,8 @@ const ISSUER = {
     accepts: (value: unknown) => typeof value === 'boolean' || isTextList(value),
   },
   ca: text(),
+  // checked later, so that no error contains the password of the proxy
+  proxy: given<string>('a URL', () => true),
 };
 
 function readReaderOptions(options: IssuerAuthOptions): ReaderOptions {

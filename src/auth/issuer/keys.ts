@@ -8,14 +8,15 @@
  * A fetch takes at most ten seconds. While the server fails, the known keys stay in use. All addresses must be
  * public, unless the options allow others (server-side request forgery).
  */
-import { issueOfUrl } from '../provider/addresses.ts';
+import { mistaken } from '../auth.ts';
+import { Proxies, issueOfUrl } from '../provider/addresses.ts';
 import { ProviderFault } from '../provider/failure.ts';
 import { KeySource } from '../provider/key-source.ts';
 import { Outbound, jsonObject } from '../provider/outbound.ts';
 import type { KeySet } from '../../crypto/jwk.ts';
 import type { Services } from '../../http/contracts.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
-import type { OutboundAnswer, OutboundCall, Resolve, Target } from '../provider/outbound.ts';
+import type { OutboundAnswer, OutboundCall, Target } from '../provider/outbound.ts';
 import type { IssuerKeys, ResolvedIssuer } from './options.ts';
 
 /** Time limit of each stage of a call in milliseconds. */
@@ -37,12 +38,14 @@ export class FetchedKeys implements IssuerKeys {
   #deadline: AbortController | undefined;
   #timer: Disposable | undefined;
 
-  /** `resolve` resolves host names; tests pass their own function. */
-  constructor(issuer: ResolvedIssuer, services: Services, resolve?: Resolve) {
+  /** @throws SvcError `E_AUTH` for an invalid variable of a proxy */
+  constructor(issuer: ResolvedIssuer, services: Services) {
     this.#issuer = issuer;
     this.#services = services;
     const { clock } = services;
-    this.#outbound = new Outbound({ clock, timeoutMs: STAGE_MS, ca: issuer.ca, resolve });
+    const proxies = Proxies.chosen(issuer.proxy);
+    if (typeof proxies === 'string') mistaken('IssuerAuth()', `the variable ${proxies}`);
+    this.#outbound = new Outbound({ clock, timeoutMs: STAGE_MS, ca: issuer.ca, proxies });
     this.#fetches = fetchesOf(services.metrics);
     this.#keys = new KeySource({
       outbound: { call: (call) => this.#measured(call) },

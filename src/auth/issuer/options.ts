@@ -65,6 +65,11 @@ export interface TrustedIssuer {
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /** Trusted certificate authorities in PEM. Default: the authorities of Node.js. */
   readonly ca?: string | undefined;
+  /**
+   * Proxy for the fetches: `http://` or `https://`, host and port, also with user name and password. Default:
+   * with `NODE_USE_ENV_PROXY=1`, the variables `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`; otherwise none.
+   */
+  readonly proxy?: string | undefined;
 }
 
 /** Options of IssuerAuth(). An option that is `undefined` has its default. */
@@ -105,6 +110,7 @@ export interface ResolvedIssuer {
   readonly allowPrivate: boolean;
   readonly allowInsecure: boolean | readonly string[];
   readonly ca: string | undefined;
+  readonly proxy: string | undefined;
 }
 
 /** Validated {@link IssuerAuthOptions}. */

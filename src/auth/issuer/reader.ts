@@ -17,11 +17,13 @@ import { findSigner } from '../../crypto/jwk.ts';
 import { UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
 import { issueOfClaims, mediaType, tokenChecks } from '../../crypto/jwt.ts';
 import { SecurityLog } from '../../http/security-log.ts';
+import { TOKEN_END_MS } from '../../http/state.ts';
 import { planOf } from '../../schema/schema.ts';
 import { FetchedKeys } from './keys.ts';
 import type { Challenge } from '../auth.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 import type { TokenChecks, TokenRefusal } from '../../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../../http/contracts.ts';
 import type { Counter, Metrics } from '../../observability/metrics.ts';
@@ -37,6 +39,8 @@ interface Known {
 
 /** A token whose header and issuer are accepted, and whose signature is not verified. */
 interface Opened {
+  readonly head: string;
+  readonly header: JsonObject;
   readonly token: SignedToken;
   readonly claims: Record<string, unknown>;
   readonly known: Known;
@@ -49,13 +53,21 @@ const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
 /** Claims that only id_tokens, logout tokens and security events have. */
 const OTHER_TOKENS = ['at_hash', 'c_hash', 's_hash', 'events'];
 const RETRY_AFTER_SECONDS = '5';
+/** Maximum number of parsed headers. An issuer has one header for each of its keys. */
+const MOST_HEADERS = 64;
 
-/** Creates the reader of one application. Outside of tests, it fetches the keys in the background. */
+/**
+ * Creates the reader of one application. Outside of tests, it fetches the keys in the background. In
+ * production, warns of issuers whose keys may come by http.
+ */
 export function makeReader(
   issuers: readonly ResolvedIssuer[],
   options: ReaderOptions,
   services: Services,
 ): IssuerReader {
+  const insecure = issuers.filter(({ allowInsecure, jwks }) => allowInsecure !== false && jwks === undefined);
+  if (services.env === 'production')
+    for (const { issuer } of insecure) services.log.child('svc_auth').warn('issuer_insecure', { issuer });
   const reader = new IssuerReader(
     issuers.map((issuer) => ({ issuer, keys: new FetchedKeys(issuer, services) })),
     options,
@@ -73,6 +85,8 @@ export class IssuerReader {
   readonly #services: Services;
   readonly #records: RecordStore;
   readonly #refusals: Counter;
+  /** Parsed headers of tokens whose signature was valid. The keys of the map are the headers in base64url. */
+  readonly #headers = new Map<string, JsonObject>();
   readonly #absent: Challenge;
   readonly #refused: Challenge;
 
@@ -126,16 +140,17 @@ export class IssuerReader {
     const signer = this.#signer(opened);
     return whenReady(signer, (found) => {
       if (found !== undefined) throw this.#refusal(found, req);
+      if (this.#headers.size < MOST_HEADERS) this.#headers.set(opened.head, opened.header);
       return this.#accept(opened, context);
     });
   }
 
   /** Parses a token, and finds its issuer. Returns the reason to refuse it if either fails. */
   #open(text: string): Opened | TokenRefusal {
-    const opened = openJws(text, this.#options.maxLength);
+    const opened = openJws(text, this.#options.maxLength, this.#headers);
     if (opened === 'too_long') return 'length';
     if (typeof opened === 'string') return opened === 'json' ? 'payload' : 'form';
-    const { header, claims, signed, signature } = opened;
+    const { head, header, claims, signed, signature } = opened;
     const known = this.#known.get(Object.hasOwn(claims, 'iss') ? claims['iss'] : undefined);
     if (known === undefined) return 'issuer';
     const { alg, kid, typ } = header;
@@ -144,7 +159,7 @@ export class IssuerReader {
     if (UNSUPPORTED_HEADERS.some((name) => Object.hasOwn(header, name))) return 'header';
     if (kid !== undefined && typeof kid !== 'string') return 'key';
     if (!isAccessToken(typ, claims, known.issuer.requireType)) return 'type';
-    return { token: { algorithm, keyId: kid, signed, signature }, claims, known };
+    return { head, header, token: { algorithm, keyId: kid, signed, signature }, claims, known };
   }
 
   /** Verifies the signature. Returns undefined, or the reason to refuse the token. */
@@ -203,6 +218,8 @@ export class IssuerReader {
       const answer = this.#options.verify?.(found, context) ?? true;
       return whenReady(answer as boolean | Promise<boolean>, (isAccepted) => {
         if (isAccepted !== true) throw this.#refusal('verify', req);
+        // `exp` is defined: `checks` requires it
+        req.state.set(TOKEN_END_MS, ((found.exp ?? 0) + this.#options.leewaySeconds) * 1_000);
         return found;
       });
     });

@@ -148,6 +148,17 @@ export class Proxies {
     return new Proxies(named('HTTPS_PROXY'), named('HTTP_PROXY'), named('NO_PROXY'));
   }
 
+  /**
+   * Returns the proxies for the option `proxy`, a URL that {@link issueOfProxy} accepts. Without it, returns
+   * those of the environment if Node.js uses them, too. Returns the problem of an invalid variable.
+   */
+  static chosen(proxy: string | undefined): Proxies | string | undefined {
+    if (proxy !== undefined) return Proxies.all(proxy);
+    const usesEnvironment =
+      process.env['NODE_USE_ENV_PROXY'] === '1' || process.execArgv.includes('--use-env-proxy');
+    return usesEnvironment ? Proxies.ofEnvironment(process.env) : undefined;
+  }
+
   /** Returns the proxy for a URL; undefined if it is called directly, as the loopback interface always is. */
   proxyFor({ protocol, hostname, port }: URL): Proxy | undefined {
     const host = hostname.replace(/^\[|\]$|\.$/g, '');

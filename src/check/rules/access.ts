@@ -40,7 +40,7 @@ export const ACCESS_RULES: readonly CoreRule[] = [
     sources: ['OWASP Top 10 2021: A01 Broken Access Control'],
     why: 'Without a guard, every client that finds the route can change data',
     remedy:
-      'Add a guard: me: Depends(BearerAuth()). If every client may call the route, say so with a reason: public: "sign up"',
+      'Add a guard: me: Depends(BearerAuth()). For a guard of your own, declare what it checks: provide({ security: { scheme: "bearer", scopes: [], roles: [] } }, check). If every client may call the route, say so with a reason: public: "sign up"',
     wrong: "app.post('/notes', { body: Note }, save);",
     right: "app.post('/notes', { body: Note, me: Depends(BearerAuth()) }, save);",
     run: findUnguardedWrites,
@@ -161,7 +161,7 @@ const ALWAYS_TRUE =
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const predicate = predicateOf(dependency.source);
-    if (predicate !== undefined && ALWAYS_TRUE.test(codeOf(predicate).trim()))
+    if (predicate !== undefined && (letsStrangersIn(predicate) || ALWAYS_TRUE.test(codeOf(predicate).trim())))
       report(
         subjectOf(detail),
         'the condition is always true, so the guard accepts every authenticated client',

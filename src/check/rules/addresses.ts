@@ -6,7 +6,7 @@ import { isLocal } from '../values/effects.ts';
 import { hasAny, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule } from '../sources.ts';
+import type { ReportAt, SourceRule } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Place } from './injection.ts';
 
@@ -55,7 +55,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
 
 /** SVC605: client input in the target of a redirect. */
-function findRedirects(site: Site, report: ReportNode): void {
+function findRedirects(site: Site, report: ReportAt): void {
   const target = redirectTarget(site);
   const danger = dangerIn(
     site,
@@ -65,7 +65,6 @@ function findRedirects(site: Site, report: ReportNode): void {
   if (danger === undefined) return;
   const { node, module } = site.written(target!); // dangerIn() found a part in it
   report(
-    'SVC605',
     module,
     node,
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
@@ -106,13 +105,12 @@ const OPENS_FILE =
 const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 
 /** SVC606: client input in file paths. */
-function findPaths(site: Site, report: ReportNode): void {
+function findPaths(site: Site, report: ReportAt): void {
   for (const path of pathsOf(site)) {
     const danger = dangerIn(site, path, leavesFolder);
     if (danger === undefined) continue;
     const { node, module } = site.written(path);
     report(
-      'SVC606',
       module,
       node,
       `the file path is built from ${danger.origin.what}: a value with ".." leads to any file`,
@@ -144,7 +142,7 @@ const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
 /** SVC607: client input in addresses that the server requests. */
-function findAddresses(site: Site, report: ReportNode): void {
+function findAddresses(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   const [address] = call.args;
   if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
@@ -161,7 +159,6 @@ function findAddresses(site: Site, report: ReportNode): void {
         ));
   if (danger === undefined) return;
   report(
-    'SVC607',
     site.module,
     entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,

@@ -22,7 +22,7 @@ import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
 import { clientIn, givenOf } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 
@@ -83,7 +83,7 @@ const STREAMS =
   /^(?:(?:\w*[fF]s|fs-extra|graceful-fs|zlib)\.)?create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
 
 /** SVC613: calls of pipe() without an error handler. */
-function findPipes(sources: Sources, report: ReportNode): void {
+function findPipes(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
     if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
@@ -107,7 +107,6 @@ function findPipes(sources: Sources, report: ReportNode): void {
       /\.(?:on|once)\(\s*['"]error['"]/.test(code) || (name !== undefined && /\bfinished\(/.test(code));
     if (!handles)
       report(
-        'SVC613',
         module,
         call,
         'pipe() does not forward errors: an error of one of the two streams ends the process, or leaves the second stream open',
@@ -145,7 +144,7 @@ function isOfNode(node: Node, module: SourceModule): boolean {
 }
 
 /** SVC634: code that collects a request body without a size limit. */
-function findCollected(sources: Sources, report: ReportNode): void {
+function findCollected(sources: Sources, report: ReportAt): void {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind !== 'of' || !/^for\s+await\b/.test(module.source.slice(loop.start, loop.start + 20)))
@@ -189,13 +188,12 @@ function isOfAnswer(call: Call, module: SourceModule): boolean {
 const UNPACKS = /^zlib\.(?:gunzip|inflate|inflateRaw|unzip|brotliDecompress|zstdDecompress)(?:Sync)?$/;
 
 /** SVC634: compressed bytes of a client that are unpacked without a limit. */
-function findUnpacked({ call, module, meaning, value }: Site, report: ReportNode): void {
+function findUnpacked({ call, module, meaning, value }: Site, report: ReportAt): void {
   const [packed, options] = call.args;
   if (packed === undefined || !UNPACKS.test(meaning)) return;
   const origin = clientIn(value(packed))?.origin;
   if (origin === undefined || isLimited(options, value(options))) return;
   report(
-    'SVC634',
     module,
     call,
     `${origin.what}, which a client sends, is unpacked without a limit: one megabyte can become a gigabyte`,
@@ -209,7 +207,7 @@ function isLimited(node: Node | undefined, options: Value | undefined): boolean 
   return options?.members?.has('maxOutputLength') !== false;
 }
 
-function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportNode): void {
+function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportAt): void {
   let keeps = false;
   let measures = false;
   walk(body, (node) => {
@@ -224,7 +222,6 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
   });
   if (keeps && !measures)
     report(
-      'SVC634',
       module,
       at,
       'the request body is collected without a size limit, so one client can fill the memory of the process',
@@ -235,7 +232,7 @@ const ASKS =
   /^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
 /** SVC635: requests to other servers without a time limit. */
-function findEndless(sources: Sources, report: ReportNode): void {
+function findEndless(sources: Sources, report: ReportAt): void {
   const isLimited = limitedClients(sources);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
@@ -257,7 +254,6 @@ function findEndless(sources: Sources, report: ReportNode): void {
     // the call
     if (hasSpread || hasLimit || /timeout|\babort/i.test(parentText(call, module))) continue;
     report(
-      'SVC635',
       module,
       call,
       `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
@@ -314,7 +310,7 @@ function parentText(call: Call, module: SourceModule): string {
 }
 
 /** SVC501: blocking calls in functions that handlers call. */
-function findBlockingHelpers(sources: Sources, report: ReportNode): void {
+function findBlockingHelpers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = calledName(call);
     if (name === undefined || !isBlockingName(name)) continue;
@@ -327,7 +323,6 @@ function findBlockingHelpers(sources: Sources, report: ReportNode): void {
     const owner = nameAround(call);
     const caller = owner === undefined ? 'the function' : `"${owner}", the function`;
     report(
-      'SVC501',
       module,
       call,
       `${name}() blocks all other requests until the call returns, and requests reach ${caller} that contains the call`,
@@ -350,14 +345,14 @@ const NESTED =
   'the regular expression has nested repetitions: a short text can block the process for minutes';
 
 /** SVC636: regular expressions that backtrack exponentially. */
-function findSlowPatterns(sources: Sources, report: ReportNode): void {
+function findSlowPatterns(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('pattern')) {
     // exponential backtracking requires at least two repetitions
     if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
     const fn = functionAround(node);
     if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
       continue;
-    if (isExponential(node.source, node.flags)) report('SVC636', module, node, NESTED);
+    if (isExponential(node.source, node.flags)) report(module, node, NESTED);
   }
 }
 
@@ -365,12 +360,12 @@ function findSlowPatterns(sources: Sources, report: ReportNode): void {
 const MATCHES = /^(?:match|matchAll|replace|replaceAll|search|split)$/;
 
 /** SVC636: input of a client that is matched with a regular expression which `RegExp()` builds. */
-function findSlowMatches({ call, module, receiver, value }: Site, report: ReportNode): void {
+function findSlowMatches({ call, module, receiver, value }: Site, report: ReportAt): void {
   const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
   const first = value(call.args[0]);
   const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
   if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
-  if (isExponential(pattern.source, pattern.flags)) report('SVC636', module, call, NESTED);
+  if (isExponential(pattern.source, pattern.flags)) report(module, call, NESTED);
 }
 
 function isExponential(source: string, flags: string): boolean {

@@ -11,7 +11,7 @@ import { clientIn, madeIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
 
@@ -22,7 +22,7 @@ export const COOKIE_RULES: readonly SourcePart[] = [
 ];
 
 /** SVC206: the header Origin of the request in a reply, with no test against known origins. */
-function watchOrigins(report: ReportNode): Watch {
+function watchOrigins(report: ReportAt): Watch {
   /** Modules that allow credentials in requests of other sites. */
   const withCredentials = new Set<SourceModule>();
   const reflected: { readonly node: Node; readonly module: SourceModule }[] = [];
@@ -38,7 +38,6 @@ function watchOrigins(report: ReportNode): Watch {
       for (const { node, module } of reflected)
         if (withCredentials.has(module))
           report(
-            'SVC206',
             module,
             node,
             'the reply allows every origin that a client names, with credentials, so any site can read replies of a logged-in user',
@@ -56,7 +55,7 @@ function isReflected(value: Value): boolean {
 }
 
 /** SVC207: cookies with a credential and without protection, in a header that code writes. */
-function watchCookies(report: ReportNode): Watch {
+function watchCookies(report: ReportAt): Watch {
   /** Names of cookies that a dependency of this package accepts as a credential. */
   const credentials = new Set<string>();
   const cookies: { readonly field: Field; readonly module: SourceModule }[] = [];
@@ -80,7 +79,7 @@ function judgeCookie(
   { node, value }: Field,
   credentials: ReadonlySet<string>,
   module: SourceModule,
-  report: ReportNode,
+  report: ReportAt,
 ): void {
   const all = value.texts.map((text) => literalOf(text));
   const [, name = '', content = ''] = /^\s*([\w.-]+)=([^;]*)/.exec(all[0] ?? '') ?? [];
@@ -92,7 +91,6 @@ function judgeCookie(
   // a script reads the cookie of a double-submit token on purpose
   if (!missing.includes('Secure')) return;
   report(
-    'SVC207',
     module,
     node,
     `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
@@ -101,7 +99,7 @@ function judgeCookie(
 }
 
 /** SVC207: session cookies without protective attributes. */
-function findCookies(sources: Sources, report: ReportNode): void {
+function findCookies(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     judgeCookies(call, meaningOfCall(call, module), module, report);
     judgeHeader(call, module, report);
@@ -112,7 +110,7 @@ function findCookies(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC207: unsafe cookies in calls that set a header, such as `response.headers.append('Set-Cookie', …)`. */
-function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void {
+function judgeHeader(call: Call, module: SourceModule, report: ReportAt): void {
   const [name, value] = call.args;
   if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
   if (/^(?:append|set|setHeader|header)$/.test(calledName(call) ?? ''))
@@ -122,7 +120,7 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportNode): void
 const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
 
 /** SVC207: session cookies without protective attributes. */
-function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportNode): void {
+function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
   const [name] = call.args;
   const isSet =
     /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
@@ -139,7 +137,6 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
     const value = entryOf(options?.node, key);
     if (value?.type === 'value' && value.raw === 'false')
       report(
-        'SVC207',
         options!.module, // entryOf() found a member, so `options` is defined
         value,
         key === 'httpOnly'
@@ -150,7 +147,7 @@ function judgeCookies(call: Call, meaning: string, module: SourceModule, report:
 }
 
 /** SVC207: unsafe cookies that code writes into a header itself, such as `'Set-Cookie': 'session=…'`. */
-function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): void {
+function judgeCookieText(node: Node, module: SourceModule, report: ReportAt): void {
   const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
   const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
   if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
@@ -161,7 +158,6 @@ function judgeCookieText(node: Node, module: SourceModule, report: ReportNode): 
   );
   if (missing.length > 0)
     report(
-      'SVC207',
       module,
       node,
       `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,

@@ -9,7 +9,7 @@ import { constantOf } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 
@@ -54,7 +54,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC628: encryption whose initialisation vector is always the same. */
-function watchCiphers(report: ReportNode): Watch {
+function watchCiphers(report: ReportAt): Watch {
   /** Buffers into which a function wrote. */
   const filled = new Set<Value>();
   return {
@@ -80,7 +80,7 @@ function filledBy({ call, meaning, receiver, value }: Site): readonly Value[] {
 function judgeCipher(
   { call, meaning, module, value }: Site,
   filled: ReadonlySet<Value>,
-  report: ReportNode,
+  report: ReportAt,
 ): void {
   if (meaning !== 'crypto.createCipheriv') return;
   const [cipher, key, vector] = call.args;
@@ -89,7 +89,6 @@ function judgeCipher(
   if (/wrap/.test(constantIn(value(cipher)) ?? '') || madeIn(value(key)).length > 0) return;
   if (vector === undefined || given === undefined || filled.has(given) || !isFixed(given)) return;
   report(
-    'SVC628',
     module,
     vector,
     'the initialisation vector is the same for every message, so equal messages look equal and an attacker can compute texts of others',
@@ -100,14 +99,13 @@ function judgeCipher(
 const FILLS = /^crypto\.(?:randomFill|randomFillSync|getRandomValues|webcrypto\.getRandomValues)$/;
 
 /** SVC629: connections whose certificate is not checked. */
-function findUnverifiedServers({ call, meaning, module, value }: Site, report: ReportNode): void {
+function findUnverifiedServers({ call, meaning, module, value }: Site, report: ReportAt): void {
   if (!CONNECTS.test(meaning)) return;
   for (const arg of call.args) {
     const given = value(arg);
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
     if (!options.some((each) => isOff(each?.members?.get('rejectUnauthorized')))) continue;
     report(
-      'SVC629',
       module,
       entryOf(arg, 'rejectUnauthorized') ?? arg,
       'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
@@ -140,7 +138,7 @@ const SECRET_NAME =
 const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
 
 /** SVC622: secrets from Math.random(). */
-function findRandom(sources: Sources, report: ReportNode): void {
+function findRandom(sources: Sources, report: ReportAt): void {
   const reported = new Set<Node>();
   for (const { module, node: call } of sources.all('call')) {
     if (pathOf(call.callee) !== 'Math.random') continue;
@@ -153,7 +151,6 @@ function findRandom(sources: Sources, report: ReportNode): void {
     // Math.random().toString(36)`
     reported.add(statement);
     report(
-      'SVC622',
       module,
       call,
       `"${name}" is made with Math.random(), whose next numbers an attacker can compute from earlier numbers`,

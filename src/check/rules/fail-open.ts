@@ -6,7 +6,7 @@ import { walk } from '../reader/nodes.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 
 /** Rules about decisions that fail. */
 export const FAIL_OPEN_RULES: readonly SourceRule[] = [
@@ -36,7 +36,7 @@ interface Decision {
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 4;
 
-function findOpenFailures(sources: Sources, report: ReportNode): void {
+function findOpenFailures(sources: Sources, report: ReportAt): void {
   const judged = new Set<Fn>();
   for (const decision of decisionsIn(sources)) judge(decision, sources, report, judged);
 }
@@ -80,7 +80,7 @@ function refuses(branch: Node, module: SourceModule): boolean {
   });
 }
 
-function judge(decision: Decision, sources: Sources, report: ReportNode, judged: Set<Fn>, depth = 0): void {
+function judge(decision: Decision, sources: Sources, report: ReportAt, judged: Set<Fn>, depth = 0): void {
   if (depth > MAX_DEPTH) return;
   const { node, module, passes } = decision;
   if (node.type === 'await') return judge({ ...decision, node: node.value }, sources, report, judged, depth);
@@ -111,7 +111,7 @@ function judge(decision: Decision, sources: Sources, report: ReportNode, judged:
 function judgeName(
   decision: Decision,
   sources: Sources,
-  report: ReportNode,
+  report: ReportAt,
   judged: Set<Fn>,
   depth: number,
 ): void {
@@ -145,7 +145,7 @@ function judgeTry(
   node: Extract<Node, { type: 'try' }>,
   passes: boolean,
   module: SourceModule,
-  report: ReportNode,
+  report: ReportAt,
 ): void {
   const { block, handler } = node;
   if (handler?.type !== 'block') return;
@@ -163,9 +163,8 @@ function judgeTry(
     tell(result ?? node, module, report);
 }
 
-function tell(node: Node, module: SourceModule, report: ReportNode): void {
+function tell(node: Node, module: SourceModule, report: ReportAt): void {
   report(
-    'SVC645',
     module,
     node,
     'when the check fails, its result lets the request pass: every client may do what the check protects',

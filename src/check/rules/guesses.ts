@@ -7,7 +7,7 @@ import { GUARDS } from '../values/marks.ts';
 import { clientIn } from '../values/value.ts';
 import { addedBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
-import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
@@ -20,7 +20,7 @@ const MOST_TRIES = 600;
 const COMPARES =
   /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
-function findGuesses(trace: Trace, report: ReportNode, sources: Sources): void {
+function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const general = limitOf(sources);
   for (const run of trace.runs) {
     const isGuarded = run.hasOwnGuard || [...run.guards].some((type) => GUARDS.test(type));
@@ -28,7 +28,6 @@ function findGuesses(trace: Trace, report: ReportNode, sources: Sources): void {
     const code = guessedIn(run, trace);
     if (code === undefined || limitOfRoute(run, general) <= MOST_TRIES) continue;
     report(
-      'SVC204',
       sources.handlers.homeOf(run.handler),
       run.handler,
       `${code.origin.what} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,

@@ -7,7 +7,7 @@ import { constantIn } from '../values/effects.ts';
 import { isStored } from '../values/text.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Fn } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
@@ -32,7 +32,7 @@ export const IDENTITY_RULES: readonly SourceRule[] = [
 /** Inputs that a client writes, besides the content of its request. */
 const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);
 
-function findNamedClients(trace: Trace, report: ReportNode, sources: Sources): void {
+function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): void {
   const seen = new Set<Fn>();
   for (const run of trace.runs)
     for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
@@ -41,7 +41,7 @@ function findNamedClients(trace: Trace, report: ReportNode, sources: Sources): v
 
 interface Findings {
   readonly trace: Trace;
-  readonly report: ReportNode;
+  readonly report: ReportAt;
   readonly sources: Sources;
   readonly seen: Set<Fn>;
 }
@@ -57,7 +57,6 @@ function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
   const named = namedIn(gives);
   if (named === undefined || verifies(fn, trace)) return;
   report(
-    'SVC646',
     sources.handlers.homeOf(fn),
     fn,
     `${named.origin.what} alone says who the client is, and nothing verifies it`,
@@ -102,7 +101,7 @@ function isEmpty(value: Value): boolean {
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
-function findOwners(trace: Trace, report: ReportNode): void {
+function findOwners(trace: Trace, report: ReportAt): void {
   const open = trace.runs.filter(
     ({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)),
   );
@@ -117,7 +116,6 @@ function findOwners(trace: Trace, report: ReportNode): void {
       if (!written.some((each) => each.key === key)) continue;
       const { node, module } = sending.nodeAt(token);
       report(
-        'SVC646',
         module,
         node,
         `${part.origin.what} alone says whose rows the statement selects, and every client can send it`,

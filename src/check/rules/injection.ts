@@ -5,7 +5,7 @@
 import { entryOf } from '../reader/nodes.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule } from '../sources.ts';
+import type { ReportAt, SourceRule } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClientPart, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -82,7 +82,7 @@ const STATEMENT =
 const NAMES = WORD | charsOf('.-');
 
 /** SVC601: client input in the text of an SQL statement. */
-function findSql(site: Site, report: ReportNode): void {
+function findSql(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   const [first] = call.args;
   if (first === undefined || call.isNew) return;
@@ -99,7 +99,6 @@ function findSql(site: Site, report: ReportNode): void {
   if (danger === undefined) return;
   const { node, module } = site.written(text);
   report(
-    'SVC601',
     module,
     node,
     `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
@@ -115,7 +114,7 @@ const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$
 const PLAIN = WORD | charsOf('-./:@+,=%');
 
 /** SVC602: client input in commands of the operating system. */
-function findCommands(site: Site, report: ReportNode): void {
+function findCommands(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   const [command, args, options] = call.args;
   if (command === undefined) return;
@@ -123,7 +122,6 @@ function findCommands(site: Site, report: ReportNode): void {
     if (danger === undefined) return false;
     const { node, module } = site.written(arg);
     report(
-      'SVC602',
       module,
       node,
       `the command contains ${danger.origin.what}, which a client sends, so the client can run other commands`,
@@ -155,12 +153,11 @@ function findCommands(site: Site, report: ReportNode): void {
 }
 
 /** SVC602: client input as an argument of a program, which may take it for an option. */
-function findOptions(site: Site, args: Node, report: ReportNode): void {
+function findOptions(site: Site, args: Node, report: ReportAt): void {
   const danger = optionIn(site.value(args));
   if (danger === undefined) return;
   const { node, module } = site.written(args);
   report(
-    'SVC602',
     module,
     node,
     `an argument of the program is ${danger.origin.what}, which a client sends: with "-" at its start it is an option`,
@@ -195,7 +192,7 @@ const RUNS_CODE =
   /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
 
 /** SVC603: client input in code that is evaluated. */
-function findCode(site: Site, report: ReportNode): void {
+function findCode(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   if (!RUNS_CODE.test(meaning)) return;
   for (const arg of call.args) {
@@ -208,7 +205,6 @@ function findCode(site: Site, report: ReportNode): void {
     if (danger === undefined) continue;
     const { node, module } = site.written(arg);
     return report(
-      'SVC603',
       module,
       node,
       `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
@@ -218,14 +214,13 @@ function findCode(site: Site, report: ReportNode): void {
 }
 
 /** SVC604: client input in regular expressions. */
-function findPatterns(site: Site, report: ReportNode): void {
+function findPatterns(site: Site, report: ReportAt): void {
   const [source] = site.call.args;
   if (site.meaning !== 'RegExp' || source === undefined) return;
   const danger = dangerIn(site, source, ({ part }) => hasAny(part.may, '*+{'));
   if (danger === undefined) return;
   const { node, module } = site.written(source);
   report(
-    'SVC604',
     module,
     node,
     `the regular expression is built from ${danger.origin.what}: a client can send a pattern that blocks the process`,
@@ -274,7 +269,7 @@ export function dangerOf(
  * Returns the particulars of a finding: a note if a function of a package may have cleaned the text, and a
  * warning for a column of a row, which the program may have cleaned before it stored it.
  */
-export function doubt(part: ClientPart): Parameters<ReportNode>[4] {
+export function doubt(part: ClientPart): Parameters<ReportAt>[3] {
   const { unknown } = part;
   return unknown === undefined
     ? isStored(part)

@@ -1,17 +1,17 @@
 /**
  * Rules about what programs write into logs: lines from clients, and secrets (SVC610, SVC625).
  */
-import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
 import { literal } from '../reader/constants.ts';
+import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
+import { bare, isCommand } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
-import { bare, isCommand, wordOf, wordOfTarget } from '../sources.ts';
 import { hasAny, literalOf } from '../values/text.ts';
 import { KNOWN, idsIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
@@ -40,15 +40,15 @@ export const LOG_RULES: readonly SourceRule[] = [
       "Log the user and the action, but not the secret. The application's logger leaves out members named password, token or secret",
     wrong: 'console.log(`login with ${password}`)',
     right: "log.info('login', { name })",
-    find: findLogged,
     watch: watchLogged,
   },
 ];
 
-function watchLogged(report: ReportNode): Watch {
+function watchLogged(report: ReportAt): Watch {
   const passwords = new LoggedPasswords(report);
   return {
     onCall(site) {
+      findLogged(site, report);
       passwords.visit(site);
       findLoggedRequests(site, report);
     },
@@ -59,13 +59,12 @@ function watchLogged(report: ReportNode): Watch {
 const APPENDS = /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.write)$/;
 
 /** SVC610: client input in the lines of a file. */
-function findLines(site: Site, report: ReportNode): void {
+function findLines(site: Site, report: ReportAt): void {
   if (!APPENDS.test(site.meaning)) return;
   const line = site.call.args[/write$/.test(site.meaning) ? 0 : 1];
   const danger = dangerIn(site, line, endsLine);
   if (danger === undefined) return;
   report(
-    'SVC610',
     site.module,
     line!, // dangerIn() found a part in it
     `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
@@ -92,23 +91,51 @@ function isLogger(path: string): boolean {
 }
 
 /** SVC625: secrets in logs. */
-function findLogged(sources: Sources, report: ReportNode): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (!isLog(call) || isUnderCondition(call, module)) continue;
-    const isConsole = pathOf(call.callee)!.startsWith('console.');
-    if (isConsole && isCommand(module)) continue;
-    for (const arg of call.args) {
-      const name = loggedName(arg, isConsole, module);
-      if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
-      report(
-        'SVC625',
-        module,
-        arg,
-        `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
-      );
-      break;
-    }
+function findLogged({ call, module, value }: Site, report: ReportAt): void {
+  if (!isLog(call) || isUnderCondition(call, module)) return;
+  const isConsole = pathOf(call.callee)!.startsWith('console.');
+  if (isConsole && isCommand(module)) return;
+  for (const arg of call.args) {
+    const name = secretIn(value(arg), isConsole);
+    if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
+    report(
+      module,
+      arg,
+      `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
+    );
+    return;
   }
+}
+
+/** Environment variables that hold a secret. */
+const SECRET_VARIABLE = /(?:SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|PRIVATE_?KEY)$/i;
+
+/**
+ * Returns the name of a secret that a logged value holds: an input or an environment variable, or "token" for a token
+ * that the program made. The logger of this package masks members that are named like secrets.
+ */
+function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): string | undefined {
+  if (value === undefined || depth > 3) return undefined;
+  const [, variable] = /^process\.env\.(\w+)$/.exec(value.meaning ?? '') ?? [];
+  if (variable !== undefined && SECRET_VARIABLE.test(variable)) return variable;
+  if (value.type === 'jsonwebtoken.sign') return 'token';
+  for (const part of value.texts.flat()) {
+    if (part.kind === 'own' && part.made?.by === 'svc.createToken') return 'token';
+    const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
+    // a part of a secret, such as its first characters, is no secret
+    if (
+      part.kind === 'client' &&
+      key !== undefined &&
+      LOGGED.test(bare(key)) &&
+      !/ (?:slice|split) /.test(part.id)
+    )
+      return key;
+  }
+  for (const [key, member] of value.members ?? []) {
+    const found = !isConsole && LOGGED.test(bare(key)) ? undefined : secretIn(member, isConsole, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /**
@@ -126,68 +153,8 @@ function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): 
 const REFUSES =
   /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)|amount|symbol|balance/i;
 
-/**
- * Returns the name of a secret in an argument of a log call. The logger of this package masks members that
- * are named like secrets, so such members count only for `console`.
- */
-function loggedName(node: Node, isConsole: boolean, module: SourceModule): string | undefined {
-  switch (node.type) {
-    case 'name':
-    case 'member':
-      return LOGGED.test(wordOf(node)) && (wordOf(node) !== 'token' || isCredential(node, module))
-        ? wordOfTarget(node)
-        : undefined;
-    case 'template':
-      return firstOf(node.values, (value) => loggedName(value, isConsole, module));
-    case 'binary':
-      return node.operator === '+' || node.operator === '??' || node.operator === '||'
-        ? (loggedName(node.left, isConsole, module) ?? loggedName(node.right, isConsole, module))
-        : undefined;
-    case 'object':
-      return firstOf(node.entries, (entry) => {
-        if (entry.type === 'spread' || entry.value === undefined) return undefined;
-        if (!isConsole && LOGGED.test(bare(entry.key ?? ''))) return undefined;
-        return loggedName(entry.value, isConsole, module);
-      });
-    case 'call':
-      return pathOf(node.callee) === 'JSON.stringify' && node.args[0] !== undefined
-        ? loggedName(node.args[0], true, module)
-        : undefined;
-    default:
-      return undefined;
-  }
-}
-
-const TOKEN_MAKER =
-  /createToken|\bsign\(|randomBytes|randomUUID|getRandomValues|nanoid|\bauthorization\b|\bcookies?\b|\bbearer\b|\bjwt\b/i;
-
-const REQUEST_PART = /(?:^|\.)(?:body|form|query|params|headers|cookies|session)$/;
-
-/**
- * Whether a value named `token` is a credential, which the program generated or a client sent. Other values
- * of this name are, for example, words of a text or ids of rooms.
- */
-function isCredential(node: Node, module: SourceModule): boolean {
-  if (node.type === 'member') return REQUEST_PART.test(pathOf(node.object) ?? '');
-  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
-  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return false;
-  const { target, value } = binding.node;
-  if (value === undefined) return false;
-  return target.type === 'object'
-    ? REQUEST_PART.test(pathOf(value) ?? '')
-    : isCredential(value, module) || TOKEN_MAKER.test(module.source.slice(value.start, value.end));
-}
-
-function firstOf<T extends Node, R>(nodes: readonly T[], find: (node: T) => R | undefined): R | undefined {
-  for (const node of nodes) {
-    const found = find(node);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
-function findLoggedRequests({ call, module, given }: Site, report: ReportNode): void {
+function findLoggedRequests({ call, module, given }: Site, report: ReportAt): void {
   if (!isLog(call) || isUnderCondition(call, module)) return;
   const isConsole = pathOf(call.callee)!.startsWith('console.');
   for (const arg of call.args) {
@@ -206,7 +173,6 @@ function findLoggedRequests({ call, module, given }: Site, report: ReportNode): 
         ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
       if (hasSecrets)
         return report(
-          'SVC625',
           module,
           part,
           `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
@@ -220,7 +186,7 @@ const TAKES_PASSWORD = /^svc\.(?:checkPassword|hashPassword)$/;
 
 /** SVC625: texts of the log that hold an input which the program checks or hashes as a password. */
 class LoggedPasswords {
-  readonly #report: ReportNode;
+  readonly #report: ReportAt;
   readonly #passwords = new Set<string>();
   readonly #logged: {
     readonly ids: readonly string[];
@@ -228,7 +194,7 @@ class LoggedPasswords {
     readonly module: SourceModule;
   }[] = [];
 
-  constructor(report: ReportNode) {
+  constructor(report: ReportAt) {
     this.#report = report;
   }
 
@@ -247,7 +213,6 @@ class LoggedPasswords {
     for (const { ids, node, module } of this.#logged)
       if (ids.some((id) => [...this.#passwords].some((password) => holds(id, password))))
         this.#report(
-          'SVC625',
           module,
           node,
           'the log contains an input that the program checks as a password, so every reader of the log can use the password',

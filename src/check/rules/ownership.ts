@@ -9,7 +9,7 @@ import { GUARDS } from '../values/marks.ts';
 import { madeIn, clientIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import { isRelative, writtenBy } from './races.ts';
-import type { ReportNode, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
@@ -92,7 +92,7 @@ function requiresRights({ guards }: Run): boolean {
 }
 
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
-function findForeignRows(trace: Trace, report: ReportNode, sources: Sources): void {
+function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(sources)) return;
   const ties = tiesIn(trace);
   const shared = sharedTables(trace, ties);
@@ -127,7 +127,7 @@ function keyOf({ bindings, outline, isTied }: Sending): Binding | undefined {
 
 interface Findings {
   readonly trace: Trace;
-  readonly report: ReportNode;
+  readonly report: ReportAt;
   /** Tables whose rows every client reads. */
   readonly shared: ReadonlySet<string>;
 }
@@ -152,7 +152,6 @@ function judgeRows(
   if (tie === undefined) return;
   const { node, module } = sending.nodeAt(key.token);
   report(
-    'SVC640',
     module,
     node,
     `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(key.value)} alone chooses it: another statement also compares the column "${tie.owner}" with the client`,
@@ -217,7 +216,7 @@ const RIGHTS =
   /^(?:roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_cents)?|credits?)$/;
 
 /** SVC641: columns with rights that a client writes into its own row. */
-function findOwnRights(trace: Trace, report: ReportNode, sources: Sources): void {
+function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   const roles = rolesIn(sources);
   for (const run of trace.runs) {
     if (requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
@@ -235,7 +234,6 @@ function findOwnRights(trace: Trace, report: ReportNode, sources: Sources): void
         if (isSignUp && !isRole) continue;
         const { node, module } = sending.nodeAt(written.token);
         report(
-          'SVC641',
           module,
           node,
           `a client writes the column "${written.column}" of its own row in the table "${written.table}" by ${inputOf(written.value)}`,

@@ -1,22 +1,15 @@
 /**
  * Rules about the comparison of secrets and the hashes of passwords (SVC621, SVC623).
  */
-import {
-  assigns,
-  calledName,
-  childrenOf,
-  endsFunction,
-  functionAround,
-  pathOf,
-  walk,
-} from '../reader/nodes.ts';
 import { literal } from '../reader/constants.ts';
-import { bare, makerOf, meaningOfCall, mentions, nameOfCallback, wordOf } from '../sources.ts';
+import { assigns, calledName, childrenOf, endsFunction, functionAround, pathOf } from '../reader/nodes.ts';
+import { bare, makerOf, meaningOfCall, wordOf } from '../sources.ts';
 import { hasClient } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about passwords, sorted by id. */
@@ -44,17 +37,16 @@ export const PASSWORD_RULES: readonly SourceRule[] = [
     remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
     wrong: "createHash('sha256').update(password)",
     right: 'await hashPassword(password)',
-    find: findBareHashes,
+    onCall: findFastHashes,
   },
 ];
 
 /** SVC621: the HMAC of a message, compared with a text of a client by an operator. */
-function watchSignatures(report: ReportNode): Watch {
+function watchSignatures(report: ReportAt): Watch {
   return {
     onCompare({ node, module, sides: [left, right] }) {
       if (!isOfDigest(left, right) && !isOfDigest(right, left)) return;
       report(
-        'SVC621',
         module,
         node,
         'the comparison of a signature by an operator stops at the first difference, so its duration shows how much of a guess is correct',
@@ -86,7 +78,7 @@ const MAKES_DIGEST =
   /^(?:calc|calculate|compute|create|generate|make|gen|get|to|salt)\w*(?:password|pass|pwd)\w*$/i;
 
 /** SVC621: comparisons of secrets that stop at the first difference. */
-function findComparisons(sources: Sources, report: ReportNode): void {
+function findComparisons(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('binary')) {
     if (!/^[!=]==?$/.test(node.operator)) continue;
     const sides = [node.left, node.right].map(plain);
@@ -95,7 +87,6 @@ function findComparisons(sources: Sources, report: ReportNode): void {
     if (!isSecret || isConfirmation(sides.map(wordOf)) || isChangeTest(node, sides) || isLookup(node, sides))
       continue;
     report(
-      'SVC621',
       module,
       node,
       `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
@@ -311,67 +302,47 @@ function isSecretSetting(node: Node, module: SourceModule): boolean {
   );
 }
 
-/** Words that suggest that a protocol prescribes the hash, or that the hash authenticates a message. */
-const OF_PROTOCOL = /nonce|challenge|realm|^(?:message|command|payload|timestamp|now|time)$/;
+/** Functions that return a fast hash, and the methods that add text to it. */
+const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
+const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
-const PASSWORD = /(?:^|[a-z])?(?:password|passwd|pwd|passphrase|passcode)$/;
-
-/** SVC623: passwords with a fast hash. */
-function findBareHashes(sources: Sources, report: ReportNode): void {
-  const hashers = hashersOf(sources);
-  for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    const called = hashers.size === 0 ? undefined : sources.handlers.resolve(call.callee, module);
-    const index = called === undefined ? undefined : hashers.get(called);
-    const given = index === undefined ? undefined : call.args[index];
-    if (given !== undefined && given.type !== 'call' && isTypedPassword(given) && !isSlowLater(call, module))
-      // `called` is defined here: the condition above is false if the called function is unknown
-      if (!isHashedAgain(sources.handlers.homeOf(called!)) && !isCompared(call))
-        tellHash(call, module, report);
-    const isUpdate = call.callee.type === 'member' && call.callee.property === 'update';
-    const made = isUpdate ? innermostCall(call) : undefined;
-    const isHash = made !== undefined && /^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module));
-    const text = isHash
-      ? call.args[0]
-      : /^crypto\.hash$|^(?:md5|sha1|sha256)$/.test(meaning)
-        ? call.args.at(meaning === 'crypto.hash' ? 1 : 0)
-        : undefined;
-    if (text === undefined || isSlowLater(call, module) || isSecretSetting(text, module)) continue;
-    if (replaces(call, text) || isHashOfHash(text, module) || isCompared(call) || isOfObject(call)) continue;
-    // do not report a hash that a protocol prescribes, such as HTTP digest authentication
-    if (mentions(text, (word) => OF_PROTOCOL.test(word))) continue;
-    const isOfHelper = /^(?:md5|sha1|sha256)$/.test(meaning);
-    // do not report a member such as `user.password`, which may be a stored hash
-    if (isOfHelper && text.type === 'member' && !isTypedPassword(text)) continue;
-    if (mentions(text, (word) => PASSWORD.test(word) && !/^(?:encrypted|hashed)/.test(word)))
-      tellHash(call, module, report);
-  }
+/** SVC623: inputs that are passwords by their declared names, with a fast hash. */
+function findFastHashes({ call, meaning, module, value, written }: Site, report: ReportAt): void {
+  const text = meaning === 'crypto.hash' ? call.args[1] : HASHES.test(meaning) ? call.args[0] : undefined;
+  if (text === undefined || !holdsPassword(value(text)) || isSlowLater(call, module)) return;
+  // a function of the project may only pass its parameter on
+  const given = written(text);
+  const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
+  if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
+  report(
+    at === call ? module : given.module,
+    at,
+    'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
+  );
 }
 
-/** Whether a text is itself a fast hash, as in `md5(md5(password))`. The rule reports only the inner call. */
-function isHashOfHash(text: Node, module: SourceModule): boolean {
-  return text.type === 'call' && /^(?:md5|sha1|sha256|crypto\.hash)$/.test(meaningOfCall(text, module));
+function holdsPassword(value: Value | undefined): boolean {
+  return (value?.texts ?? [])
+    .flat()
+    .some((part) => part.kind === 'client' && PASSWORD.test(bare(part.origin.what.split('.').at(-1) ?? '')));
+}
+
+/** Returns the function whose result an argument is: only the inner call of `md5(md5(password))` is reported. */
+function makerOfCall(node: Node, module: SourceModule): string {
+  return node.type === 'call' ? meaningOfCall(node, module) : '';
 }
 
 /**
- * Whether an expression holds a password as the user typed it: a variable, or a field of a form. Other
- * members, such as `user.password`, may hold a hash.
+ * Whether this fast hash is probably not stored as it is: the module also uses a slow hash, asks another service,
+ * or repeats the fast hash in a loop.
  */
-function isTypedPassword(node: Node): boolean {
-  const path = pathOf(node) ?? '';
-  return (
-    PASSWORD.test(wordOf(node)) &&
-    (!path.includes('.') || /^(?:\w+\.)?(?:form|body|input|data|query|credentials)\./.test(path))
-  );
-}
-
-function tellHash(call: Call, module: SourceModule, report: ReportNode): void {
-  report(
-    'SVC623',
-    module,
-    call,
-    'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
-  );
+function isSlowLater(call: Call, module: SourceModule): boolean {
+  if (isHashedAgain(module)) return true;
+  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
+    if (at.type === 'loop') return true;
+  const fn = functionAround(call);
+  const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
+  return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
 }
 
 /** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
@@ -379,52 +350,8 @@ function isHashedAgain({ source }: SourceModule): boolean {
   return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
-/**
- * Whether this fast hash is probably not stored as it is. For example, the module also uses a slow hash, or a
- * loop repeats the fast hash.
- */
-function isSlowLater(call: Call, module: SourceModule): boolean {
-  const fn = functionAround(call);
-  if (isHashedAgain(module)) return true;
-  if (fn === undefined) return false;
-  if (/cache/i.test(nameOfCallback(fn) ?? '')) return true; // a hash in the key of a cache is only in memory
-  let repeats = false;
-  walk(fn, (node) => {
-    if (node.type === 'loop' && /\bcreateHash\(/.test(module.source.slice(node.start, node.end)))
-      repeats = true;
-  });
-  const code = module.source.slice(fn.start, fn.end);
-  return repeats || ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
-}
-
 const ASKS_SERVICE =
   /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
-
-/**
- * Returns the functions that compute a fast hash of a parameter, such as `digest(text)`, each with the index
- * of that parameter.
- */
-function hashersOf(sources: Sources): Map<Fn, number> {
-  const found = new Map<Fn, number>();
-  for (const { module, node: call } of sources.all('call')) {
-    const fn = functionAround(call);
-    if (fn === undefined || call.callee.type !== 'member' || call.callee.property !== 'update') continue;
-    const made = innermostCall(call);
-    if (made === undefined || !/^(?:crypto\.)?createHash$/.test(meaningOfCall(made, module))) continue;
-    // timingSafeEqual() shows that the function compares hashes and does not store them
-    if (/timingSafeEqual/.test(module.source.slice(fn.start, fn.end))) continue;
-    const [text] = call.args;
-    const index = fn.params.findIndex(
-      (param) =>
-        param.type === 'name' &&
-        !PASSWORD.test(bare(param.name)) && // findBareHashes() already reports this hash
-        text !== undefined &&
-        mentions(text, (word) => word === bare(param.name)),
-    );
-    if (index !== -1 && !replaces(call, text!)) found.set(fn, index);
-  }
-  return found;
-}
 
 /** Whether code compares the digest at once instead of storing it. */
 function isCompared(call: Call): boolean {
@@ -440,15 +367,6 @@ function isCompared(call: Call): boolean {
 function replaces(call: Call, text: Node): boolean {
   const target = targetOf(call);
   return target !== undefined && target === pathOf(text);
-}
-
-/**
- * Whether a member of an object keeps the hash: `this.password = createHash(…)` in a class. Such an object,
- * for example the room of a game, may exist only in memory.
- */
-function isOfObject(call: Call): boolean {
-  const isMember = targetOf(call)?.startsWith('this.') === true;
-  return isMember && functionAround(call)?.parent?.parent?.type === 'class';
 }
 
 /** Returns the variable or member to which code assigns the result of a chain of calls. */

@@ -6,7 +6,7 @@ import { functionAround, pathOf } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { MisusedPromise } from '../values/promises.ts';
 import type { Promised } from '../values/value.ts';
 
@@ -21,7 +21,7 @@ export const PROMISE_RULES: readonly SourceRule[] = [
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
     wrong: 'if (!checkPassword(password, hash)) throw new Unauthorized();',
     right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
-    watch: watchPromises,
+    watch: (report, sources) => watchPromises((misused) => reportForgotten(misused, sources, report)),
   },
   {
     id: 'SVC612',
@@ -32,62 +32,54 @@ export const PROMISE_RULES: readonly SourceRule[] = [
     remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
     wrong: 'items.forEach(async (item) => { await save(item); });',
     right: 'for (const item of items) await save(item);',
-    // watchPromises() judges callbacks, too
+    watch: (report, sources) => watchPromises((misused) => reportCallback(misused, sources, report)),
   },
 ];
 
 /** Collects promises, and judges them once all functions are known. */
-function watchPromises(report: ReportNode, sources: Sources): Watch {
+function watchPromises(judge: (misused: MisusedPromise) => void): Watch {
   const all: MisusedPromise[] = [];
-  return {
-    onPromise: (misused) => void all.push(misused),
-    finish: () => all.forEach((misused) => reportPromise(misused, sources, report)),
-  };
+  return { onPromise: (misused) => void all.push(misused), finish: () => all.forEach(judge) };
 }
 
-/** Reports a promise that code uses without `await`. */
-function reportPromise(misused: MisusedPromise, sources: Sources, report: ReportNode): void {
-  const { promise, use, node, module } = misused;
+/** SVC612: asynchronous callbacks of array methods. */
+function reportCallback(
+  { promise, use, node, module }: MisusedPromise,
+  sources: Sources,
+  report: ReportAt,
+): void {
   if (use === 'tested')
-    report('SVC612', module, node, 'the callback returns a promise, which counts as true for every element', {
+    report(module, node, 'the callback returns a promise, which counts as true for every element', {
       severity: 'error',
     });
-  else if (use === 'each') {
-    if (promise.mayFail && isOfRequest(node, promise, sources) && !isOnPurpose(node, module))
-      report(
-        'SVC612',
-        module,
-        node,
-        'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
-      );
-  } else reportForgotten(misused, sources, report);
+  if (use !== 'each' || !promise.mayFail) return;
+  if (isOfRequest(node, promise, sources) && !isOnPurpose(node, module))
+    report(
+      module,
+      node,
+      'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
+    );
 }
 
 /** SVC611: promises that are not awaited. */
 function reportForgotten(
   { promise, use, node, module }: MisusedPromise,
   sources: Sources,
-  report: ReportNode,
+  report: ReportAt,
 ): void {
+  if (use === 'tested' || use === 'each') return;
   const at = { node: promise.call ?? node, module: promise.call === undefined ? module : promise.module };
   const name = nameOf(promise, at.module);
   if (use === 'condition')
     report(
-      'SVC611',
       at.module,
       at.node,
       `${name} is not awaited: the condition tests its promise, which always counts as true`,
     );
   else if (use === 'value')
-    report(
-      'SVC611',
-      at.module,
-      at.node,
-      `${name} is not awaited: the code uses its promise in place of the result`,
-    );
+    report(at.module, at.node, `${name} is not awaited: the code uses its promise in place of the result`);
   else if (isLost(promise, at.node, sources) && !isOnPurpose(at.node, at.module))
     report(
-      'SVC611',
       at.module,
       at.node,
       `${name} is not awaited: the code after the call does not wait for the result, and errors of the call are lost`,

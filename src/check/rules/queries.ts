@@ -2,15 +2,15 @@
  * Rules about the use of databases: statements beside their transaction, rows that may be missing, and results without a
  * maximum (SVC614, SVC615, SVC637).
  */
-import { functionAround, isWithin, walk } from '../reader/nodes.ts';
 import { literal } from '../reader/constants.ts';
+import { functionAround, isWithin, walk } from '../reader/nodes.ts';
+import { writtenOf } from '../sources.ts';
 import { constantIn } from '../values/effects.ts';
 import { madeIn } from '../values/value.ts';
-import { writtenOf } from '../sources.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -55,7 +55,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC637: the number after LIMIT is an input without a maximum. */
-function watchLimits(report: ReportNode): Watch {
+function watchLimits(report: ReportAt): Watch {
   /** Members of inputs that code compares with another value. */
   const compared = new Set<string>();
   const limits: Made[] = [];
@@ -71,7 +71,6 @@ function watchLimits(report: ReportNode): Watch {
       for (const { by, node, module } of limits)
         if (!compared.has(by))
           report(
-            'SVC637',
             module,
             node,
             'the number of rows is an input without a maximum, so one request can read a whole table into memory',
@@ -97,7 +96,7 @@ function limitOf({ call, meaning, module, value }: Site): Made | undefined {
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */
 function findOutsideTransaction(
   { call, module, meaning, receiver, transaction, value }: Site,
-  report: ReportNode,
+  report: ReportAt,
   sources: Sources,
 ): void {
   if (transaction === undefined || !isWithin(call, transaction.work)) return;
@@ -107,7 +106,6 @@ function findOutsideTransaction(
   const passed = call.args.find((arg) => isOutside(value(arg)));
   if (passed !== undefined && sources.handlers.resolve(call.callee, module) !== undefined)
     report(
-      'SVC614',
       module,
       passed,
       'a function called inside transaction() receives the database as an argument, so its statements run outside of the transaction',
@@ -115,7 +113,6 @@ function findOutsideTransaction(
     );
   if (OUR_DATABASE.test(meaning) && isOutside(receiver))
     report(
-      'SVC614',
       module,
       call,
       `${writtenOf(module, call.callee)}() is called inside transaction(), but runs outside of the transaction`,
@@ -129,7 +126,7 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows({ call, module, meaning }: Site, report: ReportNode): void {
+function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void {
   if (!OUR_DATABASE.test(meaning) || !meaning.endsWith('.fetchOne')) return;
   const text = statementOf(call.args[0], module);
   const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
@@ -137,7 +134,6 @@ function findAbsentRows({ call, module, meaning }: Site, report: ReportNode): vo
   const use = unprovedUse(declarator, module);
   if (use !== undefined)
     report(
-      'SVC615',
       module,
       use,
       'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',

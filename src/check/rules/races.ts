@@ -5,7 +5,7 @@
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
-import type { ReportNode, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
@@ -57,7 +57,7 @@ export const RACE_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
-function findStaleWrites(trace: Trace, report: ReportNode): void {
+function findStaleWrites(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
     const reads = sent.filter((each) => isStale(each));
@@ -74,7 +74,6 @@ function findStaleWrites(trace: Trace, report: ReportNode): void {
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
         report(
-          'SVC642',
           module,
           node,
           `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
@@ -162,7 +161,7 @@ function hasCondition(
 }
 
 /** SVC643: a write that refers to the row of an earlier one, while both stand alone. */
-function findHalves(trace: Trace, report: ReportNode): void {
+function findHalves(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
     for (const first of writes.filter(({ outline }) => outline.verb === 'insert'))
@@ -171,7 +170,6 @@ function findHalves(trace: Trace, report: ReportNode): void {
         if (binding === undefined) continue;
         const { node, module } = second.nodeAt(binding.token);
         report(
-          'SVC643',
           module,
           first.module === second.module ? first.nodeAt(undefined).node : node,
           `the new row of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
@@ -204,7 +202,7 @@ function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boole
 }
 
 /** SVC644: a number that each delivery of a signed message changes. */
-function findRepeated(trace: Trace, report: ReportNode, sources: Sources): void {
+function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
   const isOnce = sources
     .all('call')
     .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
@@ -219,7 +217,6 @@ function findRepeated(trace: Trace, report: ReportNode, sources: Sources): void 
       if (column === undefined || !isFromMessage(sending)) continue;
       const { node, module } = sending.nodeAt(undefined);
       report(
-        'SVC644',
         module,
         node,
         `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,

@@ -12,7 +12,7 @@ import { statementOf } from './queries.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
@@ -74,7 +74,7 @@ export const REPLY_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC638: replies of guarded routes that shared caches may store. */
-function findShared(site: Site, report: ReportNode, sources: Sources): void {
+function findShared(site: Site, report: ReportAt, sources: Sources): void {
   const { module, isGuarded } = site;
   for (const { name, node, value } of fieldsOf(site)) {
     const isPublic = value.texts.some((text) => {
@@ -84,7 +84,6 @@ function findShared(site: Site, report: ReportNode, sources: Sources): void {
     if (name !== 'cache-control' || !isPublic || !isGuarded) continue;
     const spot = fieldIn(node, module, sources) ?? { node, module };
     report(
-      'SVC638',
       spot.module,
       spot.node,
       'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
@@ -103,7 +102,7 @@ function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot 
   return found && { node: found, module: handlers.homeOf(fn) };
 }
 
-function watchRevealed(report: ReportNode, sources: Sources): Watch {
+function watchRevealed(report: ReportAt, sources: Sources): Watch {
   const revealed = new RevealedValues(sources, report);
   return {
     onCall: (site) => revealed.visit(site),
@@ -112,7 +111,7 @@ function watchRevealed(report: ReportNode, sources: Sources): Watch {
 }
 
 /** SVC608: client input in HTML. */
-function findHtml(site: Site, report: ReportNode): void {
+function findHtml(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
   const [body, options] = call.args;
   if (body === undefined) return;
@@ -124,7 +123,6 @@ function findHtml(site: Site, report: ReportNode): void {
   if (danger === undefined) return;
   const { node, module } = danger.entry ?? site.written(body);
   report(
-    'SVC608',
     module,
     node,
     `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
@@ -152,7 +150,7 @@ function entersMarkup({ part, before }: Place): boolean {
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
 
 /** SVC609: client input in header fields that decide what a browser does with a reply. */
-function findFields({ call, meaning, value, module }: Site, report: ReportNode): void {
+function findFields({ call, meaning, value, module }: Site, report: ReportAt): void {
   if (!REPLIES.test(meaning)) return;
   const options = call.args[meaning === 'svc.reply' ? 2 : 1];
   const given = value(options)?.members;
@@ -162,7 +160,6 @@ function findFields({ call, meaning, value, module }: Site, report: ReportNode):
     if (danger === undefined) continue;
     const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
     report(
-      'SVC609',
       at.module,
       at.node,
       `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
@@ -184,7 +181,7 @@ const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
 /** SVC626: secrets, stack traces and environment variables in replies. */
-function findRevealed(sources: Sources, report: ReportNode): void {
+function findRevealed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
       continue;
@@ -196,7 +193,6 @@ function findRevealed(sources: Sources, report: ReportNode): void {
       continue;
     if (isReturned(node.parent, sources))
       report(
-        'SVC626',
         module,
         node,
         `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
@@ -212,10 +208,10 @@ interface Spot {
 
 /** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
 class RevealedValues {
-  readonly #report: ReportNode;
+  readonly #report: ReportAt;
   readonly #tables: ReadonlyMap<string, string>;
 
-  constructor(sources: Sources, report: ReportNode) {
+  constructor(sources: Sources, report: ReportAt) {
     this.#report = report;
     this.#tables = tablesWithSecrets(sources);
   }
@@ -243,7 +239,7 @@ class RevealedValues {
       const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
       if (message === undefined) continue;
       const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
-      this.#report('SVC626', module, node, message);
+      this.#report(module, node, message);
     }
     for (const member of value.members?.values() ?? []) this.#judge(member, reply, depth + 1);
     this.#judge(value.items, reply, depth + 1);

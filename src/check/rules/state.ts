@@ -9,7 +9,7 @@ import { hasDeclaredBody } from '../values/functions.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Kept } from '../values/evaluation.ts';
 import type { Site } from '../values/interpreter.ts';
 
@@ -53,7 +53,7 @@ export const STATE_RULES: readonly SourceRule[] = [
   },
 ];
 
-function watchKept(report: ReportNode, sources: Sources): Watch {
+function watchKept(report: ReportAt, sources: Sources): Watch {
   return { onAssign: (kept) => findKeptRequests(kept, sources, report) };
 }
 
@@ -78,7 +78,7 @@ function isFirst(fn: Fn, variable: Node): boolean {
 }
 
 /** SVC631: code that assigns data of one client to a module variable. */
-function findKept(sources: Sources, report: ReportNode): void {
+function findKept(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('assign')) {
     if (node.operator !== '=') continue;
     const path = pathOf(node.target);
@@ -99,7 +99,6 @@ function findKept(sources: Sources, report: ReportNode): void {
     // `fn` is defined, because a binding is looked up only inside a function
     if (given === undefined || !isFirst(fn!, binding.node)) continue;
     report(
-      'SVC631',
       module,
       node,
       `all requests share the variable "${path}", but "${given}" belongs to one request: other clients may see the value`,
@@ -121,7 +120,7 @@ function isOnlyFirst({ target, parent }: Assign): boolean {
 }
 
 /** SVC631: code that assigns a request value to a module variable, or to a member of one. */
-function findKeptRequests({ assign, module, value }: Kept, sources: Sources, report: ReportNode): void {
+function findKeptRequests({ assign, module, value }: Kept, sources: Sources, report: ReportAt): void {
   const path = pathOf(assign.target);
   const fn = functionAround(assign);
   if (path === undefined || fn === undefined || assign.operator !== '=') return;
@@ -134,7 +133,6 @@ function findKeptRequests({ assign, module, value }: Kept, sources: Sources, rep
   if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
   if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
   report(
-    'SVC631',
     module,
     assign,
     `all requests share the variable "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
@@ -227,7 +225,7 @@ function isOfClient(name: string, at: Node, module: SourceModule, sources: Sourc
 const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
 
 /** SVC632: data of one client in a cache whose key does not identify the client. */
-function findSharedCaches(sources: Sources, report: ReportNode): void {
+function findSharedCaches(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (meaningOfCall(call, module) === 'svc.cached') judgeCached(call, module, sources, report);
     else if (calledName(call) === 'set' && call.callee.type === 'member')
@@ -235,7 +233,7 @@ function findSharedCaches(sources: Sources, report: ReportNode): void {
   }
 }
 
-function judgeCached(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+function judgeCached(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const fn = call.args[0] === undefined ? undefined : sources.handlers.resolve(call.args[0], module);
   const key = entryOf(call.args[1], 'key');
   if (fn === undefined) return;
@@ -254,7 +252,6 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
     const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
     if (name !== undefined)
       report(
-        'SVC632',
         module,
         key,
         `the cache key does not contain "${name}", so clients receive values that were computed for other clients`,
@@ -264,7 +261,6 @@ function judgeCached(call: Call, module: SourceModule, sources: Sources, report:
   const outer = key === undefined ? personalOutside(fn, module) : undefined;
   if (outer !== undefined)
     report(
-      'SVC632',
       module,
       call,
       `the cached result depends on "${outer}", which is not part of the cache key, so clients receive values that were computed for other clients`,
@@ -288,7 +284,7 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
  * SVC632: data of one client under a cache key that is the same for all clients, such as
  * `cache.set('profile', …)`.
  */
-function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportNode): void {
+function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const [key, value] = call.args;
   const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
   if (key?.type !== 'text' || value === undefined || !/cache$/i.test(owner)) return;
@@ -296,7 +292,6 @@ function judgeSet(call: Call, module: SourceModule, sources: Sources, report: Re
   const given = personalIn(value, module, sources) ?? personalSource(value, module, sources);
   if (given !== undefined)
     report(
-      'SVC632',
       module,
       call,
       `the cache key "${key.value}" is the same for all clients, but the cached value depends on "${given}", so clients receive values of other clients`,
@@ -338,7 +333,7 @@ const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handl
 const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
-function findMerged({ call, module, given: valueOf }: Site, report: ReportNode): void {
+function findMerged({ call, module, given: valueOf }: Site, report: ReportAt): void {
   // ignores values of unknown routes, because a middleware of the route may have validated the body
   const given: Site['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
@@ -352,7 +347,6 @@ function findMerged({ call, module, given: valueOf }: Site, report: ReportNode):
   if (arg === undefined) return;
   const what = wholeBody(arg, given) ?? mergedBody(arg, given) ?? 'body';
   report(
-    'SVC633',
     module,
     arg,
     `every member of ${what} is copied, including members that clients must not set, such as an owner, a role or a price`,

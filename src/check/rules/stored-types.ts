@@ -6,7 +6,7 @@ import { clientIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { ReportNode, SourcePart, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClassValue, Value } from '../values/value.ts';
@@ -24,7 +24,7 @@ interface Shown {
 }
 
 /** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
-function watchStoredTypes(report: ReportNode): Watch {
+function watchStoredTypes(report: ReportAt): Watch {
   const shown: Shown[] = [];
   const written = new Set<string>();
   const tables = new Map<string, Set<string>>();
@@ -50,7 +50,6 @@ function watchStoredTypes(report: ReportNode): Watch {
       for (const { of, name, node, module } of shown)
         if ([...(tables.get(of) ?? [])].some((table) => written.has(`${table}.${name}`)))
           report(
-            'SVC609',
             module,
             node,
             `the column "${name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,

@@ -11,7 +11,7 @@ import { literalOf } from '../values/text.ts';
 import { idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made, Part } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -72,7 +72,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC215: tokens that stay valid too long. */
-function findEndlessTokens(sources: Sources, report: ReportNode): void {
+function findEndlessTokens(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaningOfCall(call, module));
     for (const given of isToken ? call.args : []) {
@@ -81,7 +81,6 @@ function findEndlessTokens(sources: Sources, report: ReportNode): void {
       const required = entryOf(arg, 'requireExp');
       if (required?.type === 'value' && required.raw === 'false')
         report(
-          'SVC215',
           constant!.module, // entryOf() found a member, so `constant` is defined
           required,
           'tokens without an expiry time are accepted, so a leaked token never becomes invalid',
@@ -89,7 +88,6 @@ function findEndlessTokens(sources: Sources, report: ReportNode): void {
       const seconds = computed(entryOf(arg, 'expiresInSeconds'), constant?.module ?? module);
       if (seconds !== undefined && seconds > 366 * 86_400)
         report(
-          'SVC215',
           constant!.module, // entryOf() found a member, so `constant` is defined
           entryOf(arg, 'expiresInSeconds')!,
           'the token is valid for more than a year, so a leaked token works for more than a year, too',
@@ -99,13 +97,12 @@ function findEndlessTokens(sources: Sources, report: ReportNode): void {
 }
 
 /** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */
-function findChosenAlgorithms({ call, meaning, module, value }: Site, report: ReportNode): void {
+function findChosenAlgorithms({ call, meaning, module, value }: Site, report: ReportAt): void {
   const [first] = call.args;
   const asked = /^crypto\.(?:createHmac|createVerify|verify)$/.test(meaning) ? value(first) : undefined;
   const ids = [...(asked === undefined ? [] : idsIn(asked)), ...(value(call.callee)?.keys ?? [])];
   if (!ids.some((id) => / parsed\.alg(?: |$)/.test(id))) return;
   report(
-    'SVC624',
     module,
     call,
     'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
@@ -113,12 +110,11 @@ function findChosenAlgorithms({ call, meaning, module, value }: Site, report: Re
 }
 
 /** SVC639: texts with a secret for the host that the client names in its request. */
-function findLinks({ call, value }: Site, report: ReportNode): void {
+function findLinks({ call, value }: Site, report: ReportAt): void {
   for (const arg of call.args) {
     const host = hostOfLink(value(arg));
     if (host === undefined) continue;
     report(
-      'SVC639',
       host.module,
       host.node,
       'a link with a secret leads to the host that the client named in its request, so an attacker who asks for the link receives the secret of another user',
@@ -137,7 +133,7 @@ function computed(node: Node | undefined, module: SourceModule, depth = 0): numb
 }
 
 /** SVC624: a token whose claims code trusts without verifying its signature. */
-function findUnverified(sources: Sources, report: ReportNode): void {
+function findUnverified(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     const isDecoder =
@@ -155,12 +151,7 @@ function findUnverified(sources: Sources, report: ReportNode): void {
     if (isClearlyOwn(code) || call.args.some(isOfAccount) || !isTrusted(call, around)) continue;
     if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
     if (isVerifiedByCallers(around, sources) || isOfProvider(call, module)) continue;
-    report(
-      'SVC624',
-      module,
-      call,
-      'the token is read without verifying its signature: any client can forge a token',
-    );
+    report(module, call, 'the token is read without verifying its signature: any client can forge a token');
   }
 }
 
@@ -298,10 +289,9 @@ function isOwnObject({ callee }: Call, module: SourceModule): boolean {
 }
 
 /** SVC627: accounts that code finds by an unverified e-mail address. */
-function watchMail(report: ReportNode): Watch {
+function watchMail(report: ReportAt): Watch {
   const judge = (module: SourceModule, node: Node): void =>
     report(
-      'SVC627',
       module,
       node,
       'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',

@@ -9,7 +9,7 @@ import { endsBefore } from '../reader/once.ts';
 import type { Place } from '../../base/findings.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 
 /** The search for environment variables in the sources. */
 export const VARIABLE_RULES: readonly SourcePart[] = [{ id: 'SVC401', find: findVariables }];
@@ -43,7 +43,7 @@ interface Read {
 }
 
 /** SVC401 for environment variables that the sources read through `process.env` and that nothing sets. */
-function findVariables(sources: Sources, report: ReportNode): void {
+function findVariables(sources: Sources, report: ReportAt): void {
   const reads = readsOf(sources).filter(({ name }) => !FOREIGN.test(name) && process.env[name] === undefined);
   if (reads.length === 0) return;
   const named = namesInFiles(sources);
@@ -57,14 +57,13 @@ function findVariables(sources: Sources, report: ReportNode): void {
     if (named.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
-      report('SVC401', module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
+      report(module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
         remedy: `Change the name in the code to ${near}, or set the environment variable ${name}`,
       });
     else if (tested.has(name) || isValidated(node, module)) continue;
     else if (isTakenForGranted(node, module) && !isAlternative(node, sources))
       report(
-        'SVC401',
         module,
         node,
         `nothing sets the environment variable ${name}, and the code reads it without a default`,

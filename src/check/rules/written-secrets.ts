@@ -9,7 +9,7 @@ import { constantOf, literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportNode, SourcePart, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 
 /** The search for secrets in the sources. */
 export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [{ id: 'SVC205', find: findWrittenSecrets }];
@@ -18,7 +18,7 @@ export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [{ id: 'SVC205', find
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
 
 /** SVC205: secrets that are written in the sources. */
-function findWrittenSecrets(sources: Sources, report: ReportNode): void {
+function findWrittenSecrets(sources: Sources, report: ReportAt): void {
   const secrets = secretsOf(sources);
   findWritten(sources, secrets, report);
   findShared(secrets, report);
@@ -87,7 +87,7 @@ function secretsOf(sources: Sources): readonly Taken[] {
   return found;
 }
 
-function findWritten(sources: Sources, secrets: readonly Taken[], report: ReportNode): void {
+function findWritten(sources: Sources, secrets: readonly Taken[], report: ReportAt): void {
   for (const { module, taker, secret } of secrets) tellWritten(secret, taker.what, module, report);
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
@@ -121,7 +121,7 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
  * Reports a secret that has two purposes, at its second use. If one purpose leaks the secret, the other is no
  * longer protected.
  */
-function findShared(secrets: readonly Taken[], report: ReportNode): void {
+function findShared(secrets: readonly Taken[], report: ReportAt): void {
   const first = new Map<string, { readonly purpose: string; readonly place: string }>();
   for (const { module, meaning, taker, secret } of secrets) {
     const key = keyOf(secret, module);
@@ -133,7 +133,6 @@ function findShared(secrets: readonly Taken[], report: ReportNode): void {
       first.set(key, { purpose, place: `${basename(module.file)}:${line}` });
     } else if (earlier.purpose !== purpose)
       report(
-        'SVC205',
         module,
         secret,
         `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} is used for two purposes: for ${earlier.purpose} at ${earlier.place}, and here for ${purpose}`,
@@ -170,7 +169,7 @@ function fieldOf(node: Node): Node | undefined {
  * Reports API keys that are written as keys of a Map, which a function such as `(key) => clients.get(key)`
  * reads.
  */
-function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportNode): void {
+function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportAt): void {
   if (verify === undefined) return;
   walk(verify, (node) => {
     if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.property !== 'get') return;
@@ -182,13 +181,12 @@ function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: R
   });
 }
 
-function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportNode): void {
+function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportAt): void {
   if (node === undefined) return;
   const value = literal(node, module);
   if (value?.type !== 'text' || value.value === '') return;
   const weakness = /^(?:APIKeyAuth|\/\w+)$/.test(what) ? undefined : weaknessOf(value.value);
   report(
-    'SVC205',
     module,
     node,
     `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
@@ -197,12 +195,12 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
 }
 
 /** Reports a password in the URL of a database, such as `postgres://shop:password@db.example/shop`. */
-function tellPassword(node: Node | undefined, module: SourceModule, report: ReportNode): void {
+function tellPassword(node: Node | undefined, module: SourceModule, report: ReportAt): void {
   const value = node === undefined ? undefined : literal(node.type === 'binary' ? node.right : node, module);
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report('SVC205', module, node!, 'the password of the database is written in the source code', {
+    report(module, node!, 'the password of the database is written in the source code', {
       remedy: WRITTEN_REMEDY,
     });
 }
@@ -224,7 +222,7 @@ const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|ge
  * Reports secrets that are written as fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if
  * the variable is not set.
  */
-function findFallbacks(sources: Sources, report: ReportNode): void {
+function findFallbacks(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('binary')) {
     if (node.operator !== '??' && node.operator !== '||') continue;
     const name = /^process\.env\.(\w+)$/.exec(pathOf(node.left) ?? '')?.[1];
@@ -248,7 +246,7 @@ function findFallbacks(sources: Sources, report: ReportNode): void {
   }
 }
 
-function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportNode): void {
+function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportAt): void {
   const value = literal(fallback, module);
   if (value?.type !== 'text' || value.value === '' || isForDevelopment(fallback, module)) return;
   if (
@@ -258,7 +256,6 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   )
     return;
   report(
-    'SVC205',
     module,
     fallback,
     `if ${name} is not set, the program uses a secret that is written in the source code`,

@@ -133,6 +133,7 @@ function problemsOf(
     const isReported =
       isPossible(statement, all) &&
       (statement.isCertain || !isOfSyntax(description)) &&
+      !ATTACHED.test(description.message) &&
       !isOfOneEngine(statement, call);
     return isReported ? [refusal(description, outline, tables)] : [];
   }
@@ -161,6 +162,8 @@ function idsOf({ pieces }: Statement): readonly string[] {
   return pieces.map(({ module, start, text }) => `${module.file} ${start} ${text}`);
 }
 
+/** Messages of SQLite about tables of other databases, which `attach` adds at run time. */
+const ATTACHED = /^(?:unknown database|no such table: (?!(?:main|temp)\.)\w+\.)/;
 const ENGINE = /dialect|sqlite|postgres|mysql|mariadb/i;
 
 /** Whether a part of a statement, or its call, depends on a condition about the engine. */

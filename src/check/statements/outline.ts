@@ -166,7 +166,14 @@ export class Outline {
   /** Returns the column with which a placeholder is compared; undefined for any other placeholder. */
   compared(placeholder: Token): ColumnName | undefined {
     const at = this.tokens.indexOf(placeholder);
-    if (!/^(?:=|<|>)$/.test(this.tokens[at - 1]?.text ?? '') || this.#clauseBefore(at) === 'set')
+    const after = this.tokens[at + 1];
+    const ends =
+      after === undefined ||
+      /^[);]$/.test(after.text) ||
+      /^(?:and|or|order|group|limit|having|returning|union|intersect|except|then|for|offset)$/.test(
+        after.word,
+      );
+    if (!ends || !/^(?:=|<|>)$/.test(this.tokens[at - 1]?.text ?? '') || this.#clauseBefore(at) === 'set')
       return undefined;
     const start = /^[=<>!]$/.test(this.tokens[at - 2]?.text ?? '') ? at - 2 : at - 1;
     return this.#columnBefore(start);

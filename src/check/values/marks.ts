@@ -14,7 +14,7 @@ export const COMPUTED = 'computed row';
 
 /** Types of the results of guards of this package. */
 export const GUARDS: RegExp =
-  /^svc\.(?:BearerAuth|APIKeyAuth|requireRoles|requireScopes|requireIf|requireSession)$/;
+  /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireIf|requireSession)$/;
 
 /** Whether a mark says that a value belongs to the client that a guard has authenticated. */
 export function isOfPrincipal({ by }: Made): boolean {

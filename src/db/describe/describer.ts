@@ -14,6 +14,7 @@ import {
   QueryCanceled,
   QueryTimeout,
 } from '../errors.ts';
+import { isMySql } from '../dialects.ts';
 import { Lexer } from '../lexer.ts';
 import { readTables, typeReader } from '../tables.ts';
 import { placeOf, quotedTokens } from './places.ts';
@@ -232,6 +233,9 @@ export class DatabaseDescriber implements Describer {
     if (table === undefined || column === undefined) return { ...this.#typed(type), name, ...NO_ORIGIN };
     const found = schema === undefined ? this.#columns.get(keyOf(table, column)) : undefined;
     const typed = this.#typed(type);
+    // MySQL and MariaDB name the alias of a subquery as if it were a table
+    if (found === undefined && schema === undefined && isMySql(this.dialect))
+      return { ...typed, name, ...NO_ORIGIN };
     return {
       name,
       type: typed.type,

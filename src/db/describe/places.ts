@@ -69,7 +69,10 @@ function offsetOfRest(text: string, rest: string): number | undefined {
   return at === -1 ? undefined : at;
 }
 
-/** Returns the offset of the first tokens that are a name, such as `books.title`. */
+/**
+ * Returns the offset of the first tokens that are a name, such as `books.title`. The column of a table and an alias
+ * count only if there is no other.
+ */
 function offsetOfName(text: string, name: string, dialect: Dialect): number | undefined {
   const wanted = unquoted(name);
   const tokens: { readonly text: string; readonly start: number }[] = [];
@@ -77,13 +80,17 @@ function offsetOfName(text: string, name: string, dialect: Dialect): number | un
   while (lexer.next())
     if (lexer.kind !== 'space' && lexer.kind !== 'comment')
       tokens.push({ text: lexer.text, start: lexer.start });
-  for (const candidate of [wanted, wanted.slice(wanted.indexOf('.') + 1)])
-    for (const [index, { start }] of tokens.entries()) {
+  for (const candidate of [wanted, wanted.slice(wanted.indexOf('.') + 1)]) {
+    const found = tokens.flatMap(({ start }, index) => {
       let joined = '';
       for (let next = index; next < tokens.length && joined.length < candidate.length; next++)
         joined += unquoted(tokens[next]!.text);
-      if (joined === candidate) return start;
-    }
+      return joined === candidate
+        ? [{ start, isFree: !/^(?:\.|as)$/i.test(tokens[index - 1]?.text ?? '') }]
+        : [];
+    });
+    if (found.length > 0) return (found.find(({ isFree }) => isFree) ?? found[0]!).start;
+  }
   return undefined;
 }
 

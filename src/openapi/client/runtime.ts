@@ -25,8 +25,21 @@ export interface BaseOptions {
    * Option `credentials` of fetch(): whether browsers send cookies. Default: only to the page's own origin.
    */
   readonly credentials?: 'include' | 'omit' | 'same-origin' | undefined;
+  /** Repeats calls that the server refuses for a while. Default: no call is repeated. */
+  readonly retry?: Retry | undefined;
   /** Credentials, by the name of their security scheme. */
   readonly auth?: Readonly<Record<string, Credential | undefined>> | undefined;
+}
+
+/**
+ * How calls are repeated after a 429 or 503 whose `Retry-After` says when. Only calls that may be repeated are:
+ * those of idempotent methods (RFC 9110 §9.2.2), and those with an `Idempotency-Key`.
+ */
+export interface Retry {
+  /** Number of repetitions. Default 2. */
+  readonly times?: number | undefined;
+  /** Longest wait in seconds. If the server asks for more, its response is the result. Default 30. */
+  readonly maxSeconds?: number | undefined;
 }
 
 /** Options of one call. */
@@ -35,6 +48,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Header fields to send with this request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** Replaces the option of the client; false: the call is not repeated. */
+  readonly retry?: Retry | false | undefined;
 }
 
 /** A successful response. `response` has the header fields. */
@@ -198,9 +213,9 @@ export function functionsOf(
 async function send(
   operation: Operation,
   schemes: Readonly<Record<string, Scheme>>,
-  { baseUrl, fetch: given = fetch, headers: usual, credentials, auth = {} }: BaseOptions,
+  { baseUrl, fetch: given = fetch, headers: usual, credentials, auth = {}, retry: always }: BaseOptions,
   input: Input,
-  { signal, headers: own }: CallOptions,
+  { signal, headers: own, retry = always }: CallOptions,
 ): Promise<unknown> {
   const headers = new Headers(usual);
   const query = queryOf(input.query, operation.joined);
@@ -222,10 +237,43 @@ async function send(
   if (credentials !== undefined) init.credentials = credentials;
   addBody(init, headers, operation, input);
   const address = `${baseUrl.replace(/\/$/, '')}${pathOf(operation.path, input.params)}`;
-  return resultOf(
-    operation,
-    await given(query.length === 0 ? address : `${address}?${query.join('&')}`, init),
-  );
+  const url = query.length === 0 ? address : `${address}?${query.join('&')}`;
+  const isRepeatable = IDEMPOTENT.test(operation.method) || headers.has('Idempotency-Key');
+  let left = retry && isRepeatable && init.duplex === undefined ? (retry.times ?? 2) : 0;
+  for (;;) {
+    const response = await given(url, init);
+    const seconds = left-- > 0 ? secondsUntilRetry(response) : undefined;
+    if (!retry || seconds === undefined || seconds > (retry.maxSeconds ?? 30))
+      return resultOf(operation, response);
+    await response.body?.cancel();
+    await sleep(seconds * 1_000, signal);
+  }
+}
+
+/** Methods that may be repeated (RFC 9110 §9.2.2). */
+const IDEMPOTENT = /^(?:GET|HEAD|PUT|DELETE|OPTIONS|TRACE)$/;
+
+/** Returns how long a 429 or 503 asks to wait (RFC 9110 §10.2.3); undefined for another response. */
+function secondsUntilRetry({ status, headers }: Response): number | undefined {
+  const text = headers.get('Retry-After');
+  if ((status !== 429 && status !== 503) || text === null) return undefined;
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1_000;
+  return Number.isNaN(seconds) ? undefined : Math.max(0, seconds);
+}
+
+function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error); // fetch() rejects with it, too
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', abort, { once: true });
+  });
 }
 
 /**

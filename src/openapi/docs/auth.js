@@ -81,7 +81,7 @@ function schemeFields([name, scheme]) {
   const input = make('input', {
     ...given,
     id: `:proof-${name}`,
-    type: isBasic(scheme) ? 'password' : 'text',
+    type: 'password',
   });
   input.value = proofs[name]?.value ?? '';
   const user = isBasic(scheme) && make('input', { ...given, id: `:name-${name}` });
@@ -91,7 +91,7 @@ function schemeFields([name, scheme]) {
     {},
     make('legend', {}, name),
     make('p', {}, schemeText(scheme)),
-    scheme.description && make('p', {}, scheme.description),
+    ...(byId(`:about-${name}`)?.cloneNode(true).childNodes ?? []),
     ...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
     user && make('label', { for: user.id }, 'Name'),
     user,

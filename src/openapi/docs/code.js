@@ -4,12 +4,15 @@
  */
 
 const CODE = 'svc-docs-code';
-const LANGUAGES = { curl: curlCode, fetch: fetchCode, Python: pythonCode, 'Generated client': clientCode };
+const LANGUAGES = { curl: curlCode, fetch: fetchCode, 'Generated client': clientCode, Python: pythonCode };
+const NAMES = { fetch: 'JavaScript: fetch', 'Generated client': 'JavaScript: generated client' };
 
 /** Fills the section for code. Returns a function that updates the code. */
 function startCode(part, request) {
   const [select, code, button] = ['select', 'pre', '.button'].map((selector) => part.querySelector(selector));
-  select.append(...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, name)));
+  select.append(
+    ...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, NAMES[name] ?? name)),
+  );
   const kept = stored('localStorage', CODE);
   if (kept && Object.hasOwn(LANGUAGES, kept)) select.value = kept;
   const show = () => {

@@ -92,10 +92,15 @@ export interface ReadDocument {
   readonly servers: readonly { readonly url: string; readonly description: string | undefined }[];
   /** Links about the application: licence, contact, external documentation. */
   readonly links: readonly (readonly [text: string, url: string])[];
+  /** Name of a licence without an address, such as `MIT`. */
+  readonly license: string | undefined;
+  readonly email: string | undefined;
   readonly sections: readonly Section[];
   readonly schemas: ReadonlyMap<string, NamedSchema>;
   readonly operationCount: number;
   readonly hasSecurity: boolean;
+  /** Descriptions of security schemes, by the name of the scheme. */
+  readonly schemes: readonly (readonly [name: string, description: string])[];
 }
 
 /** Reads an OpenAPI document that any tool may have written. Never throws. */
@@ -106,6 +111,7 @@ export function readDocument(document: object): ReadDocument {
   const sections = sectionsOf(root, ids);
   const hooks = webhooksOf(root, ids);
   const named = Object.entries(record(record(root['components'])['schemas']));
+  const schemes = record(record(root['components'])['securitySchemes']);
   return {
     root,
     sections: hooks === undefined ? sections : [...sections, hooks],
@@ -117,9 +123,15 @@ export function readDocument(document: object): ReadDocument {
       .map(record)
       .map(({ url, description }) => ({ url: text(url) ?? '/', description: text(description) })),
     links: linksOf(root, info),
+    license: licenseOf(record(info['license'])),
+    email: /^[\w.+-]+@[\w.-]+$/.exec(text(record(info['contact'])['email']) ?? '')?.[0],
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
-    hasSecurity: Object.keys(record(record(root['components'])['securitySchemes'])).length > 0,
+    hasSecurity: Object.keys(schemes).length > 0,
+    schemes: Object.entries(schemes).flatMap(([name, scheme]) => {
+      const description = text(resolve(root, scheme)['description']);
+      return description === undefined ? [] : [[name, description] as const];
+    }),
   };
 }
 
@@ -265,6 +277,12 @@ function examplesOf(owner: JsonObject): readonly Example[] {
     const { summary, value } = record(example);
     return value === undefined ? [] : [{ name: text(summary) ?? name, value }];
   });
+}
+
+function licenseOf({ name, identifier, url }: JsonObject): string | undefined {
+  if (text(url) !== undefined) return undefined;
+  const [title, spdx] = [text(name), text(identifier)];
+  return title === undefined || spdx === undefined || title === spdx ? (title ?? spdx) : `${title} (${spdx})`;
 }
 
 /**

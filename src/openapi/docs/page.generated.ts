@@ -128,6 +128,7 @@ section{margin-bottom:2.5rem}
 .t{font-size:0.8125rem;color:var(--soft)}
 p.t{margin:0.375rem 0}
 .t > code{color:var(--text)}
+.one details{border:1px solid var(--line);border-radius:0.375rem;margin-top:0.25rem;padding:0.25rem 0.75rem}
 .k{font-size:0.8125rem !important;color:var(--soft)}
 .x{display:inline-flex;align-items:center;justify-content:center;min-width:1.5rem;height:1.5rem;margin-left:0.3rem;padding:0 0.25rem;border:1px solid var(--line);border-radius:0.3125rem;background:var(--bg);color:var(--soft);cursor:pointer;font-size:0.75rem;line-height:1;vertical-align:middle}
 .x:hover{background:var(--hover)}
@@ -424,7 +425,7 @@ const id = decodeURIComponent(link.getAttribute('href').slice(1));
 const written = byId(id);
 const host = link.closest('li,p');
 if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
-if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue;
+if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k,.one')) continue;
 const label = \`Members of \${link.textContent}\`;
 const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
 const button = make('button', { ...given, title: 'Show its members here' }, '+');
@@ -446,6 +447,7 @@ link.after(button);
 function copyOf(written) {
 const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
 for (const inner of all('.x,.peek', copied)) inner.remove();
+for (const fold of all('details[name]', copied)) fold.name += nextId();
 return copied;
 }
 function unfolded(fold) {
@@ -850,7 +852,7 @@ const given = { class: 'in', autocomplete: 'off', spellcheck: 'false' };
 const input = make('input', {
 ...given,
 id: \`:proof-\${name}\`,
-type: isBasic(scheme) ? 'password' : 'text',
+type: 'password',
 });
 input.value = proofs[name]?.value ?? '';
 const user = isBasic(scheme) && make('input', { ...given, id: \`:name-\${name}\` });
@@ -860,7 +862,7 @@ return make(
 {},
 make('legend', {}, name),
 make('p', {}, schemeText(scheme)),
-scheme.description && make('p', {}, scheme.description),
+...(byId(\`:about-\${name}\`)?.cloneNode(true).childNodes ?? []),
 ...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
 user && make('label', { for: user.id }, 'Name'),
 user,
@@ -1022,24 +1024,38 @@ if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
 });
 needs.querySelector('button').addEventListener('click', openAuth);
 document.addEventListener('proofs', show);
-showExample(panel, operation);
+showExamples(panel, operation);
+const first = () => form.querySelector('input,select,textarea') ?? send;
+panel.parentElement.prepend(jump('Skip to the form', first));
+form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
 show();
 }
-function showExample(panel, operation) {
+function showExamples(panel, operation) {
 const part = panel.querySelector('.eg');
-for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
-code.startsWith('2'),
-)) {
-const [, media] =
-Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+const byContent = new Map();
+for (const [status, given] of Object.entries(operation.responses ?? {})) {
+const { content } = resolved(given);
+const [, media] = Object.entries(content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
 const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
 if (example === undefined) continue;
-part.querySelector('summary').append(\` \${status}\`);
-part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
-return;
+const isGood = status.startsWith('2');
+const text = isGood && !part.dataset.used ? (part.dataset.used = 'yes') : JSON.stringify(content);
+byContent.set(text, { example, statuses: [...(byContent.get(text)?.statuses ?? []), status] });
 }
-part.remove();
+for (const [text, { example, statuses }] of byContent) {
+const shown = text === 'yes' ? part : part.cloneNode(true);
+if (shown !== part) {
+shown.classList.replace('eg', 'er');
+shown.open = false;
+panel.querySelector('.out').before(shown);
 }
+shown.querySelector('summary').textContent = \`Example response \${statuses.join(', ')}\`;
+shown.querySelector('pre').replaceChildren(...jsonNodes(JSON.stringify(example)));
+}
+if (!part.dataset.used) part.remove();
+}
+const jump = (text, target) =>
+make('button', { type: 'button', class: 'skip', onclick: () => target().focus() }, text);
 function mergedParameters(item, operation) {
 const byName = new Map();
 for (const given of [...(item.parameters ?? []), ...(operation.parameters ?? [])]) {
@@ -1174,11 +1190,26 @@ wrong.textContent = isWrong ? 'Not valid JSON' : '';
 area.classList.toggle('wrong', isWrong);
 });
 const example = exampleIn(media);
-const begin = example === undefined ? sample(schema) : example;
+const fill = (begin) => {
 area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
 area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 24);
+area.dispatchEvent(new Event('input', { bubbles: true }));
+};
+const choice = isJson ? variantChoice(schema, fill) : [];
+fill(example === undefined ? sample(schema) : example);
 const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
-return { elements: [label, area, wrong], read };
+return { elements: [...choice, label, area, wrong], read };
+}
+function variantChoice(schema, fill) {
+const variants = (schema.oneOf ?? schema.anyOf ?? []).filter((one) => one.$ref);
+if (variants.length < 2) return [];
+const id = nextId();
+const options = variants.map((one, index) =>
+make('option', { value: index }, decoded(one.$ref.split('/').at(-1))),
+);
+const select = make('select', { id, class: 'in' }, ...options);
+select.addEventListener('change', () => fill(alternative(schema, [variants[select.value]], [schema])));
+return [make('label', { for: id }, 'One of'), select];
 }
 function jsonOf(text) {
 try {
@@ -1287,10 +1318,13 @@ return texts.map((text) => pairOf(name, text));
 }
 
 const CODE = 'svc-docs-code';
-const LANGUAGES = { curl: curlCode, fetch: fetchCode, Python: pythonCode, 'Generated client': clientCode };
+const LANGUAGES = { curl: curlCode, fetch: fetchCode, 'Generated client': clientCode, Python: pythonCode };
+const NAMES = { fetch: 'JavaScript: fetch', 'Generated client': 'JavaScript: generated client' };
 function startCode(part, request) {
 const [select, code, button] = ['select', 'pre', '.button'].map((selector) => part.querySelector(selector));
-select.append(...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, name)));
+select.append(
+...Object.keys(LANGUAGES).map((name) => make('option', { value: name }, NAMES[name] ?? name)),
+);
 const kept = stored('localStorage', CODE);
 if (kept && Object.hasOwn(LANGUAGES, kept)) select.value = kept;
 const show = () => {
@@ -1666,6 +1700,7 @@ aria-keyshortcuts="/"
 </div>
 </form>
 </dialog>
+{{abouts}}
 <template id=":try">
 <form novalidate>
 <h4>Try it out</h4>
@@ -1676,15 +1711,14 @@ aria-keyshortcuts="/"
 <div class="fields"></div>
 <div class="go"><button class="button main">Send</button></div>
 </form>
-<details class="curl">
-<summary>Code</summary>
+<div class="curl">
 <div class="go">
 <select class="in" aria-label="Language"></select>
 <button class="button small" type="button">Copy</button>
 </div>
 <pre tabindex="0" aria-label="The request as code"></pre>
-</details>
-<details class="curl eg">
+</div>
+<details class="curl eg" open>
 <summary>Example response</summary>
 <pre tabindex="0" aria-label="Example response"></pre>
 </details>

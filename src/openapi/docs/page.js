@@ -268,7 +268,7 @@ function addPeeks(within, seen) {
     const written = byId(id);
     const host = link.closest('li,p');
     if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
-    if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k')) continue; // the members are already shown there
+    if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k,.one')) continue; // the members are already shown there
     const label = `Members of ${link.textContent}`;
     const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
     const button = make('button', { ...given, title: 'Show its members here' }, '+');
@@ -292,6 +292,7 @@ function addPeeks(within, seen) {
 function copyOf(written) {
   const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
   for (const inner of all('.x,.peek', copied)) inner.remove();
+  for (const fold of all('details[name]', copied)) fold.name += nextId(); // a choice of its own
   return copied;
 }
 

@@ -129,7 +129,7 @@ export function pageParts(document: ReadDocument, documentUrl: string): readonly
 }
 
 function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<string, Content>> {
-  const { title, sections, schemas, operationCount, hasSecurity } = document;
+  const { title, sections, schemas, schemes, operationCount, hasSecurity } = document;
   const writer = new SchemaWriter(document);
   return {
     title,
@@ -145,12 +145,15 @@ function slotsOf(document: ReadDocument, documentUrl: string): Readonly<Record<s
       operationCount === 0
         ? html`<p class="none">No operations yet.</p>`
         : sections.map((section) => sectionMarkup(section, writer)),
+    abouts: schemes.map(
+      ([name, description]) => html`<div hidden id=":about-${name}">${prose(description)}</div>`,
+    ),
     schemas: schemas.size > 0 && schemasMarkup([...schemas.values()], writer),
   };
 }
 
 function introMarkup(
-  { title, version, summary, description, servers, links, operationCount }: ReadDocument,
+  { title, version, summary, description, servers, links, license, email, operationCount }: ReadDocument,
   documentUrl: string,
 ): Markup {
   const facts = [
@@ -163,6 +166,8 @@ function introMarkup(
           html`<span>at <code>${url}</code>${description !== undefined && html` ${description}`}</span>`,
       ),
     ...links.map(([text, url]) => html`<a href="${url}" rel="noopener noreferrer">${text}</a>`),
+    ...(email === undefined ? [] : [html`<a href="mailto:${email}">${email}</a>`]),
+    ...(license === undefined ? [] : [html`<span>Licence: ${license}</span>`]),
   ];
   return html`<h1>${title}${version !== '' && html` <small>${version}</small>`}</h1>${summary !== undefined && html`<p class="lead">${summary}</p>`}${prose(description)}<div class="facts">${joined(facts, ' ')}</div>`;
 }

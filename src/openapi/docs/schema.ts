@@ -9,7 +9,7 @@
  * twice, so schemas may be recursive.
  */
 import { prose } from './markdown.ts';
-import { NOTHING, html, joined } from './markup.ts';
+import { Markup, NOTHING, html, joined } from './markup.ts';
 import {
   formField,
   impliedType,
@@ -23,7 +23,7 @@ import {
 } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 import type { NamedSchema, ReadDocument } from './document.ts';
-import type { Content, Markup } from './markup.ts';
+import type { Content } from './markup.ts';
 
 /** Maximum nesting of member lists; deeper members only show their type. */
 const MOST_DEPTH = 6;
@@ -35,10 +35,14 @@ const MOST_CHARACTERS = 120;
 const HOLDERS =
   'properties items additionalProperties oneOf anyOf allOf patternProperties discriminator'.split(' ');
 
+const CHOICE = '<div class="one">';
+
 export class SchemaWriter {
   readonly #document: ReadDocument;
   /** HTML of member lists, by schema. Operations share schemas, so each list is written only once. */
   readonly #written = new Map<JsonObject, Markup>();
+  /** Number of choices, which makes their names. */
+  #choices = 0;
 
   constructor(document: ReadDocument) {
     this.#document = document;
@@ -162,7 +166,8 @@ export class SchemaWriter {
     )
       return NOTHING;
     const known = depth === 0 ? this.#written.get(given) : undefined;
-    if (known !== undefined) return known;
+    // each choice has a name of its own, so that folds of different operations do not close each other
+    if (known !== undefined && !known.text.includes(CHOICE)) return known;
     const members = this.#writeMembers(given, depth);
     if (depth === 0) this.#written.set(given, members);
     return members;
@@ -205,28 +210,35 @@ export class SchemaWriter {
   }
 
   /**
-   * Writes the members of `oneOf` and `anyOf` alternatives. References are left out, because the type shows
-   * their names.
+   * Writes the alternatives of `oneOf` and `anyOf`: as a choice, of which browsers show one, if each is a named
+   * schema; else one below the other.
    */
   #variants(given: JsonObject, depth: number): Markup {
-    const variants = [...list(given['oneOf']), ...list(given['anyOf'])].map((variant) =>
-      this.#members(variant, depth + 1),
-    );
-    const mapping = Object.entries(record(record(given['discriminator'])['mapping']));
-    const property = text(record(given['discriminator'])['propertyName']);
-    const table =
-      property === undefined
-        ? NOTHING
-        : html`<p class="k">Discriminator <code>${property}</code>${
-            mapping.length > 0 &&
-            html`: ${joined(
-              mapping.map(([value, ref]) => html`<code>${value}</code> → ${this.#reference(String(ref))}`),
-              ', ',
-            )}`
-          }</p>`;
-    const written = variants.filter((variant) => variant !== NOTHING);
-    if (written.length === 0) return table;
-    return html`${table}${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
+    const variants = [...list(given['oneOf']), ...list(given['anyOf'])];
+    const named = variants.filter((variant) => record(variant)['type'] !== 'null');
+    if (depth === 0 && named.length > 1 && named.every((one) => text(record(one)['$ref']) !== undefined))
+      return this.#choice(named.map(record), record(given['discriminator']));
+    const written = variants
+      .map((variant) => this.#members(variant, depth + 1))
+      .filter((variant) => variant !== NOTHING);
+    return html`${written.map((variant, index) => html`<p class="k">${index === 0 ? (given['anyOf'] === undefined ? 'One of' : 'Any of') : 'or'}</p>${variant}`)}`;
+  }
+
+  /** Writes named schemas as folds with one name, so that opening one closes the others. */
+  #choice(variants: readonly JsonObject[], { mapping, propertyName }: JsonObject): Markup {
+    const { root, schemas } = this.#document;
+    const name = `v${++this.#choices}`;
+    const tags = Object.entries(record(mapping));
+    const folds = variants.map((variant, index) => {
+      const ref = String(variant['$ref']);
+      const [tag] = tags.find(([, target]) => target === ref) ?? [];
+      const title = schemas.get(schemaName(ref) ?? '')?.name ?? unescaped(ref.split('/').at(-1) ?? '');
+      const members = this.#members(resolve(root, variant), 1);
+      const shown =
+        members === NOTHING ? html`<p class="t">${this.type(resolve(root, variant))}</p>` : members;
+      return html`<details name="${name}"${index === 0 && html` open`}><summary>${title}${tag !== undefined && text(propertyName) !== undefined && html` <code>${text(propertyName)}</code> <code>${tag}</code>`}</summary>${shown}</details>`;
+    });
+    return html`${new Markup(CHOICE)}<p class="k">One of</p>${folds}</div>`;
   }
 
   /** Writes the members of the objects in a list or map, unless the schema of these objects is a reference. */

@@ -76,26 +76,42 @@ function startForm(panel, { method, path, item, operation }) {
   });
   needs.querySelector('button').addEventListener('click', openAuth);
   document.addEventListener('proofs', show);
-  showExample(panel, operation);
+  showExamples(panel, operation);
+  const first = () => form.querySelector('input,select,textarea') ?? send;
+  panel.parentElement.prepend(jump('Skip to the form', first));
+  form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
   show();
 }
 
-/** Shows an example of the first successful response with JSON. */
-function showExample(panel, operation) {
+/** Shows an example of each response with JSON. Statuses with equal content share one; that of the success is open. */
+function showExamples(panel, operation) {
   const part = panel.querySelector('.eg');
-  for (const [status, given] of Object.entries(operation.responses ?? {}).filter(([code]) =>
-    code.startsWith('2'),
-  )) {
-    const [, media] =
-      Object.entries(resolved(given).content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
+  const byContent = new Map();
+  for (const [status, given] of Object.entries(operation.responses ?? {})) {
+    const { content } = resolved(given);
+    const [, media] = Object.entries(content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
     const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
     if (example === undefined) continue;
-    part.querySelector('summary').append(` ${status}`);
-    part.querySelector('pre').append(...jsonNodes(JSON.stringify(example)));
-    return;
+    const isGood = status.startsWith('2');
+    const text = isGood && !part.dataset.used ? (part.dataset.used = 'yes') : JSON.stringify(content);
+    byContent.set(text, { example, statuses: [...(byContent.get(text)?.statuses ?? []), status] });
   }
-  part.remove();
+  for (const [text, { example, statuses }] of byContent) {
+    const shown = text === 'yes' ? part : part.cloneNode(true);
+    if (shown !== part) {
+      shown.classList.replace('eg', 'er');
+      shown.open = false;
+      panel.querySelector('.out').before(shown);
+    }
+    shown.querySelector('summary').textContent = `Example response ${statuses.join(', ')}`;
+    shown.querySelector('pre').replaceChildren(...jsonNodes(JSON.stringify(example)));
+  }
+  if (!part.dataset.used) part.remove();
 }
+
+/** Returns a button that is visible when it has the focus, and moves the focus to an element. */
+const jump = (text, target) =>
+  make('button', { type: 'button', class: 'skip', onclick: () => target().focus() }, text);
 
 /** Returns the parameters of an operation and its path. If both have a parameter, that of the operation is used. */
 function mergedParameters(item, operation) {
@@ -247,11 +263,28 @@ function bodyEditor(type, media, isRequired) {
     area.classList.toggle('wrong', isWrong);
   });
   const example = exampleIn(media);
-  const begin = example === undefined ? sample(schema) : example;
-  area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
-  area.rows = Math.min(Math.max(area.value.split('\n').length, 3), 24);
+  const fill = (begin) => {
+    area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
+    area.rows = Math.min(Math.max(area.value.split('\n').length, 3), 24);
+    area.dispatchEvent(new Event('input', { bubbles: true }));
+  };
+  const choice = isJson ? variantChoice(schema, fill) : [];
+  fill(example === undefined ? sample(schema) : example);
   const read = () => (area.value === '' && !isRequired ? undefined : { type, text: area.value });
-  return { elements: [label, area, wrong], read };
+  return { elements: [...choice, label, area, wrong], read };
+}
+
+/** Returns a choice between the named alternatives of a union; choosing one fills in a value of it. */
+function variantChoice(schema, fill) {
+  const variants = (schema.oneOf ?? schema.anyOf ?? []).filter((one) => one.$ref);
+  if (variants.length < 2) return [];
+  const id = nextId();
+  const options = variants.map((one, index) =>
+    make('option', { value: index }, decoded(one.$ref.split('/').at(-1))),
+  );
+  const select = make('select', { id, class: 'in' }, ...options);
+  select.addEventListener('change', () => fill(alternative(schema, [variants[select.value]], [schema])));
+  return [make('label', { for: id }, 'One of'), select];
 }
 
 /** Returns the value of a JSON text; undefined for another text. */

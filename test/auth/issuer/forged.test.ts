@@ -12,6 +12,7 @@ import { Depends } from '../../../src/routing/di.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { EC, EC384, EC521, ED, RSA, jwk, jws } from '../../oauth/support/fake-provider.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { seeded } from '../../support/random.ts';
 import type { KeyObject } from 'node:crypto';
 
 const ISSUER = 'https://login.example/realms/shop';
@@ -382,6 +383,31 @@ test('IssuerAuth() accepts a token of each algorithm and of each issuer, by the 
   );
   const response = await client.get('/', { headers: { authorization: `Bearer ${other}` } });
   assert.deepEqual(await response.json(), { sub: 'ada', principal: `${OTHER} ada` });
+});
+
+test('IssuerAuth() refuses each token that differs from a valid one in one character, and each random text', async () => {
+  await using client = new TestClient(app);
+  const random = seeded(7);
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~+/=';
+  const statusOf = async (text: string): Promise<number> =>
+    (await client.get('/', { headers: { authorization: `Bearer ${text}` } })).status;
+  for (const valid of [
+    made(),
+    made({ alg: 'ES256', kid: 'ec' }, {}, EC.privateKey),
+    made({ alg: 'EdDSA', kid: 'ed' }, {}, ED.privateKey),
+  ]) {
+    assert.equal(await statusOf(valid), 200);
+    for (let at = 0; at < valid.length; at++) {
+      const other = alphabet[random(alphabet.length)] ?? 'A';
+      if (other !== valid[at])
+        assert.equal(await statusOf(valid.slice(0, at) + other + valid.slice(at + 1)), 401, `${at} ${other}`);
+    }
+    for (const cut of [1, 2, 10, 86]) assert.equal(await statusOf(valid.slice(0, -cut)), 401);
+  }
+  for (let n = 0; n < 300; n++) {
+    const text = Array.from({ length: random(200) + 1 }, () => alphabet[random(65)]).join('');
+    assert.equal(await statusOf(text), 401, text);
+  }
 });
 
 test('the metric svc_auth_tokens_refused_total counts refused tokens by their reason', async () => {

@@ -288,14 +288,16 @@ test('a token that is bound to a key needs a fresh DPoP proof of this key (RFC 9
   }
 });
 
-test('a WebSocket handshake is accepted with a token, and refused without', async () => {
+test('a WebSocket handshake is accepted with a token, refused without, and the WebSocket ends with its token', async () => {
   const token = IssuerAuth({ issuer: ISSUER, audience: AUDIENCE });
   const app = new Svc({ clock });
   app.websocket('/live', { me: Depends(token) }).onOpen((socket, { me }) => socket.send(me.principal));
   await using client = new TestClient(app, { overrides: [fake.overrideOf(token)] });
   const socket = await client.websocket('/live', bearer(fake.token({})));
   assert.equal(await socket.receive(), `${ISSUER} ada`);
-  await socket.close();
+  await clock.advance(360_000); // five minutes, and the leeway of one
+  const { code, reason } = await socket.closed;
+  assert.deepEqual([code, reason], [1008, 'expired']);
   await assert.rejects(client.websocket('/live'), /status 401/);
   await assert.rejects(client.websocket('/live', bearer(fake.token({ aud: 'x' }))), /status 401/);
 });
@@ -313,18 +315,23 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
     ['http', 'E_AUTH', { ...one, issuer: 'http://login.example' }, {}],
     ['http to localhost', 'E_AUTH', { ...one, issuer: 'http://localhost:8080' }, {}],
     ['no URL', 'E_AUTH', { ...one, issuer: 'login' }, {}],
+    ['an issuer with a query', 'E_AUTH', { ...one, issuer: `${ISSUER}/?tenant=1` }, {}],
+    ['an issuer with a password', 'E_AUTH', { ...one, issuer: 'https://a:b@login.example' }, {}],
     ['jwksUri by http', 'E_AUTH', { ...one, jwksUri: 'http://login.example/jwks' }, {}],
     ['HS256', 'E_OPTION_RANGE', { ...one, algorithms: ['HS256'] }, {}],
     ['none', 'E_OPTION_RANGE', { ...one, algorithms: ['RS256', 'none'] }, {}],
     ['no algorithms', 'E_OPTION_RANGE', { ...one, algorithms: [] }, {}],
     ['an unknown option', 'E_OPTION_UNKNOWN', { ...one, secret: 'x' }, {}],
     ['an object as a required claim', 'E_OPTION_RANGE', { ...one, requiredClaims: { a: {} } }, {}],
+    ['a proxy that is no URL', 'E_AUTH', { ...one, proxy: 'proxy:3128' }, {}],
+    ['a proxy that is a number', 'E_AUTH', { ...one, proxy: 5 }, {}],
     ['too much leeway', 'E_OPTION_RANGE', one, { leewaySeconds: 301 }],
     ['a realm with a quotation mark', 'E_OPTION_RANGE', one, { realm: '"' }],
   ] as const)
     // the casts are safe: the options are wrong on purpose
     assert.throws(() => IssuerAuth(issuers as TrustedIssuer, options as object), { code }, what);
   IssuerAuth({ ...one, issuer: 'http://localhost:8080/realms/x', allowInsecure: true });
+  IssuerAuth({ ...one, issuer: `${ISSUER}/?tenant=1`, jwksUri: `${ISSUER}/jwks` });
   IssuerAuth({ ...one, jwksUri: 'http://keycloak:8080/jwks', allowInsecure: ['keycloak'] });
 });
 

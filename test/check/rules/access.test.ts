@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BearerAuth } from '../../../src/auth/auth.ts';
+import { IssuerAuth } from '../../../src/auth/issuer/guard.ts';
 import { requireRoles, requireScopes } from '../../../src/auth/require.ts';
 import { Depends, provide } from '../../../src/routing/di.ts';
 import { Router } from '../../../src/routing/route.ts';
@@ -29,6 +30,18 @@ test('svc check reports routes that change data and have no guard, unless they a
     .includeRouter(router, '/r')
     .post('/by-spec', { security: { scheme: 'apiKey', scopes: [], roles: [] } }, handler);
   assert.deepEqual(subjects(app, 'SVC201').sort(), ['DELETE /d', 'POST /a', 'PUT /a']);
+});
+
+test('svc check accepts IssuerAuth(), and a guard of the application that declares its security (SVC201)', () => {
+  const token = IssuerAuth({ issuer: 'https://login.example', audience: 'api' });
+  const own = provide({ security: { scheme: 'bearer', scopes: [], roles: [] } }, () => 'ada');
+  const silent = provide({}, () => 'ada');
+  const app = quiet()
+    .post('/a', { me: Depends(token) }, handler)
+    .post('/b', { me: Depends(requireScopes({ scopes: ['b:write'], auth: token })) }, handler)
+    .post('/c', { me: Depends(own) }, handler)
+    .post('/d', { me: Depends(silent) }, handler);
+  assert.deepEqual(subjects(app, 'SVC201'), ['POST /d']);
 });
 
 test('for one path, svc check reports a method such as DELETE that is protected less than a less dangerous method such as GET (SVC203)', () => {
@@ -105,6 +118,27 @@ for (const path of [
     );
   });
 }
+
+test('svc check reports a rate limit of the application or of a route that is too high for passwords (SVC204)', () => {
+  const spec = { public: 'it is how one gets in' } as const;
+  const limited = (perMinute: number, own?: number): string[] =>
+    found(
+      quiet()
+        .use(new RateLimitMiddleware({ perMinute }))
+        .post(
+          '/token',
+          { ...spec, ...(own === undefined ? {} : { rateLimit: { perMinute: own } }) },
+          handler,
+        ),
+      'SVC204',
+    );
+  const tooHigh = (perMinute: number): string =>
+    `POST /token: the rate limit allows ${perMinute} attempts a minute for POST /token, too many to prevent guessing of passwords or codes`;
+  assert.deepEqual(limited(100_000), [tooHigh(100_000)]);
+  assert.deepEqual(limited(60, 50_000), [tooHigh(50_000)]);
+  assert.deepEqual(limited(100_000, 5), []);
+  assert.deepEqual(limited(60), []);
+});
 
 test('svc check requires no rate limit for GET routes, for guarded routes, and for words that only contain a login word, such as "tokenize" (SVC204)', () => {
   const app = quiet()

@@ -15,6 +15,10 @@ import { Depends } from '../../../src/routing/di.ts';
 import type { Svc } from '../../../src/app/svc.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
 
+type Policy = NonNullable<
+  ConstructorParameters<typeof SecurityHeadersMiddleware>[0]
+>['contentSecurityPolicy'];
+
 const handler = (): string => 'x';
 const here = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);
 
@@ -58,6 +62,30 @@ test('in production, svc check warns of an application that lacks security heade
     ].flatMap((app) => found(app, 'SVC211')),
     [],
   );
+});
+
+test('svc check reports content security policies that let an injected script run, and accepts hosts and nonces (SVC211)', () => {
+  const loose = (contentSecurityPolicy: Policy): string[] =>
+    found(quiet().use(new SecurityHeadersMiddleware({ contentSecurityPolicy })), 'SVC211');
+  const allows = (what: string): string[] => [
+    `middleware security-headers: the content security policy allows ${what} for scripts, so a script that is injected into a page runs`,
+  ];
+  assert.deepEqual(loose("default-src 'self'; script-src 'self' 'unsafe-inline'"), allows("'unsafe-inline'"));
+  assert.deepEqual(loose("default-src 'unsafe-eval'"), allows("'unsafe-eval'"));
+  assert.deepEqual(loose("script-src 'self' https:"), allows('https:'));
+  assert.deepEqual(loose('script-src *'), allows('*'));
+  for (const right of [
+    "default-src 'self'; style-src 'unsafe-inline'; script-src https://cdn.example",
+    "script-src 'unsafe-inline' 'strict-dynamic'",
+  ])
+    assert.deepEqual(loose(right), []);
+});
+
+test('svc check reports a network of trusted proxies that covers a large part of all addresses (SVC210)', () => {
+  assert.deepEqual(found(quiet({ trustProxy: ['10.0.0.0/8', '0.0.0.0/1'] }), 'SVC210'), [
+    'setting trustProxy: the network "0.0.0.0/1" of trusted proxies is too large: clients in this network can claim any IP address',
+  ]);
+  assert.deepEqual(found(quiet({ trustProxy: ['10.0.0.0/8', '192.168.0.0/16'] }), 'SVC210'), []);
 });
 
 test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site with credentials (SVC206)', () => {

@@ -132,6 +132,8 @@ app.get('/', used, async ({ db }) => {
   await db.execute('select id from note for update'); // SVC411
 });`,
   'tables that the program itself makes': `app.get('/', used, async ({ db }) => {
+  await db.execute("attach database 'archive.db' as archive");
+  await db.execute('insert into archive.note select * from note');
   await db.execute('create temp table if not exists found (id integer)');
   await db.execute('insert into found select id from note');
   await db.execute('insert into fund select id from note'); // SVC411

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { openDatabase } from '../../../src/db/index.ts';
 import { DatabaseDescriber } from '../../../src/db/describe/describer.ts';
 import { onEveryDatabase } from '../../support/every-database.ts';
+import { silencedProxy } from '../../support/silenced-proxy.ts';
 import { postgresUrl, needsPostgres } from '../../support/postgres-database.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
@@ -227,4 +228,53 @@ test('PostgreSQL: a statement on a table without rights for the schema is untold
   await using describer = await described(asRole.href.replaceAll('+', '%20'));
   const found = await describer.describeStatement(`select id from ${role}.secret`);
   assert.equal(found.kind, 'untold');
+});
+
+onEveryDatabase(
+  'a describer whose server stops answering has a failure, and later statements are untold at once',
+  async (db, url, t) => {
+    if (db.dialect === 'sqlite') return;
+    const proxy = await silencedProxy({ after: (end) => t.after(end) }, url);
+    const database = await openDatabase(proxy.url, {
+      readOnly: true,
+      pool: { max: 1, acquireTimeoutMs: 300 },
+    });
+    const more = { snakeCase: false, hash: '', ownTypes: new Set<string>(), timeoutMs: 300 };
+    const describer = await DatabaseDescriber.open(database, more);
+    t.after(() => describer[Symbol.asyncDispose]());
+    assert.equal((await describer.describeStatement('select 1')).kind, 'described');
+    assert.equal(describer.failure, undefined);
+    proxy.silence();
+    const found = await describer.describeStatement('select 2');
+    assert.equal(found.kind, 'untold');
+    assert.ok(describer.failure !== undefined);
+    assert.deepEqual(await describer.describeStatement('select 3'), found);
+    proxy.restore();
+  },
+);
+
+/** A function that writes into a table, which in MariaDB cannot be rolled back. */
+const WRITING: Readonly<Record<'postgres' | 'mysql', string>> = {
+  postgres: `create table called (n int);
+    create function f() returns int language plpgsql immutable as $$ begin insert into called values (1); return 1; end $$`,
+  mysql: `create table called (n int) engine = MyISAM;
+    create function f() returns int deterministic modifies sql data begin insert into called values (1); return 1; end`,
+};
+onEveryDatabase('describing a statement calls none of its functions', async (db, url) => {
+  const family = familyOf(db.dialect);
+  if (family === 'sqlite') return; // SQLite has no functions that write
+  await db.script(`${tablesOf(db.dialect)}; ${WRITING[family]}`);
+  await using describer = await described(url);
+  for (const text of [
+    'select f()',
+    'select n from book where n = f()',
+    'select n from book where n in (select f() from author) limit 1',
+    'insert into called (n) values (f())',
+    'insert into called (n) select f() from (select 1 as x) one',
+    'update called set n = f()',
+    'delete from called where n = f() or f() = 1',
+    'select f() from (select f() as x) s group by f() order by f()',
+  ])
+    assert.equal((await describer.describeStatement(text)).kind, 'described', text);
+  assert.equal(Number(await db.scalar('select count(*) from called')), 0);
 });

@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { runInNewContext } from 'node:vm';
 import { createToken } from '../../../src/index.ts';
 import { clientText } from '../../../src/openapi/client/client.ts';
+import { TestClient } from '../../../src/testing/index.ts';
 import { ROOT } from '../../support/build.ts';
 import { SCOPE, SECRET, generatedApp } from '../../support/openapi-app.ts';
 import { folder } from '../../support/run.ts';
@@ -56,13 +57,13 @@ function inputOf(operation: Operation, sample: (schema: object) => unknown): Rec
 for (const seed of [5, 6, 7]) {
   test(`a generated API client can call every operation of an application that is generated from the seed ${seed}`, async (t) => {
     const app = generatedApp(seed, 80);
-    t.after(() => app.shutdown());
+    await using client = new TestClient(app);
     const document = app.openapi();
     const cwd = folder(t, { 'package.json': '{"type":"module"}', 'api.ts': clientText(document) });
     const { createClient } = (await import(pathToFileURL(join(cwd, 'api.ts')).href)) as Module;
     const api = createClient({
-      baseUrl: 'http://localhost',
-      fetch: ((url: string, init: RequestInit) => app.fetch(new Request(url, init))) as typeof fetch,
+      baseUrl: '',
+      fetch: client.fetch,
       auth: { bearer: createToken('ada', SECRET, { claims: { scopes: [SCOPE] } }) },
     });
     const sample = sampler(document);

@@ -256,3 +256,73 @@ test('events() closes the connection when its "for await" loop ends early, and r
 test('jsonLines() yields the JSON value of each complete line of a stream', async () => {
   assert.deepEqual(await all(jsonLines(streamed(['{"a"', ':1}\n\n[2]\r\n3']))), [{ a: 1 }, [2]]);
 });
+
+/** Responses in turn; the last one again and again. */
+function inTurn(...makers: readonly (() => Response)[]): () => Response {
+  let calls = 0;
+  return () => makers[Math.min(calls++, makers.length - 1)]!();
+}
+const busy = (status: number, retryAfter?: string) => (): Response =>
+  Response.json(
+    { status },
+    { status, headers: retryAfter === undefined ? {} : { 'Retry-After': retryAfter } },
+  );
+const RETRIED = {
+  responses: { 200: ['application/json'], '4XX': ['application/json'], '5XX': ['application/json'] },
+};
+const fine = (): Response => Response.json({});
+
+test('a generated client with the option retry repeats idempotent calls after the time that Retry-After names', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'Date'], now: Date.parse('2026-01-01T00:00:00Z') });
+  const cases: readonly (readonly [
+    string,
+    object,
+    readonly (() => Response)[],
+    waitsMs: readonly number[],
+    status: number,
+  ])[] = [
+    ['GET', {}, [busy(429, '2'), busy(503, '1'), fine], [2_000, 1_000], 200],
+    ['PUT', {}, [busy(503, 'Thu, 01 Jan 2026 00:00:07 GMT'), fine], [7_000], 200],
+    ['DELETE', {}, [busy(503, '1'), busy(503, '1'), busy(503, '1')], [1_000, 1_000], 503],
+    ['GET', {}, [busy(429, '31'), fine], [], 429],
+    ['GET', {}, [busy(429), fine], [], 429],
+    ['GET', {}, [busy(429, 'soon'), fine], [], 429],
+    ['GET', {}, [busy(500, '1'), fine], [], 500],
+    ['POST', {}, [busy(429, '1'), fine], [], 429],
+    ['POST', { headers: { 'Idempotency-Key': '"a"' } }, [busy(429, '1'), fine], [1_000], 200],
+    ['GET', { retry: false }, [busy(429, '1'), fine], [], 429],
+    ['GET', { retry: { times: 1 } }, [busy(429, '1'), busy(429, '1'), fine], [1_000], 429],
+  ];
+  for (const [method, given, answers, waitsMs, status] of cases) {
+    const { call, sent } = one({ method, ...RETRIED }, { retry: {}, answer: inTurn(...answers) });
+    const result = call({}, given) as Promise<{ status: number }>;
+    for (const [index, ms] of waitsMs.entries()) {
+      await settled();
+      assert.equal(sent.length, index + 1, `${method}: the client waits`);
+      t.mock.timers.tick(ms - 1);
+      await settled();
+      assert.equal(sent.length, index + 1, `${method}: not before its time`);
+      t.mock.timers.tick(1);
+    }
+    assert.equal((await result).status, status, `${method} ${JSON.stringify(given)}`);
+    assert.equal(sent.length, waitsMs.length + 1);
+    t.mock.timers.setTime(Date.parse('2026-01-01T00:00:00Z'));
+  }
+});
+
+/** Lets all promises settle. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test('a generated client ends the wait for a repetition when the call is aborted, and does not repeat without the option', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { call, sent } = one(RETRIED, { retry: {}, answer: busy(503, '5') });
+  const controller = new AbortController();
+  const result = call({}, { signal: controller.signal });
+  await settled();
+  controller.abort(new Error('enough'));
+  await assert.rejects(result, /enough/);
+  assert.equal(sent.length, 1);
+  const plain = one(RETRIED, { answer: busy(503, '0') });
+  await plain.call();
+  assert.equal(plain.sent.length, 1);
+});

@@ -68,12 +68,51 @@ class Book extends Schema {
  */
 const FOREIGN = {
   openapi: '3.1.0',
-  info: { title: 'Foreign', version: '1' },
+  info: {
+    title: 'Foreign',
+    version: '1',
+    license: { name: 'MIT', identifier: 'MIT' },
+    contact: { email: 'ada@example.com' },
+  },
   servers: [
     { url: 'https://elsewhere.example/v1', description: 'for trials' },
     { url: '/{prefix}', variables: { prefix: { default: 'echo' } } },
   ],
   paths: {
+    '/payments': {
+      post: {
+        operationId: 'pay',
+        requestBody: {
+          required: true,
+          content: {
+            'application/json': {
+              schema: {
+                oneOf: [{ $ref: '#/components/schemas/Card' }, { $ref: '#/components/schemas/Transfer' }],
+                discriminator: {
+                  propertyName: 'kind',
+                  mapping: { card: '#/components/schemas/Card', transfer: '#/components/schemas/Transfer' },
+                },
+              },
+            },
+          },
+        },
+        responses: {
+          201: {
+            description: 'Paid',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Card' } } },
+          },
+          ...Object.fromEntries(
+            [402, '4XX'].map((status) => [
+              status,
+              {
+                description: 'Refused',
+                content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+              },
+            ]),
+          ),
+        },
+      },
+    },
     '/{name}': {
       get: {
         operationId: 'basic',
@@ -101,8 +140,21 @@ const FOREIGN = {
     },
   },
   components: {
+    schemas: {
+      Card: {
+        type: 'object',
+        required: ['kind', 'number'],
+        properties: { kind: { const: 'card' }, number: { type: 'string', example: '4242' } },
+      },
+      Transfer: {
+        type: 'object',
+        required: ['kind', 'iban'],
+        properties: { kind: { const: 'transfer' }, iban: { type: 'string', example: 'DE00' } },
+      },
+      Problem: { type: 'object', properties: { title: { type: 'string', example: 'No money' } } },
+    },
     securitySchemes: {
-      basic: { type: 'http', scheme: 'basic' },
+      basic: { type: 'http', scheme: 'basic', description: 'Ask **Ada** for a `password`' },
       login: {
         type: 'oauth2',
         flows: {
@@ -522,6 +574,7 @@ test('for an OpenAPI document that svc did not generate, /docs in Chromium sends
     ),
     [
       'HTTP basic',
+      'Ask Ada for a password',
       'OAuth 2.0: paste an access token',
       'Flow authorization code: log in at https://login.example/authorize, tokens at https://login.example/token',
       'books:read Read books',
@@ -623,6 +676,88 @@ test('/docs in Chromium shows an example of a response body, including its read-
   assertPeaceful(page);
 });
 
+test('/docs in Chromium shows a union as a choice, code and example at once, errors by status, and jumps between an operation and its form', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/foreign/docs');
+  assert.deepEqual(
+    await page.run('[...document.querySelectorAll(".facts > :is(span, a)")].map((one) => one.textContent)'),
+    [
+      '2 operations',
+      'OpenAPI document',
+      'at https://elsewhere.example/v1 for trials',
+      'at /{prefix}',
+      'ada@example.com',
+      'Licence: MIT',
+    ],
+  );
+  await unfold(page, 'pay');
+  const of = (selector: string, what: string): Promise<unknown> =>
+    page.run(`[...document.querySelectorAll('#pay ${selector}')].map((one) => ${what})`);
+  assert.deepEqual(await of('.one > details', '[one.querySelector("summary").textContent, one.open]'), [
+    ['Card kind card', true],
+    ['Transfer kind transfer', false],
+  ]);
+  await page.run('document.querySelectorAll("#pay .one summary")[1].click()');
+  assert.deepEqual(await of('.one > details', 'one.open'), [false, true], 'one at a time');
+  assert.deepEqual(await of('.d a', 'one.textContent'), ['Card', 'Transfer', 'Card', 'Problem']);
+  const body = (): Promise<unknown> => page.run('JSON.parse(document.querySelector("#pay textarea").value)');
+  assert.deepEqual(await body(), { kind: 'card', number: '4242' });
+  await page.run(
+    '(() => { const choice = [...document.querySelectorAll("#pay form label")].find((one) => one.textContent === "One of").nextElementSibling; choice.value = "1"; choice.dispatchEvent(new Event("change", { bubbles: true })); })()',
+  );
+  assert.deepEqual(await body(), { kind: 'transfer', iban: 'DE00' });
+  assert.deepEqual(await of('.curl pre', 'one.checkVisibility()'), [true, true, false]);
+  assert.match(String(await of('.curl pre', 'one.textContent')), /"iban": ?"DE00"/);
+  assert.deepEqual(await of('.curl option', 'one.textContent'), [
+    'curl',
+    'JavaScript: fetch',
+    'JavaScript: generated client',
+    'Python',
+  ]);
+  assert.deepEqual(
+    await of(
+      ':is(.eg, .er)',
+      '[one.querySelector("summary").textContent, one.open, JSON.parse(one.querySelector("pre").textContent)]',
+    ),
+    [
+      ['Example response 201', true, { kind: 'card', number: '4242' }],
+      ['Example response 402, 4XX', false, { title: 'No money' }],
+    ],
+  );
+  await page.run('document.querySelector("#pay").closest(".op").querySelector("summary").focus()');
+  await page.press(['Tab', 'Enter']);
+  assert.equal(
+    await page.run('document.activeElement.closest("form") !== null'),
+    true,
+    'two keys to the form',
+  );
+  await page.run('document.querySelector("#pay form .skip").focus()');
+  await page.press(['Enter']);
+  assert.equal(await page.run('document.activeElement.matches(".op > summary")'), true, 'and back');
+  await pictured(page, 'union');
+  assertPeaceful(page);
+});
+
+test('the Authorize dialog of /docs in Chromium renders descriptions, and hides secrets', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/foreign/docs');
+  await page.run('document.getElementById("authorize").click()');
+  await until(page, 'document.querySelector("dialog[open] fieldset")');
+  const part = 'document.querySelector("dialog fieldset")';
+  assert.deepEqual(
+    await page.run(`[...${part}.querySelectorAll('b, strong, code')].map((one) => one.textContent)`),
+    ['Ada', 'password'],
+  );
+  assert.deepEqual(
+    await page.run(
+      '[...new Set([...document.querySelectorAll("dialog fieldset input")].map((one) => [one.id.split("-")[0], one.type].join(" ")))]',
+    ),
+    [':name text', ':proof password'],
+  );
+  await pictured(page, 'authorize');
+  assertPeaceful(page);
+});
+
 test('the search of /docs in Chromium finds operations and schemas by their field names, and shows the matching names', async (t) => {
   if (!needsChromium(t)) return;
   const page = await opened('/everything/docs');
@@ -635,9 +770,9 @@ test('the search of /docs in Chromium finds operations and schemas by their fiel
   ]);
   assert.deepEqual(await found('isbn patch'), [['PATCH /books/{id}', 'isbn']]);
   assert.deepEqual(await found('cents borrowed'), [
-    ['POST /desk/till', 'cents, borrowed, Borrowed'],
-    ['GET /desk/events', 'borrowed, Borrowed, cents'],
-    ['Event', 'Borrowed, borrowed, cents'],
+    ['POST /desk/till', 'cents, borrowed, "borrowed"'],
+    ['GET /desk/events', 'cents, borrowed, "borrowed"'],
+    ['Event', 'Borrowed, cents, borrowed'],
   ]);
   await found('');
   assert.equal(await page.run('document.querySelectorAll(".hit").length'), 0);

@@ -104,6 +104,19 @@ test('readDocument() ignores the summary of an operation if it only repeats the 
   );
 });
 
+test('readDocument() returns the e-mail address of the contact, and the name of a licence without an address', () => {
+  const read = (license: object, email: unknown): unknown[] => {
+    const document = readDocument({ info: { license, contact: { email } } });
+    return [document.license, document.email];
+  };
+  assert.deepEqual(read({ name: 'MIT', identifier: 'MIT' }, 'ada@example.com'), ['MIT', 'ada@example.com']);
+  assert.deepEqual(read({ name: 'Apache 2', identifier: 'Apache-2.0' }, '"><script>'), [
+    'Apache 2 (Apache-2.0)',
+    undefined,
+  ]);
+  assert.deepEqual(read({ name: 'Own', url: 'https://a.example' }, 1), [undefined, undefined]);
+});
+
 test('readDocument() keeps links to http and https addresses, and removes links with other schemes', () => {
   assert.deepEqual(readDocument(LIBRARY).links, [['The librarians', 'https://library.example/contact']]);
   assert.deepEqual(

@@ -2,9 +2,7 @@
 export const DECLARATIONS: Readonly<Record<string, string>> = {
   'environments, guards and tokens': `
 import { BearerAuth, Svc, createToken, requireIf, requireRoles, requireScopes, verifyToken } from 'svc';
-export const app = new Svc({ env: 'development' }); // SVC208
-const other = new Svc({ env: process.env['NODE_ENV'] });
-const everybody = requireIf(() => true); // SVC201
+export const app = new Svc();
 const ofAccounts = [requireRoles({ roles: ['admin'], auth: account }), requireScopes({ scopes: ['notes'], auth: account })];
 const some = [requireRoles('admin'), requireScopes('notes:write'), requireIf((claims) => claims.admin)];
 const forever = BearerAuth(secret, { requireExp: false }); // SVC215
@@ -12,15 +10,11 @@ const long = createToken('me', secret, { expiresInSeconds: 10 * 365 * 86_400 });
 const right = [BearerAuth(), createToken('me', secret, { expiresInSeconds: 3_600 }), verifyToken(token, secret)];
 `,
   'cookies, policies, proxies, time limits, databases': `
-import { RateLimitMiddleware, SecurityHeadersMiddleware, SessionMiddleware, Svc } from 'svc';
+import { RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
-export const app = new Svc({ trustProxy: ['0.0.0.0/1', '10.0.0.0/8'] }); // SVC210
-app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: "default-src 'self'; script-src 'self' 'unsafe-inline'" })); // SVC211
-app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: { scriptSrc: ["'self'", 'https:'] } })); // SVC211
-app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: "default-src 'self'; style-src 'unsafe-inline'; script-src https://cdn.example" }));
+export const app = new Svc();
 app.use(new RateLimitMiddleware({ key: (req) => req.headers['x-client-id'] })); // SVC210
 app.use(new RateLimitMiddleware({ key: (req) => req.headers['authorization'] ?? req.ip }));
-app.config.loadDict({ enableDocs: true }); // SVC208
 app.use(new SessionMiddleware({ cookie: { httpOnly: false } })); // SVC207
 response.setCookie('session', id, { httpOnly: false }); // SVC207
 response.setCookie('token', id, { secure: false }); // SVC207
@@ -33,9 +27,11 @@ app.register(new DatabasePlugin('postgres://localhost/shop?sslmode=disable', { s
   'tools and sockets': `
 import { createReadStream } from 'node:fs';
 import { createHash } from 'node:crypto';
+import { MongoClient } from 'mongodb';
 import { openDatabase } from 'svc/db';
 import { Svc, int, str, Depends, BearerAuth } from 'svc';
 const app = new Svc();
+const mongo = new MongoClient(url);
 const db = await openDatabase('sqlite:notes.db');
 app.mountMcp('/mcp');
 app.tool('remove', { args: { id: int } }, ({ args }) => db.execute('delete from notes where id = ?', [args.id])); // SVC201
@@ -45,14 +41,10 @@ app.tool('read', { args: { id: int } }, ({ args }) => createReadStream(files.get
 app.tool('page', { args: { text: str } }, ({ args }) => { const page = React.createElement('p'); page.updateText(args.text); return page; });
 app.tool('once', { args: { id: int } }, ({ args }) => { const ids = new Set([1, 2]); ids.delete(args.id); return [...ids]; });
 app.tool('load', { args: { id: int } }, async ({ args }) => { cache.set(args.id, await fetchNote(args.id)); });
-app.tool('add', { args: { text: str } }, ({ args }) => prisma.note.create({ data: args })); // SVC201
-app.tool('store', { args: { text: str } }, ({ args }) => { const notes = db.collection('notes'); return notes.insertOne(args); }); // SVC201
-app.tool('update', { args: { id: int } }, ({ args }) => knex('notes').where(args).update({ read: true })); // SVC201
-app.tool('model', { args: { text: str } }, ({ args }) => Note.create(args)); // SVC201
+app.tool('store', { args: { text: str } }, ({ args }) => { const notes = mongo.db('shop').collection('notes'); return notes.insertOne(args); }); // SVC201
 app.tool('forget', { args: { id: int } }, ({ args }) => lines.delete(args.id)); // SVC201
 const lines = new Map();
 const cache = new Map();
-class Note {}
 app.tool('mine', { me: Depends(BearerAuth()), args: { id: int } }, ({ args }) => db.execute('delete from notes where id = ?', [args.id]));
 app.websocket('/edit').onMessage(async (socket, message) => { await db.execute('update notes set text = ?', [message.text]); }); // SVC201
 app.websocket('/mine', { me: Depends(user) }).onMessage(async (socket, message) => { await db.execute('update notes set text = ?', [message.text]); });
@@ -62,9 +54,6 @@ app.websocket('/chat').onMessage((socket, message) => socket.broadcast(message))
 import { db as database } from 'svc/db';
 import { RateLimitMiddleware, ValidationError, JSONResponse, Depends, Svc } from 'svc';
 const app = new Svc();
-app.use(new RateLimitMiddleware({ perMinute: 100_000 })); // SVC204
-app.post('/token', { rateLimit: { perMinute: 100_000 } }, ({ form }) => issue(form)); // SVC204
-app.post('/password', { rateLimit: { perMinute: 5 } }, ({ form }) => issue(form));
 app.get('/logout', {}, ({ req }) => { req.session.destroy(); }); // SVC216
 app.get('/notes/{id:int}/delete', { db: Depends(database) }, async ({ db, params }) => { await db.execute('delete from notes where id = ?', [params.id]); }); // SVC216
 app.get('/notes', { db: Depends(database) }, ({ db }) => db.fetchAll('select * from notes where is_deleted = 0'));

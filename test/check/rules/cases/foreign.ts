@@ -158,12 +158,16 @@ const token = Math.random();
 lock.take(token);
 `,
   'refusals in logs': `
-export function check(accessToken, resetToken, authToken) {
-  log.warn('token', accessToken);
-  log.info(\`\${resetToken} does not match\`);
+import { Svc } from 'svc';
+const app = new Svc();
+app.post('/a', {}, async ({ req }) => {
+  const { accessToken, resetToken, authToken } = await req.json();
+  app.log.warn('token', accessToken);
+  app.log.info(\`\${resetToken} does not match\`);
   if (!isKnown(authToken)) console.log('no user for', authToken);
-  log.info(\`new \${authToken}\`); // SVC625
-}
+  console.log('starts with', authToken.slice(0, 4));
+  app.log.info(\`new \${authToken}\`); // SVC625
+});
 `,
   'settings that administrators write, and handlers of unknown routes': `
 import { Svc } from 'svc';
@@ -208,11 +212,14 @@ const password = process.env.PASSWORD;
 export const key = createHash('md5').update(password).digest('hex');
 `,
   'passwords that a log announces': `
-export function start(user) {
+import { Svc } from 'svc';
+const app = new Svc();
+app.post('/a', {}, async ({ req }) => {
+  const user = await req.json();
   console.log('generated credentials:', user.name, user.password);
-  log.debug('request with', user.apiKey);
+  app.log.debug('request with', user.apiKey.length);
   console.log('credentials:', user.name, user.password); // SVC625
-}
+});
 `,
   'files whose name a search has found': `
 import fs from 'node:fs';
@@ -243,10 +250,11 @@ async function stop(name) { await send(name); }
 import { Svc } from 'svc';
 import { createHash } from 'node:crypto';
 const app = new Svc();
-const hashOf = (password) => createHash('sha256').update(password).digest('hex'); // SVC623
+const hashOf = (password) => createHash('sha256').update(password).digest('hex');
 const digestOf = (text) => createHash('sha256').update(text).digest('hex');
 export const stored = hashOf(process.env.PASSWORD);
 app.post('/login', (req, res) => res.json(digestOf(req.body.password) === stored));
+app.post('/join', (req, res) => keep(hashOf(req.body.password))); // SVC623
 `,
   'requests that are answers, and words of other programs': `
 import { Svc } from 'svc';

@@ -197,6 +197,8 @@ app.get('/e', { db: Depends(database), response: User }, async ({ db }) => {
 `,
   'chance, hashes and comparisons in helpers': `
 import { createHash, randomBytes } from 'node:crypto';
+import { Svc } from 'svc';
+const app = new Svc();
 const LETTERS = 'abcdef';
 function newInviteCode() {
   let code = '';
@@ -205,8 +207,9 @@ function newInviteCode() {
 }
 function randomPassword() { return randomBytes(20 + Math.floor(Math.random() * 9)).toString('hex'); }
 function newColour() { return LETTERS[Math.floor(Math.random() * 6)]; }
-const digest = (text) => createHash('sha256').update('pepper' + text).digest('hex');
-export const store = (name, password) => accounts.set(name, digest(password)); // SVC623
+const digest = (text) => createHash('sha256').update('pepper' + text).digest('hex'); // SVC623
+const store = (name, password) => accounts.set(name, digest(password));
+app.post('/accounts', {}, ({ form }) => { store(form.name, form.password); });
 export const etag = (text) => digest(text);
 export function renew(user, accessToken) {
   if (user.accessToken !== accessToken) { user.accessToken = accessToken; }
@@ -228,19 +231,15 @@ app.get('/f', { rateLimit: { perMinute: 5, key: (req) => req.ip } }, () => 'x');
 `,
   'guards and tools by name': `
 // FILE app.ts
-import { BearerAuth, Svc, requireIf } from 'svc';
+import { BearerAuth, Svc } from 'svc';
 import { addTools } from './tools.ts';
 export const app = new Svc();
 app.mountMcp('/mcp');
 addTools(app);
 const options = { requireExp: false }; // SVC215
 const tokens = BearerAuth(undefined, options);
-const known = requireIf((claims) => claims !== undefined); // SVC201
-const later = requireIf(() => Promise.resolve(true)); // SVC201
-const staff = requireIf((claims) => claims.staff === true);
 async function save(socket: unknown, message: { text: string }) { await app.state.db.execute('insert into lines (text) values (?)', [message.text]); }
 app.websocket('/lines').onMessage(save); // SVC201
-app.config.loadDict({ env: 'development' }); // SVC208
 // FILE tools.ts
 import { int } from 'svc';
 const stock = new Map<number, number>();

@@ -23,25 +23,31 @@ const secret: string = process.env['APP_SECRET'] ?? '';
 ${code}
 `;
 
+/** An application that takes a code of this form. */
+const redeemed = (pattern: string): string => `
+import { Field, Schema, Svc, Unauthorized, str } from 'svc';
+import { createHash } from 'node:crypto';
+export const app: Svc = new Svc();
+class Code extends Schema { digits: string = Field(str, { pattern: ${pattern} }); }
+app.post('/codes', { body: Code, public: 'second step' }, async ({ body }) => {
+  const hash: string = createHash('sha256').update(body.digits).digest('hex');
+  if (!(await codes.use(hash))) throw new Unauthorized();
+});
+`;
+
 /** Wrong and right code by rule. */
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
-    wrong: declared('export const guard: Guard = requireIf(() => true);', 'requireIf'),
-    right: declared(
-      "export const guard: Guard = requireRoles({ roles: ['editor'], auth: account });",
-      'requireRoles',
-    ),
-  },
-  SVC204: {
     wrong: declared(
-      "app.post('/login', { rateLimit: { perMinute: 50_000 as number } }, ({ form }: Context) => enter(form));",
+      "app.mountMcp('/mcp');\nconst stock = new Map<number, number>();\napp.tool('drop', {}, ({ args }: Context) => { stock.delete(args.id); });",
       'str',
     ),
     right: declared(
-      "app.post('/login', { rateLimit: { perMinute: 5 as number } }, ({ form }: Context) => enter(form));",
-      'str',
+      "app.mountMcp('/mcp');\nconst stock = new Map<number, number>();\napp.tool('drop', { me: Depends(account) }, ({ args }: Context) => { stock.delete(args.id); });",
+      'Depends',
     ),
   },
+  SVC204: { wrong: redeemed("'^[0-9]{6}$'"), right: redeemed("'^[0-9a-f]{32}$'") },
   SVC205: {
     wrong: declared(
       "export const auth: Guard = BearerAuth('c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAe');",
@@ -65,22 +71,14 @@ export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly r
     ),
     right: handler("const res: Reply = new Reply(); res.setCookie('session', me.sid); return res;"),
   },
-  SVC208: {
-    wrong: declared("export const other: Svc = new Svc({ env: 'development' as const });", 'str'),
-    right: declared("export const other: Svc = new Svc({ env: process.env['SVC_ENV'] as Env });", 'str'),
-  },
   SVC210: {
-    wrong: declared("export const other: Svc = new Svc({ trustProxy: ['0.0.0.0/0'] as string[] });", 'str'),
-    right: declared("export const other: Svc = new Svc({ trustProxy: ['10.1.0.0/16'] as string[] });", 'str'),
-  },
-  SVC211: {
     wrong: declared(
-      `app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: "script-src 'unsafe-inline'" }));`,
-      'SecurityHeadersMiddleware',
+      "app.use(new RateLimitMiddleware({ key: (req: Request) => req.headers['x-client-id'] }));",
+      'RateLimitMiddleware',
     ),
     right: declared(
-      `app.use(new SecurityHeadersMiddleware({ contentSecurityPolicy: "script-src 'self'" }));`,
-      'SecurityHeadersMiddleware',
+      'app.use(new RateLimitMiddleware({ key: (req: Request) => req.ip }));',
+      'RateLimitMiddleware',
     ),
   },
   SVC212: {

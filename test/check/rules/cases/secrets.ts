@@ -85,14 +85,21 @@ const jitter = { statusCode: 200, wait: Math.random() };
   'passwords that are hashed': `
 import { createHash, hash } from 'node:crypto';
 import crypto from 'node:crypto';
-const a = createHash('sha256').update(password).digest('hex'); // SVC623
-const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); // SVC623
-const c = hash('sha256', user.password); // SVC623
-const twice = md5(md5(form.password)); // SVC623
-const d = createHash('sha256').update(content).digest('hex');
-const e = hash('sha256', token);
-const f = createHash('sha256').update(user.encryptedPassword).digest('hex');
-const signingKey = sha256(user.password);
+import md5 from 'md5';
+import { Svc } from 'svc';
+const app = new Svc();
+app.post('/a', {}, async ({ req, form }) => {
+  const { password: typed, content } = await req.json();
+  const a = createHash('sha256').update(typed).digest('hex'); // SVC623
+  const b = crypto.createHash('md5').update(salt + form.password).digest('hex'); // SVC623
+  const c = hash('sha256', form.passphrase); // SVC623
+  const twice = md5(md5(form.password)); // SVC623
+  const again = createHash('sha1').update(salt).update(form.password).digest('hex'); // SVC623
+  const d = createHash('sha256').update(content).digest('hex');
+  const e = hash('sha256', form.token);
+  const password = content;
+  const f = createHash('sha256').update(password).digest('hex');
+});
 `,
   'passwords that are hashed twice': `
 import { createHash } from 'node:crypto';
@@ -188,6 +195,7 @@ app.post('/login', { form: { name: Field(str), password: Field(str) } }, async (
   console.log(req.headers); // SVC625
   console.log(form); // SVC625
   app.log.info(\`login of \${form.name} with \${form.password}\`); // SVC625
+  const apiKey = process.env.SHOP_API_KEY;
   console.log({ user: form.name, apiKey }); // SVC625
   app.log.info('login', { name: form.name });
   app.log.info('login', { password: form.password });
@@ -263,6 +271,7 @@ const name = app.config.get('title', 'Shop');
 export const SECRET: string = 'c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAf';
 `,
   'tokens that let their owner in, and others': `
+import jwt from 'jsonwebtoken';
 import { Svc, rooms } from 'svc';
 const app = new Svc();
 app.post('/chat/:token', async (req, res) => {

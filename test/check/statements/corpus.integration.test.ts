@@ -1,0 +1,37 @@
+/** Statements of public bug reports on servers, and right ones: the cases of corpus.ts. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openDatabase } from '../../../src/db/index.ts';
+import { openChinook } from '../../support/chinook.ts';
+import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
+import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { describerOn, judged, sourcesOf } from '../../support/statements.ts';
+import { CORPUS_SCHEMA, WRONG_STATEMENTS, chinookProgram, programOf } from './corpus.ts';
+
+for (const engine of ['postgres', 'mariadb'] as const) {
+  test(`${engine}: svc check finds the statements of public bug reports that the server refuses, and nothing in the queries of Chinook`, async (t) => {
+    if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, engine)) return;
+    await using database = await openDatabase(
+      await (engine === 'postgres' ? postgresUrl(t) : mysqlUrl(t, engine)),
+    );
+    await database.script(CORPUS_SCHEMA);
+    await openChinook(database);
+    const describer = await describerOn(database);
+    let refused = 0;
+    for (const { from, sql, at, [engine]: own = at } of WRONG_STATEMENTS) {
+      const program = programOf(sql);
+      const [finding, ...more] = await judged(sourcesOf(t, { 'app.ts': program }), describer);
+      assert.deepEqual([finding?.rule, more], [own === null ? undefined : 'SVC411', []], from);
+      if (finding === undefined || own === null) continue;
+      refused++;
+      const found = program.split('\n')[2]!.slice(finding.place!.column - 1);
+      assert.ok(found.startsWith(own), `${from}: ${finding.message}: ${found}`);
+    }
+    assert.ok(refused >= 20, `${refused} statements`);
+    const right = await judged(sourcesOf(t, { 'app.ts': chinookProgram() }), describer);
+    assert.deepEqual(
+      right.map(({ message, place }) => `${place?.line}: ${message}`),
+      [],
+    );
+  });
+}

@@ -1,0 +1,121 @@
+/** Values of declared inputs against columns: types, lengths and words. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  compileType,
+  int,
+  literal,
+  nullable,
+  str,
+  uuid,
+  Field,
+  date,
+  planOf,
+  Schema,
+} from '../../../src/schema/schema.ts';
+import { Outline } from '../../../src/check/statements/outline.ts';
+import { judgeInsertion, judgeValues } from '../../../src/check/statements/value-judge.ts';
+import { KNOWN } from '../../../src/check/values/value.ts';
+import type { TypeNode } from '../../../src/schema/schema.ts';
+import type { ColumnType, TableColumn, TableDescription } from '../../../src/db/tables.ts';
+
+function column(name: string, type: ColumnType, more: Partial<TableColumn> = {}): TableColumn {
+  return {
+    name,
+    type,
+    isNullable: false,
+    isGenerated: false,
+    default: undefined,
+    comment: undefined,
+    ...more,
+  };
+}
+
+const NOTE: TableDescription = {
+  name: 'note',
+  comment: undefined,
+  primaryKey: ['id'],
+  uniqueKeys: [],
+  foreignKeys: [],
+  hasInsertTrigger: false,
+  columns: [
+    column('id', { kind: 'int' }, { isGenerated: true }),
+    column('title', { kind: 'str', options: { maxLength: 80 } }),
+    column('key', { kind: 'uuid' }, { isNullable: true }),
+    column('day', { kind: 'date' }, { default: 'now()' }),
+    column('state', { kind: 'literal', values: ['open', 'done'] }),
+  ],
+};
+
+class Inputs extends Schema {
+  free = Field(str);
+  short = Field(str, { maxLength: 80 });
+  long = Field(str, { maxLength: 81 });
+  shaped = Field(str, { pattern: /^[a-z]{1,9}$/ });
+  maybe = Field(nullable(str), { maxLength: 200 });
+  one = Field(literal('open'));
+  some = Field(literal('open', 'all'));
+  none = Field(literal('opne'));
+}
+
+function nodeOf(name: string): TypeNode {
+  return planOf(Inputs).fields.find((field) => field.name === name)!.node;
+}
+
+/** Returns the rules of the problems of a statement with one value of a declared type. */
+function rulesOf(sql: string, node: TypeNode): string[] {
+  const outline = new Outline(sql, 'postgres');
+  const value = { ...KNOWN, declared: { part: undefined, member: () => undefined, node } };
+  return judgeValues(outline, [{ value, spot: undefined }], [NOTE], 'postgres').map(({ rule }) => rule);
+}
+
+test('a text that may be longer than its column is a problem where it is written (SVC416)', () => {
+  const write = 'update note set title = ? where id = 1';
+  for (const [name, rules] of [
+    ['free', ['SVC416']],
+    ['short', []],
+    ['long', ['SVC416']],
+    ['shaped', []],
+    ['maybe', ['SVC416']],
+  ] as const)
+    assert.deepEqual(rulesOf(write, nodeOf(name)), rules, name);
+  assert.deepEqual(rulesOf('select id from note where title = ?', nodeOf('free')), []);
+  assert.deepEqual(rulesOf('insert into note (title, state) values (?, 1)', nodeOf('free')), ['SVC416']);
+  assert.deepEqual(rulesOf('update note set title = upper(?) where id = 1', nodeOf('free')), []);
+});
+
+test('words that a column never holds are a problem unless some of them fit (SVC415)', () => {
+  const read = 'select id from note n where n.state = ?';
+  assert.deepEqual(rulesOf(read, nodeOf('one')), []);
+  assert.deepEqual(rulesOf(read, nodeOf('some')), []);
+  assert.deepEqual(rulesOf(read, nodeOf('none')), ['SVC415']);
+});
+
+test('values of a type that a column cannot hold are a problem (SVC415)', () => {
+  for (const [sql, source, rules] of [
+    ['select 1 from note where key = ?', int, ['SVC415']],
+    ['select 1 from note where key = ?', uuid, []],
+    ['select 1 from note where key = ?', str, []],
+    ['select 1 from note where id = ?', uuid, ['SVC415']],
+    ['select 1 from note where id = ?', str, []],
+    ['select 1 from note where day >= ?', int, ['SVC415']],
+    ['select 1 from note where day >= ?', date, []],
+    ['select 1 from note where day = ? + 1', int, []],
+    ['select 1 from note join chat on chat.id = ?', uuid, []],
+  ] as const)
+    assert.deepEqual(rulesOf(sql, compileType(source).node), rules, sql);
+});
+
+test('an insert needs a value for each column that is not null and has no default (SVC417)', () => {
+  const absent = (sql: string, table: TableDescription = NOTE): string[] =>
+    judgeInsertion(new Outline(sql, 'postgres'), [table]).map(({ message }) =>
+      message.replace(/ of the table.*/, ''),
+    );
+  assert.deepEqual(absent('insert into note (key) values (?)'), [
+    'the insert gives no value for "title", "state"',
+  ]);
+  assert.deepEqual(absent('insert into "note" ("title", "state") select 1, 2'), []);
+  assert.deepEqual(absent('insert into note values (1, 2, 3, 4, 5)'), []);
+  assert.deepEqual(absent('insert into other (key) values (?)'), []);
+  assert.deepEqual(absent('insert into note (key) values (?)', { ...NOTE, hasInsertTrigger: true }), []);
+});
