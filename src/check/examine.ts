@@ -5,6 +5,7 @@ import { SOURCE_PARTS } from './rules/rules.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { Trace } from './statements/trace.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
@@ -62,7 +63,9 @@ export function examineSources(
       ...(watch === undefined ? [] : [watch(report, sources)]),
     ];
   });
-  const statements = new StatementFinder();
+  const trace = new Trace(project);
+  watches.push(trace.watch);
+  const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {
     ...heard([...watches, statements]),
     typeOf: (route, input) => {
@@ -74,6 +77,7 @@ export function examineSources(
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
+  for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
   for (const each of watches) each.finish?.();
   return { findings: [...findings.values()], project, sources, statements };
 }
@@ -83,10 +87,12 @@ function rankOf(severity: Severity): number {
 }
 
 /** Returns listeners that pass on what they receive to all watches. */
-function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish'>> {
+function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onStatement'>> {
   return {
     onCall: (site) => watches.forEach((each) => each.onCall?.(site)),
     onReply: (sent) => watches.forEach((each) => each.onReply?.(sent)),
+    onHandler: (begun) => watches.forEach((each) => each.onHandler?.(begun)),
+    onTest: (tested) => watches.forEach((each) => each.onTest?.(tested)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
     onPromise: (misused) => watches.forEach((each) => each.onPromise?.(misused)),
     onSharedMember: (written) => watches.forEach((each) => each.onSharedMember?.(written)),

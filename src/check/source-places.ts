@@ -11,13 +11,15 @@ import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
 import { numberOf } from './reader/constants.ts';
+import { entryOf } from './reader/nodes.ts';
+import { meaningOfCall } from './sources.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
 import type { SourceModule } from './reader/modules.ts';
 import { WRITTEN_REMEDY } from './rules/written-secrets.ts';
-import type { Node } from './reader/nodes.ts';
+import type { Call, Node } from './reader/nodes.ts';
 import type { SourceReport } from './examine.ts';
 
 /** A JSON file whose path occurs in the sources. */
@@ -42,7 +44,7 @@ export function joinFindings(
   const placed = declared.map((finding) => {
     const cause = causes.get(finding);
     const place = cause === undefined ? undefined : placeOfCause(cause, sources);
-    return place === undefined ? finding : { ...finding, place };
+    return withoutPages(place === undefined ? finding : { ...finding, place }, sources);
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
   // findings in `written` about these lines would be duplicates of findings in `found`
@@ -66,6 +68,37 @@ export function joinFindings(
     ...found.map(({ finding }) => finding).filter(({ place }) => !ofSettings.has(lineOf(place))),
   ];
   return [...fresh.filter((finding) => finding.place === undefined || !isReported(finding)), ...others];
+}
+
+/** Returns the finding about missing security headers as a note, if no reply of the application can be a page. */
+function withoutPages(finding: Finding, sources: Sources): Finding {
+  const isAboutHeaders = finding.rule === 'SVC211' && finding.subject === 'the application';
+  return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
+}
+
+/** Whether a reply may be a page, or whether browsers log in: then the security headers protect visitors. */
+function canSendPages(sources: Sources): boolean {
+  if (sources.project.modules.some(({ file }) => /\.[jt]sx$/.test(file))) return true;
+  return sources.all('call').some(({ module, node }) => {
+    const meaning = meaningOfCall(node, module);
+    if (
+      /^svc\.(?:HTMLResponse|FileResponse|StreamingResponse|SessionMiddleware)$|^svc\/oauth\./.test(meaning)
+    )
+      return true;
+    if (node.callee.type === 'member' && /^mount(?:Static)?$/.test(node.callee.property ?? '')) return true;
+    return /^(?:svc\.HttpResponse|Response)$/.test(meaning) && !namesOtherType(node);
+  });
+}
+
+/** Whether the options of a response name a media type that is no page. */
+function namesOtherType({ args: [, options] }: Call): boolean {
+  const headers = entryOf(options, 'headers');
+  const type = [
+    entryOf(options, 'mediaType'),
+    entryOf(headers, 'Content-Type'),
+    entryOf(headers, 'content-type'),
+  ].find((node) => node !== undefined);
+  return type?.type === 'text' && !/html|xml|svg/i.test(type.value);
 }
 
 function lineOf(place: Place | undefined): string {

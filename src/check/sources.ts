@@ -9,6 +9,8 @@ import type { Project, SourceModule } from './reader/modules.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
+import type { Sending } from './statements/sending.ts';
+import type { Trace } from './statements/trace.ts';
 import type { Site, ValueListeners } from './values/interpreter.ts';
 
 /** A search of the sources, for the rule with this id. */
@@ -18,6 +20,8 @@ export interface SourcePart {
   find?(sources: Sources, report: ReportAt): void;
   /** Judges one call, with the values of its arguments. */
   onCall?(site: Site, report: ReportAt, sources: Sources): void;
+  /** Judges what the handlers do, after all of them have run. */
+  judge?(trace: Trace, report: ReportAt, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */
   watch?(report: ReportAt, sources: Sources): Watch;
 }
@@ -29,6 +33,7 @@ export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, Sour
 
 /** Listeners for what the analysis of values meets. `finish` comes last. */
 export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
+  onStatement?(sending: Sending): void;
   finish?(): void;
 }
 
@@ -215,15 +220,6 @@ export function bare(name: string): string {
 export function wordOfTarget(target: Node): string | undefined {
   const path = pathOf(target);
   return path?.slice(path.lastIndexOf('.') + 1);
-}
-
-export function mentions(node: Node, test: (word: string) => boolean): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if ((part.type === 'name' || part.type === 'member') && test(wordOf(part))) found = true;
-    return !found && part.type !== 'function';
-  });
-  return found;
 }
 
 export function nameOfCallback(fn: Fn): string | undefined {

@@ -237,9 +237,13 @@ export class DatabasePlugin implements Plugin {
    */
   async migratedTables(url: string = this.#url): Promise<MigratedTables> {
     const isSqlite = parseDatabaseUrl(url).dialect === 'sqlite';
-    await using describer = await this.#describer(isSqlite ? {} : { database: url });
-    const { dialect, snakeCase, hash, tables } = describer;
-    return { database: this.name, dialect, snakeCase, hash, tables };
+    const describer = await this.#describer(isSqlite ? {} : { database: url });
+    try {
+      const { dialect, snakeCase, hash, tables } = describer;
+      return { database: this.name, dialect, snakeCase, hash, tables };
+    } finally {
+      await describer[Symbol.asyncDispose]();
+    }
   }
 
   /**

@@ -63,6 +63,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC638',
     'SVC639',
     'SVC650',
+    'SVC640',
   ],
   warning: [
     'SVC103',
@@ -98,6 +99,12 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC635',
     'SVC636',
     'SVC637',
+    'SVC641',
+    'SVC642',
+    'SVC643',
+    'SVC644',
+    'SVC645',
+    'SVC646',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

@@ -245,7 +245,7 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       .filter(({ route }) => STRENGTH.includes(route.method))
       .sort((left, right) => STRENGTH.indexOf(left.route.method) - STRENGTH.indexOf(right.route.method));
     inOrder.forEach((detail, index) => {
-      if (!isWrite(detail)) return;
+      if (!isWrite(detail) || usesOwnSession(detail)) return;
       const before = inOrder.slice(0, index);
       const stricter = before.find((other) => asksForMore(other, detail));
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
@@ -285,6 +285,11 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
         detail.route.place,
       );
   }
+}
+
+/** Whether a route starts or ends the session of its client, which needs no more than the client itself. */
+function usesOwnSession({ declared: { handler } }: RouteDetail): boolean {
+  return /\.session\.(?:regenerate|destroy)\s*\(/.test(codeOf(handler));
 }
 
 function weakDemandOf(detail: RouteDetail): string {
@@ -377,11 +382,13 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
     const stricter = details.find(({ route }) => route.security.some(isQualified));
     if (corner === '' || stricter === undefined) continue;
     for (const detail of details) {
-      if (!isGuarded(detail) || isPublic(detail) || detail.route.security.some(isQualified)) continue;
+      // SVC201 reports writes without a guard
+      if (isPublic(detail) || (!isGuarded(detail) && (isWrite(detail) || isAboutSecrets(detail)))) continue;
+      if (detail.route.security.some(isQualified)) continue;
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
       report(
         subjectOf(detail),
-        `this route accepts every authenticated client, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
+        `this route accepts every ${isGuarded(detail) ? 'authenticated client' : 'client'}, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
         detail.route.place,
         {
           remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,

@@ -5,7 +5,7 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import { calledName, entryOf } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
-import { constantIn } from '../values/effects.ts';
+import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';

@@ -4,7 +4,7 @@
  */
 import { calledName, entryOf, functionAround, leadOf, pathOf } from '../reader/nodes.ts';
 import { Sources, bare, nameOfCallback, wordOfTarget } from '../sources.ts';
-import { constantIn } from '../values/effects.ts';
+import { constantIn } from '../values/tests.ts';
 import { constantOf } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';

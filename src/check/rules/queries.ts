@@ -5,7 +5,7 @@
 import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, walk } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
-import { constantIn } from '../values/effects.ts';
+import { constantIn } from '../values/tests.ts';
 import { madeIn } from '../values/value.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';

@@ -5,7 +5,7 @@
 import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
-import { constantIn } from '../values/effects.ts';
+import { constantIn } from '../values/tests.ts';
 import { hasAny, literalOf } from '../values/text.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { statementOf } from './queries.ts';
@@ -13,6 +13,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import { madeIn } from '../values/value.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -233,8 +234,8 @@ class RevealedValues {
 
   #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
     if (value === undefined || depth > 4) return;
-    const parts = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
-    for (const made of [...parts, ...(value.whole === undefined ? [] : [value.whole])]) {
+    const stacks = madeIn({ texts: value.texts }).filter(({ by }) => by === 'Error.stack');
+    for (const made of [...stacks, ...(value.whole === undefined ? [] : [value.whole])]) {
       const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
       if (message === undefined) continue;
       const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;

@@ -7,16 +7,22 @@ import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
+import { FAIL_OPEN_RULES } from './fail-open.ts';
+import { GUESS_PARTS } from './guesses.ts';
+import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
+import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
+import { RACE_RULES } from './races.ts';
 import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
 import { STATE_RULES } from './state.ts';
 import { STATEMENT_RULES } from './statements.ts';
+import { STORED_TYPE_PARTS } from './stored-types.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
@@ -29,15 +35,21 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...AVAILABILITY_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
+  ...FAIL_OPEN_RULES,
+  ...GUESS_PARTS,
+  ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
+  ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
+  ...RACE_RULES,
   ...REPLY_RULES,
   ...ROUTE_RULES,
   ...SETTING_RULES,
   ...STATE_RULES,
+  ...STORED_TYPE_PARTS,
   ...TOKEN_RULES,
   ...VARIABLE_RULES,
   ...WRITTEN_SECRET_RULES,

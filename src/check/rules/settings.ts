@@ -7,24 +7,39 @@ import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourcePart, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 
 /** Rules about settings, sorted by id. */
 export const SETTING_RULES: readonly SourcePart[] = [
-  { id: 'SVC212', find: findSwitchedOff },
+  { id: 'SVC212', watch: watchSwitchedOff },
   { id: 'SVC218', find: findPlainDatabases },
   { id: 'SVC403', find: judgeMemory },
 ];
 
-/** SVC212: time limits that are switched off. */
-function findSwitchedOff(sources: Sources, report: ReportAt): void {
+/** Replies whose time limit ends with their beginning, and which go on for as long as their client wants. */
+const STREAMS = /^svc\.(?:EventStreamResponse|StreamingResponse|NDJSONResponse|FileResponse)$/;
+
+/** SVC212: time limits that are switched off, except those of routes whose replies are streams. */
+function watchSwitchedOff(report: ReportAt, sources: Sources): Watch {
+  const streaming = new Map<Node, boolean>();
+  return {
+    onReply: ({ value, route }) => {
+      if (route !== undefined)
+        streaming.set(route.call, STREAMS.test(value.type ?? '') && streaming.get(route.call) !== false);
+    },
+    finish: () => findSwitchedOff(sources, report, streaming),
+  };
+}
+
+function findSwitchedOff(sources: Sources, report: ReportAt, streaming: ReadonlyMap<Node, boolean>): void {
   for (const { module, node } of sources.all('entry'))
     if (
       node.parent?.type === 'object' &&
       node.value !== undefined &&
       LIMITS.test(node.key ?? '') &&
       isEndless(node.value) &&
-      isOption(node.parent)
+      isOption(node.parent) &&
+      streaming.get(node.parent.parent ?? node) !== true
     )
       report(
         module,

@@ -5,12 +5,13 @@
 import { boundIn } from '../reader/modules.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { constantOf, literal, numberOf } from '../reader/constants.ts';
-import { meaningOfCall, mentions, nameOfCallback } from '../sources.ts';
+import { meaningOfCall, nameOfCallback } from '../sources.ts';
+import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { literalOf } from '../values/text.ts';
 import { idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made, Part } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -54,7 +55,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
       'Find accounts by provider and subject (the user id). Use the e-mail address only if emailVerified is true',
     wrong: "fetchOne('… where email = ?', [info.email])",
     right: "fetchOne('… where provider = ? and subject = ?', [provider, info.subject])",
-    find: findUnverifiedMail,
+    watch: watchMail,
   },
   {
     id: 'SVC639',
@@ -288,39 +289,31 @@ function isOwnObject({ callee }: Call, module: SourceModule): boolean {
 }
 
 /** SVC627: accounts that code finds by an unverified e-mail address. */
-function findUnverifiedMail(sources: Sources, report: ReportAt): void {
-  const named = new Set<Fn>();
-  for (const { module, node } of sources.all('entry'))
-    if (node.key === 'onUser' && node.value?.type === 'name') {
-      const fn = sources.handlers.resolve(node.value, module);
-      if (fn !== undefined) named.add(fn);
-    }
-  for (const { module, node: fn } of sources.all('function')) {
-    if (nameOfCallback(fn) !== 'onUser' && !named.has(fn)) continue;
-    const code = module.source.slice(fn.start, fn.end);
-    if (/verified/i.test(code)) continue;
-    walk(fn, (node) => {
-      if (node.type !== 'call' || node.isNew || !isLookup(node, module)) return;
-      const mail = node.args.find((arg) => mentions(arg, (word) => word === 'email'));
-      if (mail !== undefined)
-        report(
-          module,
-          node,
-          'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',
-        );
-      return;
-    });
-  }
+function watchMail(report: ReportAt): Watch {
+  const judge = (module: SourceModule, node: Node): void =>
+    report(
+      module,
+      node,
+      'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',
+    );
+  return {
+    onStatement: (sending) => {
+      const found = sending.bindings?.find(
+        ({ use, value }) => (use === 'equal' || use === 'other') && isUnverifiedMail(value),
+      );
+      if (found === undefined || sending.outline.verb === 'insert') return;
+      judge(sending.module, sending.call);
+    },
+    onCall: ({ call, fn, meaning, module, value }) => {
+      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const isLookup = meaning === '' && fn === undefined && /^(?:get|find\w*)$/.test(method);
+      if (isLookup && call.args.some((arg) => isUnverifiedMail(value(arg)))) judge(module, call);
+    },
+  };
 }
 
-function isLookup(call: Call, module: SourceModule): boolean {
-  const name = calledName(call) ?? '';
-  const [statement] = call.args;
-  const text = statement === undefined ? '' : module.source.slice(statement.start, statement.end);
-  return /^(?:find|get|lookup|load|userBy|accountBy|select|by)\w*$/i.test(name) ||
-    /^(?:fetchOne|fetchAll|scalar)$/.test(name)
-    ? !/\binsert\b/i.test(text)
-    : false;
+function isUnverifiedMail(value: Value | undefined): boolean {
+  return value !== undefined && idsIn(value).some((id) => id.startsWith(PROVIDER_MAIL));
 }
 
 function isHost(part: Part): boolean {

@@ -2,10 +2,12 @@
  * Finds the calls that send SQL statements, by the type of the receiver: the methods of a database, of a
  * transaction or session, and of pages. Collects the texts that each call may send.
  */
-import { constantIn, itemOf, SQL } from '../values/effects.ts';
+import { itemOf, SQL } from '../values/effects.ts';
+import { constantIn } from '../values/tests.ts';
 import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
+import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Piece, Text } from '../values/text.ts';
@@ -37,6 +39,11 @@ const REPLIES = /^svc\.(?:reply|JSONResponse|HttpResponse)$|^Response(?:\.json)?
 export class StatementFinder implements Watch {
   readonly #calls = new Map<Node, SentCall>();
   readonly #replied = new Set<Node>();
+  readonly #onStatement: (sending: Sending) => void;
+
+  constructor(onStatement: (sending: Sending) => void = () => undefined) {
+    this.#onStatement = onStatement;
+  }
 
   /** Calls that send statements, in the order of their files and lines. */
   get calls(): readonly SentCall[] {
@@ -78,21 +85,24 @@ export class StatementFinder implements Watch {
       };
       this.#calls.set(call, entry);
     }
-    this.#add(entry, sent);
+    for (const statement of this.#add(entry, sent)) this.#onStatement(new Sending(site, statement));
   }
 
-  #add(entry: SentCall, { text, values, spot }: Sent): void {
+  #add(entry: SentCall, { text, values, spot }: Sent): readonly Statement[] {
+    const found: Statement[] = [];
     const isTemplate = text?.type === SQL;
     for (const each of text?.texts ?? []) {
       const pieces = piecesOf(each);
       if (pieces === undefined) entry.unknown ??= spot;
       else {
         const statement = new Statement(pieces, isTemplate ? boundIn(pieces) : values);
+        found.push(statement);
         const key = statement.text('sqlite');
         if (!entry.statements.has(key)) entry.statements.set(key, statement);
       }
     }
     if (entry.statements.size === 0) entry.unknown ??= spot;
+    return found;
   }
 }
 

@@ -1,7 +1,8 @@
 /** Statements: branches, loops, and the ways in which a function ends. */
 import { typeAfter } from './annotations.ts';
 import { itemOf, keyOf } from './effects.ts';
-import { Evaluation, equality } from './evaluation.ts';
+import { Evaluation } from './evaluation.ts';
+import { equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
 import * as values from './value.ts';
@@ -113,7 +114,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
-    const value = this.value(test);
+    const value = this.tested(this.value(test));
     this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.#statement(yes)),
@@ -130,7 +131,7 @@ export abstract class ControlFlow extends Evaluation {
       if (!isOver)
         for (const part of head)
           if (part.type === 'declare') this.#statement(part);
-          else test = this.value(part);
+          else test = this.tested(this.value(part));
       if (over !== undefined) this.misuse('value', over, head[1] ?? body);
       else this.misuse('condition', test, body);
       const around = this.path;
@@ -177,7 +178,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
-    const subject = this.value(value);
+    const subject = this.tested(this.value(value));
     const hasDefault = cases.some(({ test }) => test === undefined);
     const branches = cases.map(({ test, body }) => {
       const equal = test === undefined ? KNOWN : equality(subject, this.value(test));

@@ -4,9 +4,10 @@
  */
 import { ALL } from '../../schema/pattern-parser.ts';
 import { awaited } from './promises.ts';
+import { among, constantIn, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
-import type { Fact, Facts, ClientPart, Part, Text } from './text.ts';
+import type { Fact, ClientPart, Part, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
 /** A call with the values of its arguments. `run` calls a callback. */
@@ -30,6 +31,7 @@ const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
 });
 const self: Effect = ({ receiver }) => receiver;
+const asText: Effect = ({ receiver }) => values.addressText(receiver);
 
 /** Returns the effect of a function that limits the characters of its first argument. */
 const limited =
@@ -94,12 +96,26 @@ function lastName(value: Value): Value {
   };
 }
 
+/** Type of the parameters of an address. */
+const SEARCH = 'URLSearchParams';
+
+/** Returns the parts of the site in the base of an address. */
+function siteOf(base: Value): Text {
+  const parts = base.texts.flat().filter((part) => part.kind === 'own' && part.made !== undefined);
+  return parts.length === 0 ? [texts.OWN] : parts;
+}
+
 const address: Effect = ({ args: [value = KNOWN, on] }) => {
   const found =
     on === undefined
       ? value
-      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat([texts.OWN], text))) };
-  return { texts: found.texts, type: 'URL' };
+      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat(siteOf(on), text))) };
+  const isOwn = values.clientIn(found) === undefined;
+  // an address of a client keeps its own parameters
+  const members = isOwn
+    ? new Map([['searchParams', { texts: [], type: SEARCH, members: new Map() }]])
+    : undefined;
+  return { texts: found.texts, type: 'URL', members };
 };
 
 /** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */
@@ -152,7 +168,7 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
-  String: first,
+  String: ({ args: [value = KNOWN] }) => values.addressText(value),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -347,7 +363,8 @@ const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
 
 /** set() of a map. Keys are not followed. */
 const stored: Effect = ({ receiver, args: [, value = KNOWN] }) => {
-  if (receiver !== KNOWN && receiver.items !== undefined)
+  if (receiver.type === SEARCH && receiver.items === undefined) receiver.items = value;
+  else if (receiver !== KNOWN && receiver.items !== undefined)
     receiver.items = values.oneOf([receiver.items, value]);
   return receiver;
 };
@@ -423,60 +440,6 @@ const matches: Effect = ({ receiver, args: [arg = KNOWN] }) =>
 const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
   receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
 
-function matchOf(
-  { source, flags }: { readonly source: string; readonly flags: string },
-  value: Value,
-): Value {
-  const regex = texts.patternOf(source, flags);
-  if (regex === undefined) return KNOWN;
-  const yes = texts.factsOfMatches(regex);
-  const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
-  return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex) });
-}
-
-/** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
-function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Value {
-  const of = (fact: Fact | undefined): Facts => {
-    const part = only(value);
-    return part === undefined || fact === undefined ? texts.NO_FACTS : factsOf(part, fact);
-  };
-  return values.judged(of(yes), of(no));
-}
-
-/**
- * Returns the result of a comparison with texts of the program: where it is true, the value is one of them, and
- * elsewhere it is none of the known ones.
- */
-export function among(value: Value = KNOWN, known?: Value): Value {
-  const isNot = constantsIn(known);
-  return tested(value, { isKnown: true }, isNot.length === 0 ? undefined : { isNot });
-}
-
-/** Returns the texts of a value, or of the items of a list. */
-function constantsIn(value: Value | undefined): string[] {
-  const items = value === undefined ? [] : [value, ...(value.members?.values() ?? []), value.items ?? KNOWN];
-  return items.flatMap(({ texts: all }) => all.flatMap((text) => texts.constantOf(text) || []));
-}
-
-function only({ texts: all }: Value): ClientPart | undefined {
-  const parts = all.filter(texts.hasClient).flat();
-  const [part] = parts;
-  return parts.length === 1 && part!.kind === 'client' ? part : undefined;
-}
-
-function factsOf(part: ClientPart, fact: Fact): Facts {
-  const facts = new Map<string, Fact>([[part.id, fact]]);
-  if (part.hostOf !== undefined && fact.isKnown === true) facts.set(part.hostOf, { hasKnownHost: true });
-  if (fact.notFirst?.some((text) => text.startsWith('..')) === true)
-    for (const id of part.pathOf ?? []) facts.set(id, { isInside: true });
-  return facts;
-}
-
-export function constantIn(value: Value | undefined): string | undefined {
-  const [text, ...more] = value?.texts ?? [];
-  return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
-}
-
 /** Functions whose result has exactly the texts of their argument. */
 const EXACT: ReadonlySet<string> = new Set([
   'String',
@@ -508,7 +471,7 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
-  toString: self,
+  toString: asText,
   valueOf: self,
   trim: self,
   trimStart: self,
@@ -584,7 +547,7 @@ export function memberOfAddress(value: Value, key: string): Value | undefined {
       ? KNOWN
       : { texts: [], source: { id: `${part.id} searchParams`, origin: part.origin } };
   }
-  if (key === 'href') return value;
+  if (key === 'href') return values.addressText(value);
   if (/^(?:host|hostname|origin)$/.test(key))
     return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
   return key === 'pathname' || key === 'search' || key === 'hash'

@@ -3,20 +3,22 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
-import { SQL, among, constantIn, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
 import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { awaited } from './promises.ts';
+import { COMPUTED, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
+import { awaited } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
+import { among, constantIn, equality } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts } from './text.ts';
+import type { ClientPart, Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -32,6 +34,8 @@ export interface Kept {
 interface Compared {
   readonly node: Node;
   readonly module: SourceModule;
+  /** The handler or dependency that runs, directly or through other functions. */
+  readonly handler: Fn | undefined;
   readonly sides: readonly [Value, Value];
 }
 
@@ -42,10 +46,17 @@ interface SharedMember {
   readonly key: ClientPart;
 }
 
+/** A condition of a branch. */
+interface Tested {
+  readonly value: Value;
+  readonly handler: Fn | undefined;
+}
+
 /** Receivers of what an evaluation meets, and the types of declared inputs. */
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
+  onTest(tested: Tested): void;
   onPromise(misused: MisusedPromise): void;
   onSharedMember(written: SharedMember): void;
   readonly typeOf: TypeOfInput;
@@ -60,6 +71,8 @@ export abstract class Evaluation extends Classes {
   protected path: Path = new Path();
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
+  /** The handler or dependency that runs, directly or through other functions. */
+  protected handler: Fn | undefined;
 
   constructor(listeners: EvaluationListeners) {
     super();
@@ -74,6 +87,11 @@ export abstract class Evaluation extends Classes {
   protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
+
+  protected tested(value: Value): Value {
+    this.listeners.onTest({ value, handler: this.handler });
+    return value;
+  }
 
   protected define(name: string, value: Value): void {
     this.path.set(this.scope.declare(name), value);
@@ -397,6 +415,7 @@ export abstract class Evaluation extends Classes {
     if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
+    if (operator === '!') this.tested(inner);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -409,10 +428,12 @@ export abstract class Evaluation extends Classes {
       this.misuse(operator === '+' ? 'value' : 'condition', first, left);
     if (operator === '+') this.misuse('value', second, right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
-      this.listeners.onCompare({ node, module: this.module, sides: [first, second] });
+      this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
       case '+':
-        return this.#joined([first, second], [left, right]);
+        return isSumOfRows([first, second])
+          ? values.computedFrom([first, second], arithmetic)
+          : this.#joined([first, second], [left, right]);
       case '===':
       case '==':
         return equality(first, second);
@@ -422,14 +443,15 @@ export abstract class Evaluation extends Classes {
       case 'in':
         return among(first);
       default:
-        return first.keys === undefined
-          ? KNOWN
+        return /^(?:[-*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+          ? values.computedFrom([first, second], arithmetic)
           : { ...KNOWN, keys: operator === '>' ? first.keys : undefined };
     }
   }
 
   #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
     this.misuse('condition', first, left);
+    this.tested(first);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -442,7 +464,7 @@ export abstract class Evaluation extends Classes {
   }
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
-    const value = this.value(test);
+    const value = this.tested(this.value(test));
     this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
@@ -494,6 +516,20 @@ function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
 }
 
+/** Whether `+` adds numbers of which one is the column of a row. */
+function isSumOfRows(sides: readonly Value[]): boolean {
+  const parts = sides.flatMap(({ texts }) => texts.flat());
+  const isNumeric = parts.every(
+    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
+  );
+  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
+}
+
+/** Returns the mark of a number that arithmetic made of a column. */
+function arithmetic(made: Made): Made {
+  return made.by === ROW ? { ...made, by: COMPUTED } : made;
+}
+
 /** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
 function isCaught({ callee, args }: Call): boolean {
   const method = callee.type === 'member' ? callee.property : undefined;
@@ -502,26 +538,6 @@ function isCaught({ callee, args }: Call): boolean {
 
 function hasMarkup({ texts }: Value): boolean {
   return texts.some((text) => literalOf(text).includes('<'));
-}
-
-/** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */
-export function equality(left: Value, right: Value): Value {
-  for (const [one, other] of [
-    [left, right],
-    [right, left],
-  ] as const) {
-    const constant = constantIn(other);
-    if (other === ABSENT || constant === '' || constant === '0') {
-      const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
-      return values.judged(NO_FACTS, keys);
-    }
-    // a member of a found record: if it equals a text, the record exists
-    if (constant !== undefined && one.keys !== undefined && !one.texts.some(hasClient))
-      return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
-    if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
-    if (one.texts.some(hasClient) && !other.texts.some(hasClient)) return among(one, other);
-  }
-  return KNOWN;
 }
 
 export function listOf(items: readonly Value[]): Value {

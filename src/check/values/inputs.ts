@@ -4,14 +4,15 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { charsOf, clientPart, factsOfMatches, patternOf } from './text.ts';
-import { KNOWN } from './value.ts';
+import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
+import { KNOWN, clientIn, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
+import type { Fact, Origin } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -103,7 +104,9 @@ const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 
 function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
   if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
   if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
-  return pattern === undefined ? FREE : { part: factsOfMatches(pattern), member: () => undefined };
+  if (pattern === undefined) return FREE;
+  const isGuessable = hasFewMatches(pattern);
+  return { part: { ...factsOfMatches(pattern), isGuessable }, member: () => undefined };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */
@@ -193,7 +196,11 @@ const SAFE_HEADERS: ReadonlySet<string> = new Set([
 export function inputValue(source: Source): Value {
   const { id, origin, type } = source;
   const part = type === undefined ? { may: ALL } : type.part;
-  if (part === undefined) return type?.node === undefined ? KNOWN : { ...KNOWN, declared: type };
+  if (part === undefined) {
+    const made = inputMark(origin);
+    const value: Value = made === undefined ? KNOWN : { texts: [[{ kind: 'own', made }]] };
+    return type?.node === undefined ? value : { ...value, declared: type };
+  }
   return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }
 
@@ -212,6 +219,43 @@ export function rowValue(of: ClassValue): Value {
         }),
       );
   return { texts: KNOWN.texts, members, of, isInstance: true };
+}
+
+/** Id of the e-mail address that a login provider sends. */
+export const PROVIDER_MAIL = 'e-mail of the provider';
+const MAIL: Fact = { may: charsOf('@.+-_', /\w/) };
+
+/** Returns the user whom a login provider has authenticated. The e-mail address is known where it is verified. */
+export function userValue(): Value {
+  const origin: Origin = { what: 'info.email', input: 'row' };
+  const isVerified = new Map([[PROVIDER_MAIL, { isKnown: true }]]);
+  return {
+    texts: KNOWN.texts,
+    type: 'svc/oauth.UserInfo',
+    members: new Map([
+      ['email', { texts: [[clientPart(PROVIDER_MAIL, origin, MAIL)]] }],
+      ['emailVerified', judged(isVerified)],
+      ['subject', KNOWN],
+      ['name', KNOWN],
+      ['picture', KNOWN],
+      ['raw', KNOWN],
+    ]),
+  };
+}
+
+/** Returns an input that a schema of the project has parsed: `Note.parse(value)`. */
+export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
+  const part = clientIn(value);
+  if (part === undefined || !/^(?:parse|safeParse)$/.test(method)) return undefined;
+  const origin = value.source?.origin ?? part.origin;
+  const type = typeOfDeclaration(of.node, of.module);
+  const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
+  if (method === 'parse') return parsed;
+  const members = new Map([
+    ['ok', KNOWN],
+    ['value', parsed],
+  ]);
+  return { texts: KNOWN.texts, members };
 }
 
 export function requestValue(route?: RouteCall): Value {

@@ -3,26 +3,29 @@
  * branches and calls. Nothing of the application runs. Listeners receive every call with the values of its
  * arguments, and every assignment.
  */
-import { isBuiltin } from 'node:module';
-import { functionAround, isWithin } from '../reader/nodes.ts';
-import { constantIn, itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
+import { functionAround } from '../reader/nodes.ts';
+import { itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
+import { constantIn } from './tests.ts';
 import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
-import { inputValue, readInput, requestValue, rowValue } from './inputs.ts';
+import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
+import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, writtenAt } from './calls.ts';
+import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
+import type { Frame } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
 import type { Facts } from './text.ts';
-import type { ClassValue, Closure, Declaration, Given, Value } from './value.ts';
+import type { Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
 
@@ -40,18 +43,30 @@ export interface Site {
   /** Import of the called function, such as `fs.readFile`; the type of its object and the method, else ''. */
   readonly meaning: string;
   readonly receiver: Value | undefined;
+  /** The function of the project that the call runs. */
+  readonly fn: Fn | undefined;
   /** The route whose handler makes the call. */
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
   readonly transaction: OpenTransaction | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
+  /** The handler or dependency that makes the call, directly or through other functions. */
+  readonly handler: Fn | undefined;
   /** Returns the value of an argument, or of an expression in it. */
   value(node: Node | undefined): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
   /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
+}
+
+/** A handler of a route, with the dependencies that it receives. */
+interface Begun {
+  readonly handler: Fn;
+  readonly route: RouteCall | undefined;
+  /** Results of `Depends(…)`, also those of the router. */
+  readonly dependencies: readonly Value[];
 }
 
 /** The result of a handler. */
@@ -62,14 +77,9 @@ interface Sent {
 
 /** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
 export interface ValueListeners extends EvaluationListeners {
+  onHandler(begun: Begun): void;
   onCall(site: Site): void;
   onReply(sent: Sent): void;
-}
-
-interface Frame {
-  readonly fn: Fn;
-  readonly call: Call | undefined;
-  readonly module: SourceModule;
 }
 
 /** A call after the evaluation of its parts. */
@@ -102,9 +112,8 @@ const MAX_DEPTH = 10;
 /** Functions whose results rules recognise again. */
 const MAKERS =
   /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
-const GUARDS = /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireSession)$/;
-/** Methods that return rows as the database has them. */
-const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
+/** Methods that send a statement, and return what the database answers. */
+const SENDS = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 
 /**
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
@@ -115,6 +124,7 @@ export class Interpreter extends ControlFlow {
   readonly #functions: Functions;
   readonly #onCall: ValueListeners['onCall'];
   readonly #onReply: ValueListeners['onReply'];
+  readonly #onHandler: ValueListeners['onHandler'];
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -126,8 +136,6 @@ export class Interpreter extends ControlFlow {
   #isStored = false;
   #stack: Frame[] = [];
   #current: Pending | undefined;
-  /** The handler that runs, directly or through other functions. */
-  #handler: Fn | undefined;
   readonly #ran = new Set<Fn>();
   #transaction: OpenTransaction | undefined;
   /** Results of `provide()`, by their functions. */
@@ -139,6 +147,7 @@ export class Interpreter extends ControlFlow {
     this.#functions = functions;
     this.#onCall = (site) => listeners.onCall(site);
     this.#onReply = (sent) => listeners.onReply(sent);
+    this.#onHandler = (begun) => listeners.onHandler(begun);
   }
 
   run(): void {
@@ -168,7 +177,7 @@ export class Interpreter extends ControlFlow {
   #evaluate(pending: Pending): void {
     const { closure, args, route, isReply } = pending;
     this.#current = pending;
-    this.#handler = this.#functions.isHandler(closure.fn) ? closure.fn : undefined;
+    this.handler = this.#functions.isHandler(closure.fn) ? closure.fn : undefined;
     this.steps = 0;
     this.seen = new Map();
     this.path = new Path(this.#root);
@@ -201,13 +210,13 @@ export class Interpreter extends ControlFlow {
     if (known !== undefined) return known;
     const scope = new values.Scope();
     this.#scopes.set(module, scope);
-    const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] as const;
+    const before = [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] as const;
     const state = [this.shield, this.fails] as const;
     [this.module, this.scope, this.path, this.#stack, this.steps] = [module, scope, this.#root, [], 0];
-    this.#handler = undefined;
+    this.handler = undefined;
     this.statements(module.body.body);
     this.#root.end = undefined;
-    [this.module, this.scope, this.path, this.#stack, this.steps, this.#handler] = before;
+    [this.module, this.scope, this.path, this.#stack, this.steps, this.handler] = before;
     [this.shield, this.fails] = state;
     return scope;
   }
@@ -221,6 +230,9 @@ export class Interpreter extends ControlFlow {
     const args = parameters.map((kind) => this.#inputOf(kind, declaration));
     const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
     const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
+    const handler = closure.fn;
+    const dependencies = given.filter(({ gives }) => gives !== undefined);
+    this.#onHandler({ handler, route, dependencies });
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     this.#pending.push({ closure, args, route, isGuarded, isReply });
   }
@@ -244,6 +256,16 @@ export class Interpreter extends ControlFlow {
     return { ...made, spec };
   }
 
+  /** Returns the result of `Depends(…)`. A guard gives the principal. */
+  #given(source: Value, node: Call): Value {
+    const given = this.#provided(source);
+    const isGuard = GUARDS.test(given.type ?? '') || source.spec?.members?.has('security') === true;
+    const value = isGuard ? values.marked(given, { by: PRINCIPAL, node, module: this.module }) : given;
+    return source.meaning === 'svc/db.transaction' || source.isTransaction
+      ? { ...value, isTransaction: true }
+      : value;
+  }
+
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
   #provided(source: Value): Value {
     const context = this.#context(undefined, source.spec);
@@ -251,17 +273,17 @@ export class Interpreter extends ControlFlow {
       source.of === undefined ? source.fn : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
     if (source.of === undefined && source.fn === undefined)
       return { texts: KNOWN.texts, type: source.meaning ?? source.type };
-    const before = this.#handler;
+    const before = this.handler;
     if (made !== undefined) {
       this.#done.add(made.fn);
       this.#functions.addHandler(made.fn, undefined);
-      this.#handler = made.fn;
+      this.handler = made.fn;
     }
     const value =
       source.of !== undefined
         ? this.instance(source.of, [context], undefined)
         : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
-    this.#handler = before;
+    this.handler = before;
     return value;
   }
 
@@ -273,7 +295,7 @@ export class Interpreter extends ControlFlow {
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        String(this.#handler === undefined)
+        handlerId(this.handler)
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -303,7 +325,7 @@ export class Interpreter extends ControlFlow {
     const around = this.path;
     this.#stack.push({ fn, call, module: this.module });
     this.#ran.add(fn);
-    if (this.#handler !== undefined) this.#functions.reach(fn, this.#handler);
+    if (this.handler !== undefined) this.#functions.reach(fn, this.handler);
     this.module = module;
     this.scope = new values.Scope(scope, self);
     this.path = new Path(around);
@@ -364,14 +386,16 @@ export class Interpreter extends ControlFlow {
     if (called.fn !== undefined) this.found(callee, called.fn.fn);
     const all = { called, receiver, args, method, meaning };
     const declares = this.#register(call, all);
-    this.#visit(call, meaning, receiver);
+    this.#visit(call, all);
     if (method === 'websocket' && declares !== undefined)
       return { texts: KNOWN.texts, type: SOCKET_ROUTER, declares };
     if (receiver !== undefined && returnsItself(receiver.type, method)) return receiver;
     const result = this.#settled(call, all, this.#resultOf(call, all));
     const made = { by: meaning, node: call, module: this.module };
+    if (SENDS.test(meaning)) return answerOf({ ...made, by: ROW }, result, all);
+    if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
     if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
-    return ROWS.test(meaning) && args[2]?.members?.has('as') !== true ? { ...result, whole: made } : result;
+    return result;
   }
 
   /** Returns the result of a call with its promise. */
@@ -405,16 +429,18 @@ export class Interpreter extends ControlFlow {
       : result;
   }
 
-  #visit(call: Call, meaning: string, receiver: Value | undefined): void {
+  #visit(call: Call, { called, meaning, receiver }: Called): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.#stack]];
     this.#onCall({
       call,
       module,
       meaning,
       receiver,
+      fn: called.fn?.fn,
       route: this.#current?.route,
       transaction: this.#transaction,
       isGuarded: this.#current?.isGuarded === true,
+      handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
@@ -426,6 +452,8 @@ export class Interpreter extends ControlFlow {
     const parameters = parametersOf(receiver?.type, method);
     if (parameters === undefined) {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
+      if (call.isNew && meaning === 'svc/oauth.OAuthPlugin')
+        this.#queueLogin(args[0]?.members?.get('onUser'));
       return undefined;
     }
     const last = args.at(-1);
@@ -451,6 +479,14 @@ export class Interpreter extends ControlFlow {
     for (const layer of layers?.members?.values() ?? []) this.#queueMiddleware(layer);
   }
 
+  /** Queues the function that finds the account of a user whom a login provider has authenticated. */
+  #queueLogin({ fn: closure }: Value = KNOWN): void {
+    if (closure === undefined || this.#done.has(closure.fn)) return;
+    this.#done.add(closure.fn);
+    this.#functions.addHandler(closure.fn, undefined);
+    this.#pending.push({ closure, args: [KNOWN, userValue()] });
+  }
+
   #queueMiddleware(layer: Value): void {
     const closure = layer.of === undefined ? layer.fn : this.method(layer, 'handle')?.fn;
     if (closure === undefined || this.#done.has(closure.fn)) return;
@@ -463,7 +499,8 @@ export class Interpreter extends ControlFlow {
     const [first = KNOWN] = args;
     if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
-    if (meaning === 'svc.Depends') return { texts: KNOWN.texts, gives: this.#provided(first) };
+    if (meaning === 'svc.Depends')
+      return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
@@ -488,6 +525,8 @@ export class Interpreter extends ControlFlow {
         ? undefined
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
     if (read !== undefined) return read;
+    const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
+    if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     const changed = receiver && resultOfMethod(method, operation);
@@ -524,7 +563,9 @@ export class Interpreter extends ControlFlow {
     const before = this.#transaction;
     for (const arg of args) {
       if (arg.fn === undefined || this.#functions.isHandler(arg.fn.fn)) continue;
-      const session = receiver?.type === undefined ? KNOWN : { ...receiver };
+      const isTransaction = owner !== undefined;
+      const session =
+        receiver?.type === undefined ? KNOWN : { ...receiver, ...(isTransaction && { isTransaction }) };
       if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
       run(arg, [session]);
       this.#transaction = before;
@@ -547,50 +588,3 @@ export class Interpreter extends ControlFlow {
 
 /** Methods of lists that test the result of a callback, or compare by it. */
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
-
-/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
-function isList(value: Value | undefined): boolean {
-  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
-  if (value?.source !== undefined) return value.source.isRequest !== true;
-  return (
-    value?.members !== undefined &&
-    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
-    value.of === undefined
-  );
-}
-
-/** Returns the class of the option `as`: the type of the rows of a query. */
-function classIn(args: readonly Value[]): ClassValue | undefined {
-  return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
-}
-
-/** Whether a name is imported from a package that is neither of Node.js nor this one. */
-function isOfPackage(meaning: string): boolean {
-  const [name] = meaning.split('.') as [string];
-  return !isBuiltIn(meaning) && !/^(?:svc(?:[/.]|$)|[./#])/.test(meaning) && name !== '';
-}
-
-function isBuiltIn(meaning = ''): boolean {
-  const [name] = meaning.split('.') as [string];
-  return name in globalThis || isBuiltin(name);
-}
-
-/** Returns the argument of a caller if a node is a parameter of a function around it. */
-function writtenAt(
-  node: Node,
-  module: SourceModule,
-  stack: readonly Frame[],
-): { node: Node; module: SourceModule } {
-  if (node.type !== 'name') return { node, module };
-  const at = stack.findLastIndex(
-    ({ fn }) =>
-      isWithin(node, fn) && fn.params.some((param) => param.type === 'name' && param.name === node.name),
-  );
-  const frame = stack[at];
-  const index =
-    frame?.fn.params.findIndex((param) => param.type === 'name' && param.name === node.name) ?? -1;
-  const arg = frame?.call?.args[index];
-  return frame === undefined || arg === undefined || arg.type === 'spread'
-    ? { node, module }
-    : writtenAt(arg, frame.module, stack.slice(0, at));
-}

@@ -50,6 +50,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   'svc.Svc.state': 'svc.AppState',
   'svc.Context.state': 'svc.AppState',
   'svc.AppState.db': 'svc/db.db',
+  'svc/db.DatabasePlugin.database': 'svc/db.db',
   'svc.AppState.redis': 'svc/db.redis',
 };
 

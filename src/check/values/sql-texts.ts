@@ -2,13 +2,14 @@
  * Texts of SQL templates: each value that a template binds becomes a piece `?`, and a template within a template
  * becomes a part of its text. Knows the functions of `sql`, and the lists that pages read.
  */
-import { SQL, constantIn, itemOf } from './effects.ts';
+import { SQL, itemOf } from './effects.ts';
+import { constantIn } from './tests.ts';
 import { inputValue } from './inputs.ts';
 import { constantOf } from './text.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { Bound, Piece, Text } from './text.ts';
+import type { Bound, Made, Piece, Text } from './text.ts';
 import type { Value } from './value.ts';
 
 /** An expression with its value. */
@@ -36,6 +37,13 @@ const boundValues = new WeakMap<Bound, Value>();
 /** Returns the value that a piece `?` of an SQL template binds. */
 export function boundValue({ bound }: Piece): Value | undefined {
   return bound && boundValues.get(bound);
+}
+
+/** Returns the marks of the values that an SQL template binds. */
+export function boundMarks({ type, texts }: Value): readonly Made[] {
+  if (type !== SQL) return [];
+  const pieces = texts.flat().flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
+  return pieces.flatMap((piece) => values.madeIn(boundValue(piece)));
 }
 
 /** Returns the value of an SQL template: `literals` has one text more than `parts`. */
@@ -156,7 +164,13 @@ function memberOf(row: Value, key: string): Value {
   const { source } = row;
   return source === undefined || source.isRequest === true
     ? KNOWN
-    : inputValue({ ...source, id: `${source.id}.${key}`, whole: undefined, type: source.type?.member(key) });
+    : inputValue({
+        ...source,
+        id: `${source.id}.${key}`,
+        origin: { ...source.origin, what: `${source.origin.what}.${key}` },
+        whole: undefined,
+        type: source.type?.member(key),
+      });
 }
 
 const set: SqlEffect = (call) => {
@@ -347,6 +361,7 @@ const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
     const constant = constantIn(options?.members?.get('database'));
     return {
       texts: KNOWN.texts,
+      isTransaction: true,
       type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})`,
     };
   },

@@ -52,6 +52,8 @@ export interface ClientPart extends Fact {
   readonly may: CharSet;
   /** Function of a package with unknown effect through which the part went. */
   readonly unknown?: string | undefined;
+  /** Whether the declared type has so few values that a client can try all of them. */
+  readonly isGuessable?: boolean | undefined;
   /** For the host of an address: the id of the address. */
   readonly hostOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
@@ -99,6 +101,7 @@ export const OWN: Part = { kind: 'own' };
 /** Characters that `encodeURIComponent()` leaves, and `%`. */
 export const URI_COMPONENT: CharSet = charsOf("-_.!~*'()%", /\w/);
 export const WORD: CharSet = charsOf('_', /\w/);
+const DIGITS: CharSet = charsOf('0123456789');
 
 /** Returns the set of the characters of a text, and of all ASCII characters that a pattern matches. */
 export function charsOf(text: string, pattern?: RegExp): CharSet {
@@ -114,7 +117,11 @@ export function hasAny(set: CharSet, chars: string): boolean {
   return (set & charsOf(chars)) !== 0n;
 }
 
-export function clientPart(id: string, origin: Origin, fact: Fact = {}): ClientPart {
+export function clientPart(
+  id: string,
+  origin: Origin,
+  fact: Fact & Pick<ClientPart, 'isGuessable'> = {},
+): ClientPart {
   return { ...fact, kind: 'client', id, origin, may: fact.may ?? ALL };
 }
 
@@ -176,7 +183,16 @@ export function hasClient(text: Text): boolean {
 export function narrowed(part: Part, facts: Facts): Part {
   const fact = part.kind === 'client' ? facts.get(part.id) : undefined;
   if (part.kind !== 'client' || fact === undefined) return part;
-  return fact.isKnown === true ? OWN : { ...part, ...bothOf(part, fact) };
+  if (fact.isKnown !== true) return { ...part, ...bothOf(part, fact) };
+  const made = inputMark(part.origin);
+  return made === undefined ? OWN : { kind: 'own', made };
+}
+
+/** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */
+export function inputMark({ input, what, route }: Origin): Made | undefined {
+  return route && input !== 'row'
+    ? { by: `input ${what}`, node: route.call, module: route.module }
+    : undefined;
 }
 
 /** Returns the facts that hold where both given facts hold. */
@@ -324,6 +340,18 @@ function firstIn([lead, ...more]: readonly Tree[]): CharSet {
   if (lead?.kind === 'choice') return lead.parts.reduce((set, part) => set | firstIn([part, ...more]), 0n);
   if (lead?.kind === 'repeat') return firstIn([lead.part]) | (lead.least > 0 ? 0n : firstIn(more));
   return lead?.kind === 'end' ? 0n : ALL;
+}
+
+/** Whether few texts match a pattern: up to eight digits. */
+export function hasFewMatches(pattern: RegExp): boolean {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  const parts = tree?.kind === 'sequence' && isAnchored(tree) ? tree.parts.slice(1, -1) : [];
+  const digits = parts.map((part) => {
+    const inner = part.kind === 'repeat' ? part.part : part;
+    const isDigit = inner.kind === 'chars' && (inner.set & ~DIGITS) === 0n;
+    return isDigit ? (part.kind === 'repeat' ? part.most : 1) : Infinity;
+  });
+  return parts.length > 0 && digits.reduce((sum, count) => sum + count, 0) <= 8;
 }
 
 /** Returns the facts about texts that match a pattern: their characters, and how they begin. */

@@ -1,5 +1,15 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
-import { NO_FACTS, OWN, allFacts, blurred, concat, hasClient, narrowed, sharedFacts } from './text.ts';
+import {
+  NO_FACTS,
+  OWN,
+  allFacts,
+  blurred,
+  concat,
+  hasClient,
+  inputMark,
+  narrowed,
+  sharedFacts,
+} from './text.ts';
 import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
@@ -23,7 +33,7 @@ export interface ClassValue {
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
-  readonly part: Pick<ClientPart, 'may' | 'notFirst'> | undefined;
+  readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable'> | undefined;
   /** True for a number without a maximum. */
   readonly isEndless?: boolean;
   member(key: string): InputType | undefined;
@@ -101,6 +111,10 @@ export interface Value {
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
+  /** For the result of `Depends(source)`: the source, a function or class with its spec. */
+  readonly depends?: Value | undefined;
+  /** Whether the value is a transaction, or an object that sends statements in one. */
+  readonly isTransaction?: boolean | undefined;
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
@@ -163,6 +177,8 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     source: find('source'),
     meaning: find('meaning'),
     gives: find('gives'),
+    depends: find('depends'),
+    isTransaction: find('isTransaction'),
     whole: find('whole'),
     byKey: find('byKey'),
     // a value that may be absent, or no promise, is not certainly one
@@ -193,10 +209,19 @@ export function isBare(value: Value): boolean {
   return value !== ABSENT && known.every((each) => each === undefined) && !value.texts.some(hasClient);
 }
 
+/** Returns an address as a text, with the values of the parameters that code has added to it. */
+export function addressText(value: Value): Value {
+  const added = value.type === 'URL' ? [...(value.members?.values() ?? [])] : [];
+  const marks = added.flatMap((member) => madeIn(member));
+  if (marks.length === 0) return value;
+  const parts = marks.map((made): Part => ({ kind: 'own', made }));
+  return { texts: value.texts.map((text) => [...text, { kind: 'literal', text: '?' }, ...parts]) };
+}
+
 /** Returns the concatenation of values as texts. */
 export function joined(values: readonly Value[]): Value {
   let texts: readonly Text[] = [[]];
-  for (const value of values) {
+  for (const value of values.map(addressText)) {
     const alternatives = value.texts.length === 0 ? [[OWN]] : value.texts;
     texts = texts.flatMap((before) => alternatives.map((text) => concat(before, text)));
     if (texts.length > MAX_TEXTS) texts = textsOf([{ texts }]);
@@ -249,6 +274,33 @@ export function madeIn(value: Value | undefined, depth = 0): readonly Made[] {
   const own = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
   const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
   return [...own, ...inner.flatMap((each) => madeIn(each, depth + 1))];
+}
+
+/**
+ * Returns a value that an operation computed, with the marks of its parts: the calls that made them, and the inputs of
+ * clients.
+ */
+export function computedFrom(sources: readonly Value[], rename = (made: Made): Made => made): Value {
+  const marks = new Map<string, Part>();
+  for (const part of sources.flatMap(({ texts }) => texts.flat())) {
+    const made =
+      part.kind === 'own' ? part.made : part.kind === 'client' ? inputMark(part.origin) : undefined;
+    if (made !== undefined) marks.set(signatureOfMade(made), { kind: 'own', made: rename(made) });
+  }
+  return marks.size === 0 ? KNOWN : { texts: [[...marks.values()]] };
+}
+
+/** Returns a value with a mark on each part that the program made, also on those of its members. */
+export function marked(value: Value, made: Made, depth = 0): Value {
+  const part: Part = { kind: 'own', made };
+  const mark = (text: Text): Text => (text.every(({ kind }) => kind === 'own') ? [...text, part] : text);
+  const inner = (member: Value): Value => (depth > 2 ? member : marked(member, made, depth + 1));
+  return {
+    ...value,
+    texts: value.texts.length === 0 ? value.texts : value.texts.map(mark),
+    members: value.members && new Map([...value.members].map(([key, member]) => [key, inner(member)])),
+    items: value.items && inner(value.items),
+  };
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
@@ -363,7 +415,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {

@@ -1,10 +1,12 @@
 /** Every application of the source phase, by name, and its files. */
+import { ACCESS } from './access.ts';
 import { ASYNC } from './async.ts';
 import { CALLS } from './calls.ts';
 import { DECLARATIONS } from './declarations.ts';
 import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
+import { OWNERS } from './owners.ts';
 import { SECRETS } from './secrets.ts';
 import { STATE } from './state.ts';
 
@@ -17,6 +19,8 @@ export const CASES: Readonly<Record<string, string>> = {
   ...DECLARATIONS,
   ...HELPERS,
   ...FOREIGN,
+  ...ACCESS,
+  ...OWNERS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

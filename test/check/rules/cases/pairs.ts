@@ -2,6 +2,7 @@
  * One wrong and one right application for every rule that reads sources, in TypeScript. The wrong one breaks the rule of its key; the right
  * one does the same work and has no finding of that rule.
  */
+import { ACCESS_PAIRS } from './access-pairs.ts';
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
@@ -22,6 +23,18 @@ const secret: string = process.env['APP_SECRET'] ?? '';
 ${code}
 `;
 
+/** An application that takes a code of this form. */
+const redeemed = (pattern: string): string => `
+import { Field, Schema, Svc, Unauthorized, str } from 'svc';
+import { createHash } from 'node:crypto';
+export const app: Svc = new Svc();
+class Code extends Schema { digits: string = Field(str, { pattern: ${pattern} }); }
+app.post('/codes', { body: Code, public: 'second step' }, async ({ body }) => {
+  const hash: string = createHash('sha256').update(body.digits).digest('hex');
+  if (!(await codes.use(hash))) throw new Unauthorized();
+});
+`;
+
 /** Wrong and right code by rule. */
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
@@ -34,6 +47,7 @@ export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly r
       'Depends',
     ),
   },
+  SVC204: { wrong: redeemed("'^[0-9]{6}$'"), right: redeemed("'^[0-9a-f]{32}$'") },
   SVC205: {
     wrong: declared(
       "export const auth: Guard = BearerAuth('c7Qm9v2xT4bN8kLrW6yZ1pHs5dGj3fAe');",
@@ -306,12 +320,20 @@ async function page(name: string): Promise<string> { return (await readFile('pag
     ),
   },
   SVC627: {
-    wrong: `export const options: Options = {
-  onUser: async (provider: string, info: Info) => await db.fetchOne('select id from users where email = ?', [info.email]),
-};`,
-    right: `export const options: Options = {
-  onUser: async (provider: string, info: Info) => await db.fetchOne('select id from users where provider = ? and subject = ?', [provider, info.subject]),
-};`,
+    wrong: `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db: Database = await openDatabase('sqlite:a.db');
+export const plugin: OAuthPlugin = new OAuthPlugin({
+  onUser: async (provider: string, info: Info) => await db.scalar('select id from users where email = ?', [info.email]),
+});`,
+    right: `
+import { openDatabase } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+const db: Database = await openDatabase('sqlite:a.db');
+export const plugin: OAuthPlugin = new OAuthPlugin({
+  onUser: async (provider: string, info: Info) => await db.scalar('select id from users where provider = ? and subject = ?', [provider, info.subject]),
+});`,
   },
   SVC628: {
     wrong: handler(
@@ -393,6 +415,7 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
       "import { randomUUID } from 'node:crypto';",
     ),
   },
+  ...ACCESS_PAIRS,
   SVC650: {
     wrong: handler(
       'const all: Groups = {};\n  all[body.group as string][body.name as string] = 1;\n  return all;',

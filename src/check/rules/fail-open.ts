@@ -1,0 +1,212 @@
+/**
+ * Rule about decisions that allow everything when they fail (SVC645): a function whose result refuses a request
+ * returns, after an error, the value that lets the request pass.
+ */
+import { walk } from '../reader/nodes.ts';
+import { meaningOfCall } from '../sources.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+
+/** Rules about decisions that fail. */
+export const FAIL_OPEN_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC645',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [636, 755],
+    sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
+    why: 'An attacker who makes the check fail, or waits until it does, passes it',
+    remedy:
+      'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
+    wrong: 'try { return await ask(id); } catch { return true; }',
+    right:
+      "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
+    find: findOpenFailures,
+  },
+];
+
+/** An expression whose value decides whether a request passes, and the value with which it passes. */
+interface Decision {
+  readonly node: Node;
+  readonly module: SourceModule;
+  readonly passes: boolean;
+}
+
+/** Functions are followed to this depth. */
+const MAX_DEPTH = 4;
+
+function findOpenFailures(sources: Sources, report: ReportAt): void {
+  const judged = new Set<Fn>();
+  for (const decision of decisionsIn(sources)) judge(decision, sources, report, judged);
+}
+
+/** Returns the conditions of branches that refuse a request, and the functions that guards call. */
+function decisionsIn(sources: Sources): readonly Decision[] {
+  const found: Decision[] = [];
+  for (const { module, node } of sources.all('if'))
+    if (refuses(node.yes, module)) addDecisions(node.test, module, false, found);
+  for (const { module, node } of sources.all('call'))
+    if (meaningOfCall(node, module) === 'svc.requireIf' && node.args[0] !== undefined)
+      found.push({ node: node.args[0], module, passes: true });
+  return found;
+}
+
+/** Adds the parts of a condition that refuse a request if they have the value `refusing`. */
+function addDecisions(test: Node, module: SourceModule, isNegated: boolean, found: Decision[]): void {
+  if (test.type === 'unary' && test.operator === '!' && test.value !== undefined)
+    return addDecisions(test.value, module, !isNegated, found);
+  if (test.type === 'await') return addDecisions(test.value, module, isNegated, found);
+  if (test.type !== 'binary') return void found.push({ node: test, module, passes: isNegated });
+  const { operator, left, right } = test;
+  if (operator === '||' || operator === '&&')
+    for (const side of [left, right]) addDecisions(side, module, isNegated, found);
+  const raw = right.type === 'value' ? right.raw : '';
+  if (/^[!=]==?$/.test(operator) && /^(?:true|false)$/.test(raw))
+    addDecisions(left, module, (operator.startsWith('!') === (raw === 'true')) !== isNegated, found);
+}
+
+/** Whether a branch answers 401 or 403 without a further condition. */
+function refuses(branch: Node, module: SourceModule): boolean {
+  const statements = branch.type === 'block' ? branch.body : [branch];
+  return statements.some((node) => {
+    if (node.type !== 'leave' || node.value?.type !== 'call') return false;
+    const meaning = meaningOfCall(node.value, module);
+    if (/^svc\.(?:Forbidden|Unauthorized)$/.test(meaning)) return true;
+    return (
+      /^svc\.(?:HTTPException|reply|HttpResponse|JSONResponse)$/.test(meaning) &&
+      node.value.args.some((arg) => /\b40[13]\b/.test(module.source.slice(arg.start, arg.end)))
+    );
+  });
+}
+
+function judge(decision: Decision, sources: Sources, report: ReportAt, judged: Set<Fn>, depth = 0): void {
+  if (depth > MAX_DEPTH) return;
+  const { node, module, passes } = decision;
+  if (node.type === 'await') return judge({ ...decision, node: node.value }, sources, report, judged, depth);
+  if (node.type === 'name') return judgeName(decision, sources, report, judged, depth);
+  if (node.type === 'call') {
+    const caught = caughtBy(node);
+    if (caught !== undefined && returnsConstant(caught, passes)) tell(caught, module, report);
+  }
+  const fn =
+    node.type === 'function'
+      ? node
+      : sources.handlers.resolve(node.type === 'call' ? node.callee : node, module);
+  if (fn === undefined || judged.has(fn)) return;
+  judged.add(fn);
+  const home = sources.handlers.homeOf(fn);
+  for (const part of partsOf(fn)) {
+    if (part.type === 'try') judgeTry(part, passes, home, report);
+    const result = part.type === 'leave' && part.how === 'return' ? part.value : undefined;
+    if (result !== undefined)
+      judge({ node: result, module: home, passes }, sources, report, judged, depth + 1);
+  }
+  const [only] = fn.body;
+  if (fn.isExpression && only !== undefined)
+    judge({ node: only, module: home, passes }, sources, report, judged, depth + 1);
+}
+
+/** A variable: `let ok = true; try { ok = await ask(); } catch {}`, or `const ok = await ask();`. */
+function judgeName(
+  decision: Decision,
+  sources: Sources,
+  report: ReportAt,
+  judged: Set<Fn>,
+  depth: number,
+): void {
+  const { node, module, passes } = decision;
+  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
+  if (node.type !== 'name' || binding?.kind !== 'declared') return;
+  if (binding.node.type === 'function')
+    return judge(
+      { ...decision, node: binding.node, module: binding.module },
+      sources,
+      report,
+      judged,
+      depth + 1,
+    );
+  if (binding.node.type !== 'declarator') return;
+  const { value } = binding.node;
+  if (value === undefined) return;
+  if (!isConstant(value, passes))
+    return judge({ node: value, module: binding.module, passes }, sources, report, judged, depth + 1);
+  const around = binding.node.parent?.parent;
+  if (around === undefined) return;
+  walk(around, (part) => {
+    if (part.type !== 'try' || part.handler === undefined) return;
+    if (assigns(part.block, node.name) && !assigns(part.handler, node.name) && !leaves(part.handler))
+      tell(value, binding.module, report);
+  });
+}
+
+/** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
+function judgeTry(
+  node: Extract<Node, { type: 'try' }>,
+  passes: boolean,
+  module: SourceModule,
+  report: ReportAt,
+): void {
+  const { block, handler } = node;
+  if (handler?.type !== 'block') return;
+  const isComputed = partsOf(block).some(
+    (part) =>
+      part.type === 'leave' &&
+      part.how === 'return' &&
+      part.value !== undefined &&
+      part.value.type !== 'value',
+  );
+  // a condition in the `catch` tells errors apart
+  const result = handler.body.find((part) => part.type === 'leave' && part.how === 'return');
+  const returned = result?.type === 'leave' ? result.value : undefined;
+  if (isComputed && returned !== undefined && isConstant(returned, passes))
+    tell(result ?? node, module, report);
+}
+
+function tell(node: Node, module: SourceModule, report: ReportAt): void {
+  report(
+    module,
+    node,
+    'when the check fails, its result lets the request pass: every client may do what the check protects',
+  );
+}
+
+/** Returns the callback of `.catch(…)`. */
+function caughtBy({ callee, args: [callback] }: Call): Node | undefined {
+  return callee.type === 'member' && callee.property === 'catch' ? callback : undefined;
+}
+
+function returnsConstant(fn: Node, value: boolean): boolean {
+  if (fn.type !== 'function') return false;
+  const [only] = fn.body;
+  if (fn.isExpression) return only !== undefined && isConstant(only, value);
+  return fn.body.some(
+    (part) => part.type === 'leave' && part.value !== undefined && isConstant(part.value, value),
+  );
+}
+
+function isConstant(node: Node, value: boolean): boolean {
+  return node.type === 'value' && node.raw === String(value);
+}
+
+function assigns(within: Node, name: string): boolean {
+  return partsOf(within).some(
+    (part) => part.type === 'assign' && part.target.type === 'name' && part.target.name === name,
+  );
+}
+
+function leaves(within: Node): boolean {
+  return partsOf(within).some(
+    (part) => part.type === 'leave' && (part.how === 'throw' || part.how === 'return'),
+  );
+}
+
+/** Returns the nodes within a node, except those of inner functions. */
+function partsOf(within: Node): readonly Node[] {
+  const found: Node[] = [];
+  walk(within, (node) => {
+    found.push(node);
+    return node === within || node.type !== 'function';
+  });
+  return found;
+}

@@ -1,0 +1,143 @@
+/** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
+import { entryOf } from '../reader/nodes.ts';
+import { specOf } from '../values/functions.ts';
+import { GUARDS } from '../values/marks.ts';
+import { ABSENT, clientIn } from '../values/value.ts';
+import { constantIn } from '../values/tests.ts';
+import { isStored } from '../values/text.ts';
+import type { ClientPart } from '../values/text.ts';
+import type { Fn } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
+import type { Trace } from '../statements/trace.ts';
+import type { Value } from '../values/value.ts';
+
+/** Rules about the identity of clients. */
+export const IDENTITY_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC646',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [290, 345],
+    sources: ['OWASP API2:2023 Broken Authentication'],
+    why: 'Every client can send any header field, so every client can be any user',
+    remedy:
+      'Authenticate the client: me: Depends(BearerAuth()). If a proxy sets the field, let the proxy send a signed token, and verify it',
+    wrong: 'provide({ headers: User, security }, ({ headers }) => ({ id: headers.xUserId }))',
+    right: 'provide({ claims: Depends(BearerAuth()) }, ({ claims }) => ({ id: claims.sub }))',
+    judge: findNamedClients,
+  },
+];
+
+/** Inputs that a client writes, besides the content of its request. */
+const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);
+
+function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): void {
+  const seen = new Set<Fn>();
+  for (const run of trace.runs)
+    for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
+  findOwners(trace, report);
+}
+
+interface Findings {
+  readonly trace: Trace;
+  readonly report: ReportAt;
+  readonly sources: Sources;
+  readonly seen: Set<Fn>;
+}
+
+/** Judges a dependency that declares `security`: does it return anything but inputs of the client? */
+function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
+  if (depends === undefined || depth > 6) return;
+  const { trace, report, sources, seen } = findings;
+  for (const member of depends.spec?.members?.values() ?? []) judge(member, findings, depth + 1);
+  const fn = depends.fn?.fn;
+  if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
+  seen.add(fn);
+  const named = namedIn(gives);
+  if (named === undefined || verifies(fn, trace)) return;
+  report(
+    sources.handlers.homeOf(fn),
+    fn,
+    `${named.origin.what} alone says who the client is, and nothing verifies it`,
+  );
+}
+
+/** Returns the input of which a value consists; undefined if a part of the value comes from elsewhere. */
+function namedIn(value: Value | undefined): ClientPart | undefined {
+  if (value === undefined) return undefined;
+  const values = value.members === undefined ? [value] : [...value.members.values()];
+  const parts = values.map((each) => partOf(each));
+  return parts.length > 0 && parts.every((part) => part !== undefined) ? parts[0] : undefined;
+}
+
+function partOf({ texts }: Value): ClientPart | undefined {
+  const part = clientIn({ texts });
+  const isOnly = texts.every((text) => text.every(({ kind }) => kind !== 'own'));
+  return part !== undefined && isOnly && NAMING.has(part.origin.input) ? part : undefined;
+}
+
+/** Whether a function compares an input, or hands it to code that may verify it. */
+function verifies(fn: Fn, trace: Trace): boolean {
+  const only = { functions: new Set([fn]) };
+  if (trace.sentBy(only).length > 0) return true;
+  const isCompared = trace
+    .comparedBy(only)
+    .some(({ sides }) => !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined));
+  if (isCompared) return true;
+  return trace
+    .callsOf(only)
+    .some(
+      ({ call, meaning, args }) =>
+        !call.isNew &&
+        !/^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)/.test(meaning) &&
+        args.some((arg) => clientIn(arg) !== undefined),
+    );
+}
+
+/** Whether a comparison with the value says only that there is a text. */
+function isEmpty(value: Value): boolean {
+  return value === ABSENT || constantIn(value) === '';
+}
+
+/** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
+function findOwners(trace: Trace, report: ReportAt): void {
+  const open = trace.runs.filter(
+    ({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)),
+  );
+  // visitors without an account may name themselves
+  if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
+  const sent = open.flatMap((run) => trace.sentBy(run));
+  const written = sent
+    .filter(({ outline }) => outline.verb === 'insert')
+    .flatMap((each) => headersIn(each, 'written', trace));
+  for (const sending of sent)
+    for (const { key, part, token } of headersIn(sending, 'equal', trace)) {
+      if (!written.some((each) => each.key === key)) continue;
+      const { node, module } = sending.nodeAt(token);
+      report(
+        module,
+        node,
+        `${part.origin.what} alone says whose rows the statement selects, and every client can send it`,
+      );
+    }
+}
+
+function headersIn(
+  { bindings = [] }: Sending,
+  use: 'written' | 'equal',
+  { tables }: Trace,
+): readonly {
+  readonly key: string;
+  readonly part: ClientPart;
+  readonly token: NonNullable<Sending['bindings']>[number]['token'];
+}[] {
+  return bindings.flatMap(({ use: own, table, column, value, token }) => {
+    const part = own === use && value !== undefined ? clientIn({ texts: value.texts }) : undefined;
+    const known = tables.get(table);
+    // a key of its own names the request, such as an idempotency key
+    const isOwner = known !== undefined && !known.keys.some((key) => key.length === 1 && key[0] === column);
+    if (part === undefined || isStored(part) || part.origin.input !== 'headers' || !isOwner) return [];
+    return [{ key: `${table}.${column} ${part.origin.what}`, part, token }];
+  });
+}

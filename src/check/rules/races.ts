@@ -1,0 +1,286 @@
+/**
+ * Rules about statements that belong together (SVC642 … SVC644): rows that are read, compared and written back, writes
+ * that refer to each other, and messages that count at each delivery.
+ */
+import { COMPUTED, ROW } from '../values/marks.ts';
+import { clientIn, madeIn } from '../values/value.ts';
+import { meaningOfCall } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { Binding, Sending } from '../statements/sending.ts';
+import type { KeptCall, Run, Trace } from '../statements/trace.ts';
+import type { KnownTable } from '../statements/written-schema.ts';
+import type { Value } from '../values/value.ts';
+import type { Token } from '../statements/outline.ts';
+
+/** Rules about statements that belong together, sorted by id. */
+export const RACE_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC642',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [362, 367],
+    sources: ['CWE-367 Time-of-check Time-of-use'],
+    why: 'Two requests at the same time read the same number, both pass the test, and the second write undoes the first',
+    remedy:
+      'Change the column in one statement with its condition, and test affectedRows: set cents = cents - ? where id = ? and cents >= ?. Or read and write in one transaction',
+    wrong:
+      "if (row.cents >= price) await db.execute('update card set cents = ? where id = ?', [row.cents - price, id])",
+    right:
+      "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
+    judge: findStaleWrites,
+  },
+  {
+    id: 'SVC643',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [662],
+    why: 'If the process ends or a statement fails between the two writes, the first one stays alone',
+    remedy: 'Send both in one transaction: Depends(transaction), or db.transaction(async (tx) => { … })',
+    wrong:
+      "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
+    right: 'await db.transaction(async (tx) => { … both statements of tx … })',
+    judge: findHalves,
+  },
+  {
+    id: 'SVC644',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [837],
+    why: 'Services deliver a message again when they get no answer in time, and each delivery changes the number again',
+    remedy:
+      'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
+    wrong:
+      "if (isSigned(req)) await tx.execute('update wallet set credits = credits + ? where id = ?', [event.credits, event.wallet])",
+    right: "await tx.execute('insert into seen (event) values (?)', [event.id])  // event is the primary key",
+    judge: findRepeated,
+  },
+];
+
+/** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
+function findStaleWrites(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const sent = trace.sentBy(run);
+    const reads = sent.filter((each) => isStale(each));
+    if (reads.length === 0) continue;
+    const compared = comparedRows(run, trace);
+    for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
+      for (const { token, column } of writtenBy(write)) {
+        const read = reads.find(
+          (each) =>
+            each.target === write.target &&
+            selects(each, column) &&
+            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call))),
+        );
+        if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
+        const { node, module } = write.nodeAt(token);
+        report(
+          module,
+          node,
+          `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
+        );
+      }
+  }
+}
+
+/** Whether a statement reads rows that other requests may change before the next statement. */
+function isStale({ outline, isInTransaction }: Sending): boolean {
+  return outline.verb === 'select' && !isInTransaction;
+}
+
+/** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */
+function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
+  const ordered = trace
+    .comparedBy(run)
+    .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
+  const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
+  return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
+}
+
+interface Written {
+  readonly column: string;
+  readonly token: Token;
+}
+
+/** Returns the columns that an update sets, with a token in the assigned value. */
+export function writtenBy({ outline, target }: Sending): readonly Written[] {
+  const { tokens } = outline;
+  const end = tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
+  return tokens.slice(0, end === -1 ? undefined : end).flatMap((token, index): readonly Written[] => {
+    const before = tokens[index - 1];
+    const isSet = tokens[index + 1]?.text === '=' && (before?.word === 'set' || before?.text === ',');
+    const value = tokens[index + 2];
+    return isSet && value !== undefined && token.name !== '' && target !== undefined
+      ? [{ column: token.name, token: value }]
+      : [];
+  });
+}
+
+function selects({ outline }: Sending, column: string): boolean {
+  const from = outline.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
+  return (
+    outline.hasStar ||
+    outline.tokens.slice(0, from === -1 ? undefined : from).some(({ name }) => name === column)
+  );
+}
+
+/** Whether the value that a placeholder writes was computed from the row of a call. */
+function isComputedFrom({ bindings = [] }: Sending, token: Token, read: Sending): boolean {
+  const written = bindings.find((each) => each.token === token);
+  return madeIn(written?.value).some(({ by, node }) => by === COMPUTED && node === read.call);
+}
+
+/** Whether an update adds to a column, or takes from it: `cents = cents - ?`. */
+export function isRelative({ outline: { tokens } }: Sending, column: string): boolean {
+  return tokens.some(
+    ({ name }, index) =>
+      name === column &&
+      /^[+-]$/.test(tokens[index + 1]?.text ?? '') &&
+      tokens.slice(0, index).some((token, at) => token.name === column && tokens[at + 1]?.text === '='),
+  );
+}
+
+/** Whether the conditions of an update compare the column again, or a version of the row. */
+function hasCondition(
+  write: Sending,
+  column: string,
+  read: Sending,
+  tables: ReadonlyMap<string, KnownTable>,
+): boolean {
+  const { outline, bindings = [], target } = write;
+  const where = outline.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
+  if (where === -1 || outline.tokens.slice(where).some(({ name }) => name === column)) return true;
+  const keys = tables.get(target ?? '')?.keys.flat();
+  const selecting = read.bindings?.filter(({ use }) => use === 'equal').map((each) => each.column) ?? [];
+  return bindings.some(
+    ({ use, kind, column: other }) =>
+      (use === 'equal' || use === 'compared') &&
+      kind !== 'principal' &&
+      keys?.includes(other) !== true &&
+      !selecting.includes(other),
+  );
+}
+
+/** SVC643: a write that refers to the row of an earlier one, while both stand alone. */
+function findHalves(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
+    for (const first of writes.filter(({ outline }) => outline.verb === 'insert'))
+      for (const second of writes) {
+        const binding = second.target === first.target ? undefined : referring(first, second, trace.tables);
+        if (binding === undefined) continue;
+        const { node, module } = second.nodeAt(binding.token);
+        report(
+          module,
+          first.module === second.module ? first.nodeAt(undefined).node : node,
+          `the new row of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
+        );
+      }
+  }
+}
+
+/** Returns the value of a statement that is the key of the row that another one inserts. */
+function referring(
+  first: Sending,
+  second: Sending,
+  tables: ReadonlyMap<string, KnownTable>,
+): Binding | undefined {
+  const references = tables.get(second.target ?? '')?.references ?? [];
+  return second.bindings?.find(
+    ({ use, column, value }) =>
+      use === 'written' &&
+      references.some((each) => each.column === column && each.table === first.target) &&
+      madeIn(value).some(({ by, node }) => (by === ROW && node === first.call) || isMadeFor(by, node, first)),
+  );
+}
+
+/** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
+function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boolean {
+  return (
+    /^crypto\./.test(by) &&
+    bindings.some(({ use, value }) => use === 'written' && madeIn(value).some((made) => made.node === node))
+  );
+}
+
+/** SVC644: a number that each delivery of a signed message changes. */
+function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
+  const isOnce = sources
+    .all('call')
+    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
+  if (isOnce) return;
+  for (const run of trace.runs) {
+    const calls = trace.callsOf(run);
+    if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
+    const sent = trace.sentBy(run);
+    if (sent.some((each) => remembers(each, trace.tables)) || calls.some(isLookup)) continue;
+    for (const sending of sent) {
+      const column = addedBy(sending);
+      if (column === undefined || !isFromMessage(sending)) continue;
+      const { node, module } = sending.nodeAt(undefined);
+      report(
+        module,
+        node,
+        `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
+      );
+    }
+  }
+}
+
+/** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */
+function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): boolean {
+  const { bindings, outline, target = '' } = sending;
+  if (bindings === undefined) return true;
+  const isBy = bindings.some(({ use, kind }) => (use === 'equal' || use === 'compared') && kind === 'input');
+  if (addedBy(sending) !== undefined)
+    return (
+      bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1
+    );
+  if (outline.verb !== 'insert') return isBy;
+  const table = tables.get(target);
+  const written = bindings
+    .filter(({ use, kind }) => use === 'written' && kind !== 'constant')
+    .map(({ column }) => column);
+  return table === undefined || table.keys.some((key) => key.every((column) => written.includes(column)));
+}
+
+/** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
+export function addedBy(sending: Sending): string | undefined {
+  const { tokens } = sending.outline;
+  const at = addition(tokens);
+  return at === -1 ? undefined : tokens[at]?.name;
+}
+
+/** Returns the index of the column in `n = n +`; -1 for any other statement. */
+function addition(tokens: readonly Token[]): number {
+  return tokens.findIndex((token, index) => {
+    if (token.name === '' || tokens[index + 1]?.text !== '=') return false;
+    const at = tokens[index + 3]?.text === '.' ? index + 4 : index + 2;
+    return tokens[at]?.name === token.name && tokens[at + 1]?.text === '+';
+  });
+}
+
+/** Whether the number that a statement adds comes from the message: `+ ?`, or `+ excluded.n`. */
+function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean {
+  const plus = tokens.findIndex(({ text }, index) => text === '+' && index > addition(tokens));
+  const added = tokens[plus + 1];
+  return bindings.some(
+    ({ kind, token, column }) =>
+      kind === 'input' &&
+      (token === added ||
+        (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
+  );
+}
+
+/** Whether a call asks a set or a store for a value of the message. */
+function isLookup({ call, meaning, args }: KeptCall): boolean {
+  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
+  return /^(?:has|get|add|set|take|once|claim)$/.test(method) && args.some(isInput);
+}
+
+function isInput(value: Value | undefined): boolean {
+  const part = clientIn(value);
+  return (
+    (part !== undefined && part.origin.input === 'body') ||
+    madeIn(value).some(({ by }) => by.startsWith('input body.'))
+  );
+}

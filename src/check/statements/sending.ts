@@ -1,0 +1,154 @@
+/** One statement that a handler sends, with the columns to which its values go. */
+import { isOfPrincipal } from '../values/marks.ts';
+import { constantIn } from '../values/tests.ts';
+import { isStored } from '../values/text.ts';
+import { madeIn } from '../values/value.ts';
+import { Outline } from './outline.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
+import type { Value } from '../values/value.ts';
+import type { ColumnName, Token } from './outline.ts';
+import type { Statement } from './statement.ts';
+
+/** Where a value of a statement comes from. `other` is not known. */
+type Kind = 'principal' | 'input' | 'constant' | 'other';
+
+/** A value of a statement. */
+export interface Binding {
+  readonly value: Value | undefined;
+  readonly kind: Kind;
+  readonly token: Token;
+  /** Table and column that the value is compared with by `=`, or written to. Lower case; '' if not known. */
+  readonly table: string;
+  readonly column: string;
+  readonly use: 'equal' | 'compared' | 'written' | 'other';
+}
+
+/** A statement that a handler sends. */
+export class Sending {
+  readonly call: Call;
+  readonly module: SourceModule;
+  readonly handler: Fn | undefined;
+  readonly isInTransaction: boolean;
+  readonly statement: Statement;
+  readonly outline: Outline;
+  /** Values of the statement. Undefined if their number is not known. */
+  readonly bindings: readonly Binding[] | undefined;
+
+  constructor(site: Site, statement: Statement) {
+    const { receiver, transaction } = site;
+    this.call = site.call;
+    this.module = site.module;
+    this.handler = site.handler;
+    this.isInTransaction =
+      transaction !== undefined ||
+      receiver?.isTransaction === true ||
+      /Transaction\b/.test(receiver?.type ?? '');
+    this.statement = statement;
+    this.outline = new Outline(statement.text('sqlite'), 'sqlite');
+    this.bindings = this.#bindings();
+  }
+
+  /** Whether the statement changes rows. */
+  get isWrite(): boolean {
+    return (
+      /^(?:insert|replace|update|delete|merge)$/.test(this.outline.verb) ||
+      this.outline.has(/^(?:insert|update|delete)$/, 0)
+    );
+  }
+
+  /** Names of the tables of the statement, in lower case. */
+  get tables(): readonly string[] {
+    return this.outline.tables.map(({ name }) => name);
+  }
+
+  /** The table whose rows the statement selects or changes: the first one. */
+  get target(): string | undefined {
+    return this.tables[0];
+  }
+
+  /** Whether a value is compared or written that belongs to the principal. */
+  get isTied(): boolean {
+    return this.bindings === undefined || this.bindings.some(({ kind }) => kind === 'principal');
+  }
+
+  /** Returns a node at a token of the statement, for reports. */
+  nodeAt(token: Token | undefined): { readonly node: Node; readonly module: SourceModule } {
+    let before = 0;
+    const { pieces } = this.statement;
+    const start = token?.start ?? 0;
+    for (const { text, node, module, start: at } of pieces) {
+      if (start < before + text.length)
+        return {
+          node: { ...node, start: module.source.startsWith(text, at) ? at + start - before : at },
+          module,
+        };
+      before += text.length;
+    }
+    return { node: this.call, module: this.module };
+  }
+
+  #bindings(): readonly Binding[] | undefined {
+    const { values } = this.statement;
+    const { placeholders } = this.outline;
+    if (values?.length !== placeholders.length) return undefined;
+    return placeholders.map((token, index) => {
+      const value = values[index]?.value;
+      const written = this.outline.target(token);
+      const compared = written === undefined ? this.outline.compared(token) : undefined;
+      const use = written
+        ? 'written'
+        : compared === undefined
+          ? 'other'
+          : this.#isEqual(token)
+            ? 'equal'
+            : 'compared';
+      return { value, kind: kindOf(value), token, use, ...this.#column(written ?? compared) };
+    });
+  }
+
+  #isEqual(token: Token): boolean {
+    const { tokens } = this.outline;
+    const at = tokens.indexOf(token);
+    return tokens[at - 1]?.text === '=' && !/^[<>!]$/.test(tokens[at - 2]?.text ?? '');
+  }
+
+  #column(found: ColumnName | undefined): Pick<Binding, 'table' | 'column'> {
+    if (found === undefined) return { table: '', column: '' };
+    const used = this.outline.tables.find(({ alias, name }) => alias === found.table || name === found.table);
+    return { table: used?.name ?? this.target ?? '', column: found.column };
+  }
+}
+
+/** Returns where a value comes from. A value of several kinds counts as the one that a client chooses least. */
+function kindOf(value: Value | undefined): Kind {
+  if (value === undefined) return 'other';
+  const marks = madeIn(value);
+  if (marks.some(isOfPrincipal)) return 'principal';
+  if (isConstant(value)) return 'constant';
+  return isInput(value, marks) ? 'input' : 'other';
+}
+
+function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
+  if (source !== undefined && source.origin.input !== 'row') return true;
+  const parts = texts.flat();
+  return (
+    parts.length > 0 &&
+    parts.every((part) =>
+      part.kind === 'literal'
+        ? true
+        : part.kind === 'client'
+          ? !isStored(part)
+          : part.made === undefined
+            ? false
+            : /^(?:input|endless) /.test(part.made.by),
+    ) &&
+    (parts.some(({ kind }) => kind === 'client') || marks.length > 0)
+  );
+}
+
+function isConstant(value: Value): boolean {
+  return constantIn(value) !== undefined || value.constant !== undefined;
+}

@@ -1,0 +1,180 @@
+/**
+ * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
+ */
+import { OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
+import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { tablesIn } from './written-schema.ts';
+import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { Project } from '../reader/modules.ts';
+import type { ValueListeners } from '../values/interpreter.ts';
+import type { Value } from '../values/value.ts';
+import type { Sending } from './sending.ts';
+import type { KnownTable } from './written-schema.ts';
+
+/** A handler with the dependencies that it receives. */
+export interface Run {
+  readonly handler: Fn;
+  readonly route: RouteCall | undefined;
+  readonly dependencies: readonly Value[];
+  /** The handler, and the functions of its dependencies. */
+  readonly functions: ReadonlySet<Fn>;
+  /** Types of the dependencies: `svc.BearerAuth`. */
+  readonly guards: ReadonlySet<string>;
+  /** Whether a dependency of the project declares `security`. */
+  readonly hasOwnGuard: boolean;
+}
+
+/** A comparison of two values. */
+type Compared = Parameters<ValueListeners['onCompare']>[0];
+
+/** Listeners with which a trace follows an evaluation. */
+type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest'> & {
+  onStatement(sending: Sending): void;
+};
+
+/** A call of a function that is not of the project, with the values of its arguments. */
+export interface KeptCall {
+  readonly call: Call;
+  readonly meaning: string;
+  readonly handler: Fn;
+  readonly receiver: Value | undefined;
+  readonly args: readonly (Value | undefined)[];
+}
+
+/** Calls that do not decide anything about the principal that they receive. */
+const INDIFFERENT =
+  /^(?:svc\.|String$|Number$|BigInt$|JSON\.|console\.|Object\.|Promise\.|Array\.|svc\/db\.|Date|Math\.)/;
+
+export class Trace {
+  readonly #runs = new Map<Fn, Run>();
+  readonly #sent: Sending[] = [];
+  readonly #calls: KeptCall[] = [];
+  readonly #compared: Compared[] = [];
+  /** Functions that test or compare something of the principal, or hand it to code that may do so. */
+  readonly #testing = new Set<Fn>();
+  /** Functions that decide by the claims of the principal, or by columns of its rows. */
+  readonly #deciding = new Set<Fn>();
+  readonly #project: Project;
+  #tables: ReadonlyMap<string, KnownTable> | undefined;
+
+  constructor(project: Project) {
+    this.#project = project;
+  }
+
+  /** Handlers of routes, WebSockets and tools. */
+  get runs(): readonly Run[] {
+    return [...this.#runs.values()];
+  }
+
+  /** Tables that texts in the sources create, by their names. */
+  get tables(): ReadonlyMap<string, KnownTable> {
+    return (this.#tables ??= tablesIn(this.#project));
+  }
+
+  /** Statements that handlers and dependencies send. */
+  get sent(): readonly Sending[] {
+    return this.#sent;
+  }
+
+  /** Returns the statements that a handler sends, also through its dependencies. */
+  sentBy({ functions }: Pick<Run, 'functions'>): readonly Sending[] {
+    return this.#sent.filter(({ handler }) => handler !== undefined && functions.has(handler));
+  }
+
+  callsOf({ functions }: Pick<Run, 'functions'>): readonly KeptCall[] {
+    return this.#calls.filter(({ handler }) => handler !== undefined && functions.has(handler));
+  }
+
+  comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
+    return this.#compared.filter(({ handler }) => handler !== undefined && functions.has(handler));
+  }
+
+  /** Whether a handler or one of its dependencies tests something of the principal. */
+  testsPrincipal({ functions }: Run): boolean {
+    return [...functions].some((fn) => this.#testing.has(fn));
+  }
+
+  /** Whether a handler or one of its dependencies decides by rights of the principal. */
+  testsRights({ functions }: Run): boolean {
+    return [...functions].some((fn) => this.#deciding.has(fn));
+  }
+
+  /** Whether a middleware of the project tests something of the principal. */
+  get hasTestingMiddleware(): boolean {
+    const known = new Set(this.runs.flatMap(({ functions }) => [...functions]));
+    return [...this.#testing].some((fn) => !known.has(fn));
+  }
+
+  readonly watch: Listeners = {
+    onHandler: ({ handler, route, dependencies }) => {
+      const functions = new Set([handler]);
+      const guards = new Set<string>();
+      const hasOwnGuard = dependencies.map((each) => follow(each, functions, guards)).includes(true);
+      this.#runs.set(handler, { handler, route, dependencies, functions, guards, hasOwnGuard });
+    },
+    onCall: (site) => {
+      const { handler, meaning, call, receiver, fn, value } = site;
+      if (handler === undefined) return;
+      const args = call.args.map((arg) => value(arg));
+      if (fn === undefined && (/^(?:crypto|svc)\b/.test(meaning) || args.some(isGiven)))
+        this.#calls.push({ call, meaning, handler, receiver, args });
+      const isFollowed = fn !== undefined || INDIFFERENT.test(meaning);
+      if (isFollowed || ![receiver, ...args].some(isOwn)) return;
+      this.#testing.add(handler);
+      this.#deciding.add(handler);
+    },
+    onCompare: (compared) => {
+      const { handler, sides } = compared;
+      if (handler === undefined) return;
+      this.#compared.push(compared);
+      if (!sides.includes(ABSENT) && sides.some(isOwn)) {
+        this.#testing.add(handler);
+        if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
+      }
+    },
+    onTest: ({ value, handler }) => {
+      // a test whether there is a principal says nothing of its rights
+      if (handler !== undefined && value.type === undefined && isOwn(value)) this.#testing.add(handler);
+      if (
+        handler !== undefined &&
+        value.type === undefined &&
+        madeIn(value).some(({ by }) => by === PRINCIPAL)
+      )
+        this.#deciding.add(handler);
+    },
+    onStatement: (sending) => {
+      if (sending.handler !== undefined) this.#sent.push(sending);
+    },
+  };
+}
+
+/** Whether a client gave a part of a value. */
+function isGiven(value: Value | undefined): boolean {
+  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => by.startsWith('input '));
+}
+
+function isOwn(value: Value | undefined): boolean {
+  return madeIn(value).some(isOfPrincipal);
+}
+
+/** Whether a value is a claim of the principal, or a column of its row. */
+function hasRights(value: Value): boolean {
+  return madeIn(value).some((made) => isOfPrincipal(made) && made.by !== OWN_CHANGE);
+}
+
+/** Adds the functions and guards of a dependency. Returns whether a dependency of the project declares `security`. */
+function follow({ depends, gives }: Value, functions: Set<Fn>, guards: Set<string>, depth = 0): boolean {
+  if (depends === undefined || depth > 6) return false;
+  if (gives?.type !== undefined) guards.add(gives.type);
+  const fn = depends.fn?.fn ?? constructorOf(depends.of?.node);
+  if (fn !== undefined) functions.add(fn);
+  const members = [...(depends.spec?.members?.values() ?? [])];
+  const inner = members.map((member) => follow(member, functions, guards, depth + 1)).includes(true);
+  return inner || depends.spec?.members?.has('security') === true;
+}
+
+function constructorOf(node: ClassNode | undefined): Fn | undefined {
+  const found = node?.members.find((member) => member.type === 'entry' && member.key === 'constructor');
+  return found?.type === 'entry' && found.value?.type === 'function' ? found.value : undefined;
+}

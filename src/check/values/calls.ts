@@ -1,0 +1,95 @@
+/** Calls, as the interpreter knows them: answers of the database, lists, packages, and the arguments of callers. */
+import { isBuiltin } from 'node:module';
+import { isWithin } from '../reader/nodes.ts';
+import { OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
+import { boundMarks } from './sql-texts.ts';
+import * as values from './value.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Made } from './text.ts';
+import type { ClassValue, Value } from './value.ts';
+
+/** A function that runs, and the call that started it. */
+export interface Frame {
+  readonly fn: Fn;
+  readonly call: Call | undefined;
+  readonly module: SourceModule;
+}
+
+/** Methods that return rows as the database has them. */
+const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
+
+/** Returns the answer of a database, with the marks of the statement and of the principal whose rows it selects. */
+export function answerOf(
+  row: Made,
+  result: Value,
+  { args, meaning }: { readonly args: readonly Value[]; readonly meaning: string },
+): Value {
+  const isWhole = ROWS.test(meaning) && args[2]?.members?.has('as') !== true;
+  const answer = values.marked(result, row);
+  const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(isOfPrincipal);
+  const by = meaning.endsWith('.execute') ? OWN_CHANGE : OWN_ROW;
+  return {
+    ...(principal === undefined ? answer : values.marked(answer, { ...principal, by })),
+    ...(isWhole && { whole: { ...row, by: meaning } }),
+  };
+}
+
+/** Whether a value is certainly a list: of known items, of rows, or a declared input. */
+export function isList(value: Value | undefined): boolean {
+  if (value?.items !== undefined || value?.whole?.by.endsWith('.fetchAll') === true) return true;
+  if (value?.source !== undefined) return value.source.isRequest !== true;
+  return (
+    value?.members !== undefined &&
+    [...value.members.keys()].every((key) => /^\d+$/.test(key)) &&
+    value.of === undefined
+  );
+}
+
+/** Returns the class of the option `as`: the type of the rows of a query. */
+export function classIn(args: readonly Value[]): ClassValue | undefined {
+  return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
+}
+
+const handlers = new WeakMap<Fn, string>();
+let handlerCount = 0;
+
+/** Returns a text that differs for each handler. */
+export function handlerId(fn: Fn | undefined): string {
+  if (fn === undefined) return '';
+  let id = handlers.get(fn);
+  if (id === undefined) handlers.set(fn, (id = ` of ${++handlerCount}`));
+  return id;
+}
+
+/** Whether a name is imported from a package that is neither of Node.js nor this one. */
+export function isOfPackage(meaning: string): boolean {
+  const [name] = meaning.split('.') as [string];
+  return !isBuiltIn(meaning) && !/^(?:svc(?:[/.]|$)|[./#])/.test(meaning) && name !== '';
+}
+
+/** Whether a name is a global, or a module of Node.js. */
+export function isBuiltIn(meaning = ''): boolean {
+  const [name] = meaning.split('.') as [string];
+  return name in globalThis || isBuiltin(name);
+}
+
+/** Returns the argument of a caller if a node is a parameter of a function around it. */
+export function writtenAt(
+  node: Node,
+  module: SourceModule,
+  stack: readonly Frame[],
+): { node: Node; module: SourceModule } {
+  if (node.type !== 'name') return { node, module };
+  const at = stack.findLastIndex(
+    ({ fn }) =>
+      isWithin(node, fn) && fn.params.some((param) => param.type === 'name' && param.name === node.name),
+  );
+  const frame = stack[at];
+  const index =
+    frame?.fn.params.findIndex((param) => param.type === 'name' && param.name === node.name) ?? -1;
+  const arg = frame?.call?.args[index];
+  return frame === undefined || arg === undefined || arg.type === 'spread'
+    ? { node, module }
+    : writtenAt(arg, frame.module, stack.slice(0, at));
+}

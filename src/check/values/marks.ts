@@ -1,0 +1,27 @@
+/** Marks of values that rules of access follow: the principal, and answers of the database. */
+import type { Made } from './text.ts';
+
+/** Mark of the client that a guard has authenticated, and of its claims. */
+export const PRINCIPAL = 'principal';
+/** Mark of rows that a statement selects by the principal. */
+export const OWN_ROW = 'row of the principal';
+/** Mark of the answer to a change of rows that a statement selects by the principal. */
+export const OWN_CHANGE = 'change of the principal';
+/** Mark of an answer of the database. */
+export const ROW = 'database row';
+/** Mark of a number that arithmetic made of an answer of the database. */
+export const COMPUTED = 'computed row';
+
+/** Types of the results of guards of this package. */
+export const GUARDS: RegExp =
+  /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireIf|requireSession)$/;
+
+/** Whether a mark says that a value belongs to the client that a guard has authenticated. */
+export function isOfPrincipal({ by }: Made): boolean {
+  return by === PRINCIPAL || by === OWN_ROW || by === OWN_CHANGE;
+}
+
+/** Whether a call returns a value that belongs to the client: an entry of its session. */
+export function isPrincipal(meaning: string): boolean {
+  return /^svc\.Session\.(?:get|require)$/.test(meaning);
+}

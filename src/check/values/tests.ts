@@ -1,0 +1,88 @@
+/**
+ * Facts that tests prove: a comparison with texts of the program, membership in a list, and a match of a pattern. Each
+ * result says what holds where the test succeeds, and where it fails.
+ */
+import { ALL } from '../../schema/pattern-parser.ts';
+import * as texts from './text.ts';
+import * as values from './value.ts';
+import type { ClientPart, Fact, Facts } from './text.ts';
+import type { Value } from './value.ts';
+
+const { ABSENT, KNOWN } = values;
+
+/** Returns the result of matching a text against a pattern. */
+export function matchOf(
+  { source, flags }: { readonly source: string; readonly flags: string },
+  value: Value,
+): Value {
+  const regex = texts.patternOf(source, flags);
+  if (regex === undefined) return KNOWN;
+  const yes = texts.factsOfMatches(regex);
+  const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
+  return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex) });
+}
+
+/** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
+export function tested(value: Value, yes: Fact | undefined, no: Fact | undefined): Value {
+  const of = (fact: Fact | undefined): Facts => {
+    const part = only(value);
+    return part === undefined || fact === undefined ? texts.NO_FACTS : factsOf(part, fact);
+  };
+  return values.judged(of(yes), of(no));
+}
+
+/**
+ * Returns the result of a comparison with texts of the program: where it is true, the value is one of them, and
+ * elsewhere it is none of the known ones.
+ */
+export function among(value: Value = KNOWN, known?: Value): Value {
+  const isNot = constantsIn(known);
+  return tested(value, { isKnown: true }, isNot.length === 0 ? undefined : { isNot });
+}
+
+/** Returns the texts of a value, or of the items of a list. */
+function constantsIn(value: Value | undefined): string[] {
+  const items = value === undefined ? [] : [value, ...(value.members?.values() ?? []), value.items ?? KNOWN];
+  return items.flatMap(({ texts: all }) => all.flatMap((text) => texts.constantOf(text) || []));
+}
+
+/** Returns the part of a client in a value with only one. */
+export function only({ texts: all }: Value): ClientPart | undefined {
+  const parts = all.filter(texts.hasClient).flat();
+  const [part] = parts;
+  return parts.length === 1 && part!.kind === 'client' ? part : undefined;
+}
+
+function factsOf(part: ClientPart, fact: Fact): Facts {
+  const facts = new Map<string, Fact>([[part.id, fact]]);
+  if (part.hostOf !== undefined && fact.isKnown === true) facts.set(part.hostOf, { hasKnownHost: true });
+  if (fact.notFirst?.some((text) => text.startsWith('..')) === true)
+    for (const id of part.pathOf ?? []) facts.set(id, { isInside: true });
+  return facts;
+}
+
+/** Returns the only text of a value, if the program knows it wholly. */
+export function constantIn(value: Value | undefined): string | undefined {
+  const [text, ...more] = value?.texts ?? [];
+  return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
+}
+
+/** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */
+export function equality(left: Value, right: Value): Value {
+  for (const [one, other] of [
+    [left, right],
+    [right, left],
+  ] as const) {
+    const constant = constantIn(other);
+    if (other === ABSENT || constant === '' || constant === '0') {
+      const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
+      return values.judged(texts.NO_FACTS, keys);
+    }
+    // a member of a found record: if it equals a text, the record exists
+    if (constant !== undefined && one.keys !== undefined && !one.texts.some(texts.hasClient))
+      return values.judged(new Map(one.keys.map((id) => [id, { isKnown: true }])));
+    if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
+    if (one.texts.some(texts.hasClient) && !other.texts.some(texts.hasClient)) return among(one, other);
+  }
+  return KNOWN;
+}

@@ -1,0 +1,94 @@
+/** Wrong and right applications for the rules of access that follow statements and principals (SVC640 ... SVC646). */
+
+/** An application with a guard and a database, whose routes have this code. */
+const application = (code: string): string => `
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, Unauthorized, literal, provide, str } from 'svc';
+import { db as database } from 'svc/db';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export const app: Svc = new Svc();
+const base: Dependency = Depends(database);
+const me: Dependency = Depends(BearerAuth());
+app.onStartup(({ state }) => state.db.script(\`
+  create table album (id integer primary key, owner text not null, plays integer);
+  create table photo (id integer primary key, album integer references album (id));
+  create table known (message text primary key)\`));
+app.get('/albums/{id}', { me, base }, ({ me, base, params }) =>
+  base.fetchAll('select id from album where id = ? and owner = ?', [params.id, me.sub]));
+${code}
+`;
+
+const changed = (statement: string): string =>
+  application(`class Patch extends Schema { name: string = Field(str); role: string = Field(literal('a', 'b')); }
+app.patch('/me', { me, base, body: Patch }, async ({ me, base, body }) => {
+  await base.execute(${statement});
+});`);
+
+const played = (condition: string, values: string): string =>
+  application(`app.post('/albums/{id}/play', { me, base }, async ({ me, base, params }) => {
+  const plays: number = await base.scalar('select plays from album where id = ? and owner = ?', [params.id, me.sub]);
+  if (plays > 99) throw new Forbidden();
+  await base.execute('update album set plays = ? where id = ? and owner = ?${condition}', [plays + 1, params.id, me.sub${values}]);
+});`);
+
+const created = (work: string): string =>
+  application(`app.post('/albums', { me, base }, async ({ me, base }) => ${work});`);
+
+const received = (first: string): string =>
+  application(`app.post('/in', { base, public: 'signed' }, async ({ base, req, body }) => {
+  const wanted: Buffer = createHmac('sha256', process.env.SIGNING).update(await req.bytes()).digest();
+  if (!timingSafeEqual(wanted, Buffer.from(req.headers['x-sign'], 'hex'))) throw new Unauthorized();
+  ${first}
+  await base.execute('update album set plays = plays + ? where id = ?', [body.plays, body.album]);
+});`);
+
+const decided = (caught: string): string =>
+  application(`async function mayPlay(name: string): Promise<boolean> {
+  try {
+    return await policy.ask(name);
+  } catch (error: unknown) {
+    ${caught}
+  }
+}
+app.get('/play', { me }, async ({ me }) => {
+  if (!(await mayPlay(me.sub))) throw new Forbidden();
+  return 'music';
+});`);
+
+const named = (result: string): string =>
+  application(`class Named extends Schema { xName: string = Field(str); }
+const security: Security = { scheme: 'apiKey', credential: { in: 'header', name: 'X-Name' } };
+const listener: Provider = provide({ headers: Named, security, me }, ({ headers, me }) => (${result}));
+app.get('/name', { listener: Depends(listener) }, ({ listener }) => listener.id);`);
+
+/** Wrong and right code by rule. */
+export const ACCESS_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
+  SVC640: {
+    wrong: application(`app.delete('/albums/{id}', { me, base }, async ({ base, params }) => {
+  await base.execute('delete from album where id = ?', [params.id]);
+});`),
+    right: application(`app.delete('/albums/{id}', { me, base }, async ({ me, base, params }) => {
+  await base.execute('delete from album where id = ? and owner = ?', [params.id, me.sub]);
+});`),
+  },
+  SVC641: {
+    wrong: changed("'update account set name = ?, role = ? where id = ?', [body.name, body.role, me.sub]"),
+    right: changed("'update account set name = ? where id = ?', [body.name, me.sub]"),
+  },
+  SVC642: { wrong: played('', ''), right: played(' and plays = ?', ', plays') },
+  SVC643: {
+    wrong: created(`{
+  const id: unknown = await base.scalar('insert into album (owner) values (?) returning id', [me.sub]);
+  await base.execute('insert into photo (album) values (?)', [id]);
+}`),
+    right: created(`base.transaction(async (tx) => {
+  const id: unknown = await tx.scalar('insert into album (owner) values (?) returning id', [me.sub]);
+  await tx.execute('insert into photo (album) values (?)', [id]);
+})`),
+  },
+  SVC644: {
+    wrong: received(''),
+    right: received("await base.execute('insert into known (message) values (?)', [body.message]);"),
+  },
+  SVC645: { wrong: decided('return true;'), right: decided('return false;') },
+  SVC646: { wrong: named('{ id: headers.xName }'), right: named('{ id: me.sub, as: headers.xName }') },
+};

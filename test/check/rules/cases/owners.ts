@@ -1,0 +1,308 @@
+/**
+ * Applications with owners and roles, half of them with a mistake (SVC640, SVC641). A mistake is marked at its line. An
+ * application without a mark has none.
+ */
+export const OWNERS: Readonly<Record<string, string>> = {
+  'notes: one of them is read by its number alone': `
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+const app = new Svc();
+app.register(new DatabasePlugin('sqlite:notes.db'));
+app.onStartup(({ state }) => state.db.script('create table note (id integer primary key, author text not null, body text)'));
+const me = BearerAuth();
+app.get('/notes', { me: Depends(me), db: Depends(db) }, ({ me, db }) =>
+  db.fetchAll('select id, body from note where author = ?', [me.sub]));
+app.get('/notes/{id:int}', { me: Depends(me), db: Depends(db) }, async ({ db, params }) => {
+  const note = await db.fetchOne('select id, body from note where id = ?', [params.id]); // SVC640
+  if (note === undefined) throw new NotFound();
+  return note;
+});
+`,
+  'tickets: a class deletes any of them': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+import { Desk } from './desk.ts';
+const app = new Svc();
+const desk = provide({ base: Depends(db) }, ({ base }) => new Desk(base));
+app.get('/tickets/{number:int}', { who: Depends(BearerAuth()), desk: Depends(desk) }, async ({ who, desk, params }) => {
+  const ticket = await desk.of(who.sub, params.number);
+  if (!ticket) throw new NotFound();
+  return ticket;
+});
+app.delete('/tickets/{number:int}', { who: Depends(BearerAuth()), desk: Depends(desk) }, ({ desk, params }) => desk.close(params.number));
+// FILE desk.ts
+import type { Database } from 'svc/db';
+export class Desk {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  of(customer: string, number: number) {
+    return this.#base.fetchOne('select number, text from ticket where number = ? and customer = ?', [number, customer]);
+  }
+  async close(number: number) {
+    const { affectedRows } = await this.#base.execute('delete from ticket where number = ?', [number]); // SVC640
+    return { closed: affectedRows };
+  }
+}
+`,
+  'bills: the printed form joins two tables and forgets the customer': `
+// FILE app.ts
+import { BearerAuth, Depends, Router, Svc } from 'svc';
+import { db } from 'svc/db';
+import { readBill, printBill } from './bills.ts';
+const app = new Svc();
+const bills = new Router({ prefix: '/bills', deps: { client: Depends(BearerAuth()), base: Depends(db) } });
+bills.get('/{id:int}', ({ client, base, params }) => readBill(base, client.sub, params.id));
+bills.get('/{id:int}/print', ({ base, params: { id } }) => printBill(base, id));
+app.includeRouter(bills);
+// FILE bills.ts
+import { sql, type Database } from 'svc/db';
+export const readBill = (base: Database, customer: string, id: number) =>
+  base.fetchOne(sql\`select id, total from bill where id = \${id} and customer = \${customer}\`);
+export const printBill = (base: Database, id: number) =>
+  base.fetchOne(sql\`select b.id, b.total, c.street from bill b join customer c on c.id = b.customer where b.id = \${id}\`); // SVC640
+`,
+  'addresses: a session says who asks, and the change does not compare it': `
+import { Depends, Field, Schema, Svc, requireSession, sessionKey, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const shopper = sessionKey<{ id: string }>('shopper');
+class Address extends Schema { street = Field(str, { maxLength: 80 }); }
+const signedIn = { me: Depends(requireSession(shopper)), db: Depends(db) };
+app.get('/addresses/{id:int}', signedIn, ({ me, db, params }) =>
+  db.fetchAll('select street from address where id = ? and shopper = ?', [params.id, me.id]));
+app.put('/addresses/{id:int}', { ...signedIn, body: Address, status: 204 }, async ({ db, params, body }) => {
+  await db.execute('update address set street = ? where id = ?', [body.street, params.id]); // SVC640
+});
+`,
+  'documents: a dependency loads any of them': `
+import { APIKeyAuth, Depends, Gone, NotFound, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const machine = APIKeyAuth({ header: 'X-Key', verify: (key) => lookup(key) });
+const document = provide({ owner: Depends(machine), db: Depends(db) }, async ({ db, params }) => {
+  const found = await db.fetchOne('select id, text from document where id = ?', [params.id]); // SVC640
+  if (found === undefined) throw new NotFound();
+  return found;
+});
+app.get('/documents/{id}', { document: Depends(document) }, ({ document }) => document);
+app.get('/documents/{id}/size', { owner: Depends(machine), db: Depends(db) }, ({ owner, db, params }) =>
+  db.scalar('select length(text) from document where id = ? and machine = ?', [params.id, owner.id]));
+app.get('/old', () => { throw new Gone(); });
+`,
+  'club: members change their own role': `
+import { BearerAuth, Depends, Field, Schema, Svc, literal, requireRoles, str } from 'svc';
+import { db, sql } from 'svc/db';
+const app = new Svc();
+class Patch extends Schema { name = Field(str, { maxLength: 60 }); role = Field(literal('guest', 'chair')); }
+app.patch('/me', { me: Depends(BearerAuth()), db: Depends(db), body: Patch, status: 204 }, async ({ me, db, body }) => {
+  await db.execute(sql\`update member set \${sql.set(body, ['name', 'role'])} where id = \${me.sub}\`); // SVC641
+});
+app.delete('/members/{id}', { me: Depends(requireRoles('chair')), db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from member where id = ?', [params.id]);
+});
+`,
+  'wallet: a client writes its own balance': `
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+class Wallet extends Schema { balance = Field(int, { ge: 0, le: 1000 }); }
+app.put('/wallet', { me: Depends(BearerAuth()), db: Depends(db), body: Wallet, status: 204 }, async ({ me, db, body }) => {
+  const { balance } = body;
+  await db.execute('update wallet set balance = ?, changed = current_timestamp where owner = ?', [balance, me.sub]); // SVC641
+});
+`,
+  'reports: a transaction changes any of them': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+import { archive } from './archive.ts';
+const app = new Svc();
+app.get('/reports/{id:int}', { user: Depends(BearerAuth()), db: Depends(db) }, async ({ user, db, params }) =>
+  db.fetchOne('select * from report where id = ? and creator = ?', [params.id, user.sub]));
+app.post('/reports/{id:int}/archive', { user: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await archive(db, params.id);
+});
+// FILE archive.ts
+import type { Database } from 'svc/db';
+export async function archive(base: Database, report: number): Promise<void> {
+  await base.transaction(async (tx) => {
+    await tx.execute("update report set state = 'archived' where id = ?", [report]); // SVC640
+    await tx.execute('insert into history (report) values (?)', [report]);
+  });
+}
+`,
+  'orders: another name of the input': `
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.get('/orders/{id:int}', { buyer: Depends(BearerAuth()), db: Depends(db) }, ({ buyer, db, params }) =>
+  db.fetchOne('select id, total from purchase where id = ? and buyer = ?', [params.id, buyer.sub]));
+app.get('/orders/{id:int}/state', { buyer: Depends(BearerAuth()), db: Depends(db) }, ({ db, params: { id: number } }) => {
+  const asked = number;
+  return db.scalar('select state from purchase where id = ?', [asked]); // SVC640
+});
+`,
+  'calendar: the wrapper of the database hides who asks': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { calendar } from './calendar.ts';
+const app = new Svc();
+app.includeRouter(calendar);
+// FILE calendar.ts
+import { BearerAuth, Depends, NotFound, Router, provide } from 'svc';
+import { db } from 'svc/db';
+const account = BearerAuth();
+const dates = provide({ store: Depends(db), account: Depends(account) }, ({ store, account }) => ({
+  mine: (id: string) => store.fetchOne('select day from entry where id = ? and person = ?', [id, account.sub]),
+  any: (id: string) => store.fetchOne('select day, place from entry where id = ?', [id]), // SVC640
+}));
+export const calendar = new Router({ deps: { account: Depends(account), dates: Depends(dates) } });
+calendar.get('/entries/{id}', async ({ dates, params }) => (await dates.mine(params.id)) ?? new NotFound());
+calendar.get('/entries/{id}/place', async ({ dates, params }) => (await dates.any(params.id)) ?? new NotFound());
+`,
+  'right: every statement compares the owner': `
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+app.get('/notes', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select id from note where author = ?', [me.sub]));
+app.get('/notes/{id:int}', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select body from note where id = ? and author = ?', [params.id, me.sub]));
+app.delete('/notes/{id:int}', { me: Depends(me), db: Depends(db), status: 204 }, async ({ me, db, params }) => {
+  const { affectedRows } = await db.execute('delete from note where author = ? and id = ?', [me.sub, params.id]);
+  if (affectedRows === 0) throw new NotFound();
+});
+`,
+  'right: the row is compared after it was read': `
+import { BearerAuth, Depends, Forbidden, NotFound, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+app.get('/files', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select id from file where owner = ? and kind = ?', [me.sub, 'plain']));
+app.get('/files/{id:int}', { me: Depends(me), db: Depends(db) }, async ({ me, db, params }) => {
+  const row = await db.fetchOne('select owner, name from file where id = ?', [params.id]);
+  if (row === undefined) throw new NotFound();
+  if (row.owner !== me.sub) throw new Forbidden();
+  await db.execute('update file set seen = 1 where id = ?', [params.id]);
+  return { name: row.name };
+});
+app.get('/files/{id:int}/lines', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select text from file where id = ? and owner = ?', [params.id, me.sub]));
+`,
+  'right: a dependency compares the owner, and the handler reads on': `
+import { BearerAuth, Depends, NotFound, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const project = provide({ me: Depends(BearerAuth()), db: Depends(db) }, async ({ me, db, params }) => {
+  const found = await db.fetchOne('select id from project where id = ? and owner = ?', [params.id, me.sub]);
+  if (found === undefined) throw new NotFound();
+  return found;
+});
+app.get('/projects/{id:int}', { project: Depends(project) }, ({ project }) => project);
+app.delete('/projects/{id:int}', { project: Depends(project), db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from project where id = ?', [params.id]);
+});
+`,
+  'right: a role reads the rows of everyone': `
+import { BearerAuth, Depends, Svc, requireRoles } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.get('/claims/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select text from claim where id = ? and insured = ?', [params.id, me.sub]));
+app.get('/office/claims/{id:int}', { clerk: Depends(requireRoles('clerk')), db: Depends(db) }, ({ db, params }) =>
+  db.fetchAll('select text, insured from claim where id = ?', [params.id]));
+app.get('/audit/claims/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, ({ me, db, params }) => {
+  if (me.department !== 'audit') return [];
+  return db.fetchAll('select text from claim where id = ?', [params.id]);
+});
+`,
+  'right: advertisements are for all to read': `
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.onStartup(({ state }) => state.db.script('create table ad (id integer primary key, seller text, title text)'));
+const me = BearerAuth();
+app.get('/ads', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, title from ad order by id limit 50'));
+app.get('/ads/mine', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select id, title from ad where seller = ?', [me.sub]));
+app.get('/ads/{id:int}', { me: Depends(me), db: Depends(db) }, ({ db, params }) => db.fetchAll('select title from ad where id = ?', [params.id]));
+`,
+  'right: members of the team may read': `
+import { BearerAuth, Depends, Forbidden, Svc } from 'svc';
+import { db } from 'svc/db';
+import type { Database } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+async function requireMember(db, user, team) {
+  const found = await db.scalar('select 1 from membership where person = ? and team = ?', [user, team]);
+  if (found === undefined) throw new Forbidden();
+}
+app.get('/teams/{id:int}/tasks', { me: Depends(me), db: Depends(db) }, async ({ me, db, params }) => {
+  await requireMember(db, me.sub, params.id);
+  return db.fetchAll('select title from task where team = ?', [params.id]);
+});
+app.get('/teams/{id:int}/name', { me: Depends(me), db: Depends(db) }, async ({ me, db, params }) => {
+  const teams = await db.fetchAll('select team from membership where person = ?', [me.sub]);
+  if (!teams.some((each) => each.team === params.id)) throw new Forbidden();
+  return db.fetchAll('select name from team where id = ?', [params.id]);
+});
+app.get('/tasks/mine', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select title from task where team = ? and assignee = ?', [1, me.sub]));
+`,
+  'right: sender or recipient, and a subquery': `
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+app.get('/messages/{id:int}', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select text from message where id = ? and (sender = ? or recipient = ?)', [params.id, me.sub, me.sub]));
+app.get('/threads/{id:int}', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select text from message where thread = ? and thread in (select thread from guest where person = ?)', [params.id, me.sub]));
+app.get('/outbox', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select text from message where sender = ?', [me.sub]));
+`,
+  'right: profiles without rights, and roles by an administrator': `
+import { BearerAuth, Depends, Field, Schema, Svc, literal, requireRoles, str } from 'svc';
+import { db, sql } from 'svc/db';
+const app = new Svc();
+class Profile extends Schema { name = Field(str, { maxLength: 60 }); motto = Field(str, { maxLength: 99 }); }
+class Rank extends Schema { role = Field(literal('guest', 'chair')); }
+app.patch('/me', { me: Depends(BearerAuth()), db: Depends(db), body: Profile, status: 204 }, async ({ me, db, body }) => {
+  await db.execute(sql\`update member set \${sql.set(body, ['name', 'motto'])} where id = \${me.sub}\`);
+});
+app.put('/members/{id}/role', { chair: Depends(requireRoles('chair')), db: Depends(db), body: Rank, status: 204 }, async ({ db, params, body }) => {
+  await db.execute('update member set role = ? where id = ?', [body.role, params.id]);
+});
+app.post('/join', { db: Depends(db), body: Profile, public: 'everyone may join', status: 204 }, async ({ db, body }) => {
+  await db.execute("insert into member (name, role) values (?, 'guest')", [body.name]);
+});
+`,
+  'right: an invitation is for the one who has its token': `
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+app.get('/invitations', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll('select id, mail from invitation where host = ?', [me.sub]));
+app.delete('/invitations/{id:int}', { me: Depends(me), db: Depends(db), status: 204 }, async ({ me, db, params }) => {
+  await db.execute('delete from invitation where id = ? and host = ?', [params.id, me.sub]);
+});
+app.post('/invitations/{token}/accept', { me: Depends(me), db: Depends(db), status: 204 }, async ({ me, db, params }) => {
+  const found = await db.fetchOne('delete from invitation where token = ? returning team', [params.token]);
+  if (found === undefined) throw new NotFound();
+  await db.execute('insert into membership (team, person) values (?, ?)', [found.team, me.sub]);
+});
+`,
+  'right: the database compares the owner by its policies': `
+import { BearerAuth, Depends, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const me = BearerAuth();
+app.onStartup(({ state }) => state.db.script('alter table letter enable row level security'));
+const scoped = provide({ me: Depends(me), db: Depends(db) }, async ({ me, db }) => {
+  await db.execute("select set_config('app.person', ?, true)", [me.sub]);
+  return db;
+});
+app.get('/letters', { db: Depends(scoped) }, ({ db }) => db.fetchAll('select id from letter'));
+app.get('/letters/{id:int}', { me: Depends(me), db: Depends(scoped) }, ({ db, params }) => db.fetchAll('select text from letter where id = ?', [params.id]));
+app.get('/letters/{id:int}/copy', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
+  db.fetchAll('select text from letter where id = ? and person = ?', [params.id, me.sub]));
+`,
+};
