@@ -126,6 +126,8 @@ const REVEALING_NAMES =
 /** Names that look like secrets but are harmless: page tokens, CSRF tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
+/** Members of the reply to a login (RFC 6749 §5.1), which a client gets for its secret. */
+const TOKEN_NAMES = /^(?:access|refresh|id)_?token$/i;
 
 /** SVC302: replies without a schema, and response fields named like secrets. */
 function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
@@ -164,9 +166,11 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
       );
     // logins and routes that create keys return secrets on purpose
     if (isAboutSecrets(detail) || isIssuing(detail)) continue;
+    const takesSecret = isWrite(detail) && acceptsSecret(detail);
     for (const name of new Set(
       responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type)),
     )) {
+      if (takesSecret && TOKEN_NAMES.test(name)) continue;
       if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
         report(
           subjectOf(detail),
@@ -179,6 +183,14 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
         );
     }
   }
+}
+
+/** Whether the body or the form of a route has a secret member, such as a password. */
+function acceptsSecret({ declared, inputs: { form } }: RouteDetail): boolean {
+  const { body } = declared.spec;
+  const plans = body === undefined ? new Set<ObjectPlan>() : plansWithin(compileType(body).node);
+  if (form !== undefined) plansOf(form, plans);
+  return [...plans].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
 
 /** Returns the names of all members of a reply, including nested members, that may contain text. */

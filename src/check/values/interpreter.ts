@@ -527,7 +527,10 @@ export class Interpreter extends ControlFlow {
     if (read !== undefined) return read;
     const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
     if (parsed !== undefined) return parsed;
-    if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') return run(first, args.slice(1));
+    if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') {
+      run(first, args.slice(1));
+      return KNOWN; // the tasks await the promise
+    }
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     const changed = receiver && resultOfMethod(method, operation);
     if (changed !== undefined) return changed;

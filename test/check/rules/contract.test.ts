@@ -204,6 +204,9 @@ test('svc check reports response fields named like secrets at any depth, unless 
   class Page extends Schema {
     users = Field(list(User), { maxLength: 9 });
   }
+  class Password extends Schema {
+    kennwort = Field(str, { maxLength: 99, secret: true });
+  }
   class Tokens extends Schema {
     access_token = Field(str, { maxLength: 99 });
     tokens_used = Field(1);
@@ -213,10 +216,20 @@ test('svc check reports response fields named like secrets at any depth, unless 
     .get('/page', { response: { 200: Page, 404: Note } }, () => ({ users: [] }))
     .get('/safe', { response: Safe }, () => ({ name: 'a' }))
     .post('/login', { ...open, response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }))
+    .post('/anmeldung', { ...open, body: Password, response: Tokens }, () => ({
+      access_token: 'a',
+      tokens_used: 1,
+    }))
+    .post('/eingang', { ...open, form: Password, response: Tokens }, () => ({
+      access_token: 'a',
+      tokens_used: 1,
+    }))
+    .post('/konto', { ...open, body: Password, response: User }, () => ({ name: 'a', passwordHash: 'b' }))
     .get('/leak', { response: Tokens }, () => ({ access_token: 'a', tokens_used: 1 }));
   assert.deepEqual(found(app, 'SVC302'), [
     'GET /user: the response schema has the field "passwordHash", whose name suggests a secret',
     'GET /page: the response schema has the field "passwordHash", whose name suggests a secret',
+    'POST /konto: the response schema has the field "passwordHash", whose name suggests a secret',
     'GET /leak: the response schema has the field "access_token", whose name suggests a secret',
   ]);
 });

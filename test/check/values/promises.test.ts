@@ -34,6 +34,19 @@ const PROGRAMS: Readonly<Record<string, string>> = {
   if (isRight) return 2;
   const n = store.scalar('select count(*) from notes'); // SVC611
   return 'number: ' + n;`),
+  'background tasks await what they get, whatever their name': `import { BackgroundTasks, Depends, Svc } from 'svc';
+export const app = new Svc();
+class Mailer { async send(to: string): Promise<void> { await fetch('https://mail.example/' + encodeURIComponent(to)); } }
+const mailer = new Mailer();
+async function sendTo(address: string): Promise<void> { await mailer.send(address); }
+app.post('/a', { later: Depends(BackgroundTasks) }, async ({ later, body }) => {
+  later.add(() => mailer.send(body.to));
+  later.add(sendTo, body.to);
+  later.add(async () => { await mailer.send(body.to); });
+  mailer.send(body.to); // SVC611
+  sendTo(body.to); // SVC611
+});
+`,
   'values that a reply or a statement holds': handler(`
   const count = store.scalar('select count(*) from notes'); // SVC611
   await store.execute('insert into log (n) values (?)', [count]);
