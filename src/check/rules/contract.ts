@@ -186,9 +186,8 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
 }
 
 /** Whether the body or the form of a route has a secret member, such as a password. */
-function acceptsSecret({ declared, inputs: { form } }: RouteDetail): boolean {
-  const { body } = declared.spec;
-  const plans = body === undefined ? new Set<ObjectPlan>() : plansWithin(compileType(body).node);
+function acceptsSecret({ inputs: { body, form } }: RouteDetail): boolean {
+  const plans = body === undefined ? new Set<ObjectPlan>() : plansWithin(body.node);
   if (form !== undefined) plansOf(form, plans);
   return [...plans].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
