@@ -15,6 +15,7 @@ const INDEX = pathToFileURL(join(import.meta.dirname, '../../src/index.ts')).hre
 const PROGRAM = `
 app.onShutdown(() => { for (let n = 0; n < 1_000; n++) logger.info('line', { n }); });
 await app.run({ port: 0 });
+while (file.pending) await new Promise((resolve) => setImmediate(resolve)); // until the file exists
 console.log('ready');
 `;
 
