@@ -395,14 +395,13 @@ export abstract class Evaluation extends Classes {
   #assignment(node: Assign): Value {
     const { operator, target } = node;
     const right = this.value(node.value);
+    const before = operator === '=' ? right : this.value(target);
     const value =
       operator === '='
         ? right
-        : operator === '+='
-          ? this.#joined([this.value(target), right], [target, node.value])
-          : /^(?:\?\?|\|\||&&)=$/.test(operator)
-            ? values.oneOf([this.value(target), right])
-            : KNOWN;
+        : /^(?:\?\?|\|\||&&)=$/.test(operator)
+          ? values.oneOf([before, right])
+          : (this.#calculated(operator.slice(0, -1), [before, right], [target, node.value]) ?? KNOWN);
     const given = values.givenOf(right);
     if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
     this.#assign(target, value);
@@ -430,10 +429,6 @@ export abstract class Evaluation extends Classes {
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
-      case '+':
-        return isSumOfRows([first, second])
-          ? values.computedFrom([first, second], arithmetic)
-          : this.#joined([first, second], [left, right]);
       case '===':
       case '==':
         return equality(first, second);
@@ -443,10 +438,21 @@ export abstract class Evaluation extends Classes {
       case 'in':
         return among(first);
       default:
-        return /^(?:[-*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
-          ? values.computedFrom([first, second], arithmetic)
-          : { ...KNOWN, keys: operator === '>' ? first.keys : undefined };
+        return (
+          this.#calculated(operator, [first, second], [left, right]) ?? {
+            ...KNOWN,
+            keys: operator === '>' ? first.keys : undefined,
+          }
+        );
     }
+  }
+
+  /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
+  #calculated(operator: string, sides: readonly Value[], nodes: readonly Node[]): Value | undefined {
+    if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
+    return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+      ? values.computedFrom(sides, arithmetic)
+      : undefined;
   }
 
   #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
