@@ -3,13 +3,15 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { constantIn } from '../values/tests.ts';
+import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
 import type { Value } from '../values/value.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Token } from '../statements/outline.ts';
 
 /** Rules about statements that belong together, sorted by id. */
@@ -69,7 +71,9 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
           (each) =>
             each.target === write.target &&
             selects(each, column) &&
-            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call))),
+            (isComputedFrom(write, token, each) ||
+              (isRelative(write, column) && compared.has(each.call)) ||
+              (isTested(run, trace, each, column) && sent.some((other) => countsTwice(other, write, trace)))),
         );
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
@@ -94,6 +98,48 @@ function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
   return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
+}
+
+/** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */
+function isTested(run: Run, trace: Trace, read: Sending, column: string): boolean {
+  return trace.comparedBy(run).some(({ node, sides }) => {
+    const [left, right] = node.type === 'binary' ? [node.left, node.right] : [node, undefined];
+    return sides.some((side, index) => {
+      const at = index === 0 ? left : right;
+      const name = at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
+      const other = sides[1 - index];
+      return (
+        plain(name ?? '') === plain(column) &&
+        (other === ABSENT || constantIn(other) !== undefined) &&
+        readBy(side).includes(read.call)
+      );
+    });
+  });
+}
+
+/** Returns the calls that read the columns of which a value consists. */
+function readBy(value: Value): readonly Node[] {
+  const columns = value.texts
+    .flat()
+    .flatMap((part) => (part.kind === 'client' ? (part.origin.made ?? []) : []));
+  return [...columns, ...madeIn(value)].filter(({ by }) => by === ROW).map(({ node }) => node);
+}
+
+function plain(column: string): string {
+  return column.replaceAll('_', '').toLowerCase();
+}
+
+/** Whether a statement besides a write has an effect each time: it adds to a number, or inserts a row without a known key. */
+function countsTwice(other: Sending, { target }: Sending, { tables }: Trace): boolean {
+  if (other.target === target || !other.isWrite) return false;
+  if (addedBy(other) !== undefined) return true;
+  const written = (other.bindings ?? []).filter(({ use }) => use === 'written').map(({ column }) => column);
+  const table = tables.get(other.target ?? '');
+  return (
+    other.outline.verb === 'insert' &&
+    table !== undefined &&
+    !table.keys.some((key) => key.every((column) => written.includes(column)))
+  );
 }
 
 interface Written {

@@ -25,7 +25,7 @@ export interface Run {
   readonly hasOwnGuard: boolean;
 }
 
-/** A comparison of two values. */
+/** A comparison of two values. A condition compares its value with none. */
 type Compared = Parameters<ValueListeners['onCompare']>[0];
 
 /** Listeners with which a trace follows an evaluation. */
@@ -133,7 +133,8 @@ export class Trace {
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
     },
-    onTest: ({ value, handler }) => {
+    onTest: ({ value, handler, node, module }) => {
+      if (handler !== undefined) this.#compared.push({ node, module, handler, sides: [value, ABSENT] });
       // a test whether there is a principal says nothing of its rights
       if (handler !== undefined && value.type === undefined && isOwn(value)) this.#testing.add(handler);
       if (

@@ -49,6 +49,8 @@ interface SharedMember {
 /** A condition of a branch. */
 interface Tested {
   readonly value: Value;
+  readonly node: Node;
+  readonly module: SourceModule;
   readonly handler: Fn | undefined;
 }
 
@@ -88,8 +90,8 @@ export abstract class Evaluation extends Classes {
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
 
-  protected tested(value: Value): Value {
-    this.listeners.onTest({ value, handler: this.handler });
+  protected tested(value: Value, node: Node): Value {
+    this.listeners.onTest({ value, node, module: this.module, handler: this.handler });
     return value;
   }
 
@@ -414,7 +416,7 @@ export abstract class Evaluation extends Classes {
     if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
-    if (operator === '!') this.tested(inner);
+    if (operator === '!' && value !== undefined) this.tested(inner, value);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -457,7 +459,7 @@ export abstract class Evaluation extends Classes {
 
   #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
     this.misuse('condition', first, left);
-    this.tested(first);
+    this.tested(first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -470,7 +472,7 @@ export abstract class Evaluation extends Classes {
   }
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
-    const value = this.tested(this.value(test));
+    const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),
