@@ -1,7 +1,8 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { GUARDS, isOfPrincipal } from '../values/marks.ts';
+import { isGuarded } from '../statements/trace.ts';
+import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored } from '../values/text.ts';
@@ -106,9 +107,7 @@ function isEmpty(value: Value): boolean {
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
 function findOwners(trace: Trace, report: ReportAt): void {
-  const open = trace.runs.filter(
-    ({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)),
-  );
+  const open = trace.runs.filter((run) => !isGuarded(run));
   // visitors without an account may name themselves
   if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
   const sent = open.flatMap((run) => trace.sentBy(run));

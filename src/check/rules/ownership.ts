@@ -5,10 +5,10 @@
  * A column holds the owner of a row if a statement of the application compares it with the principal.
  */
 import { entryOf } from '../reader/nodes.ts';
-import { GUARDS } from '../values/marks.ts';
 import { madeIn, clientIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
+import { isGuarded } from '../statements/trace.ts';
 import { isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
@@ -78,11 +78,6 @@ function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
   return bindings
     .filter((each) => each.table === table && each.kind === 'input' && isEqual(each.use))
     .map(({ column }) => column);
-}
-
-/** Whether a handler runs for authenticated clients only. */
-function isGuarded({ guards, hasOwnGuard }: Run): boolean {
-  return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
 }
 
 /** Whether code decides which of the authenticated clients may continue. */

@@ -3,6 +3,7 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
+import { isGuarded } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
@@ -48,7 +49,7 @@ export const RACE_RULES: readonly SourceRule[] = [
     severity: 'warning',
     phase: 'source',
     cwe: [837],
-    why: 'Services deliver a message again when they get no answer in time, and each delivery changes the number again',
+    why: 'Services deliver a message again when they get no answer in time, and mailboxes and logs keep links. Each use has its effect again',
     remedy:
       'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
     wrong:
@@ -249,6 +250,7 @@ function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boole
 
 /** SVC644: a number that each delivery of a signed message changes. */
 function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
+  findReusable(trace, report);
   const isOnce = sources
     .all('call')
     .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
@@ -269,6 +271,53 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
       );
     }
   }
+}
+
+/** SVC644: a password that the row of a random token sets, while the row stays. */
+function findReusable(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    // a session is such a row, too, and stays on purpose
+    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
+    const sent = trace.sentBy(run);
+    for (const { bindings = [] } of sent) {
+      if (!bindings.some(({ use, value }) => use === 'written' && value?.type === 'svc.hashPassword'))
+        continue;
+      const keys = bindings.filter(({ use }) => use === 'equal').flatMap(({ value }) => value ?? []);
+      const read = sent.find(
+        (each) =>
+          each.handler === run.handler &&
+          each.outline.verb === 'select' &&
+          keys.some((key) => readBy(key).includes(each.call)) &&
+          isOfToken(each, trace),
+      );
+      if (read === undefined || sent.some((each) => each.isWrite && each.tables.includes(read.target ?? '')))
+        continue;
+      const { node, module } = read.nodeAt(undefined);
+      report(
+        module,
+        node,
+        `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
+        {
+          remedy:
+            'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
+        },
+      );
+    }
+  }
+}
+
+/** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
+function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
+  const columns = bindings.filter(({ use }) => use === 'equal').map(({ column }) => column);
+  return sent.some(
+    (each) =>
+      each.target === target &&
+      each.outline.verb === 'insert' &&
+      (each.bindings ?? []).some(
+        ({ column, value }) =>
+          columns.includes(column) && madeIn(value).some(({ by }) => /^crypto\./.test(by)),
+      ),
+  );
 }
 
 /** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */

@@ -1,7 +1,7 @@
 /**
  * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
-import { OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
+import { GUARDS, OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
@@ -23,6 +23,11 @@ export interface Run {
   readonly guards: ReadonlySet<string>;
   /** Whether a dependency of the project declares `security`. */
   readonly hasOwnGuard: boolean;
+}
+
+/** Whether a handler runs for authenticated clients only. */
+export function isGuarded({ guards, hasOwnGuard }: Run): boolean {
+  return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
 }
 
 /** A comparison of two values. A condition compares its value with none. */

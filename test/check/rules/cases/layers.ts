@@ -203,4 +203,62 @@ export function enterAnew(session: Session, name: string) {
   session.set(user, name);
 }
 `,
+  'a link that sets a password and stays valid': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, provide, str } from 'svc';
+import { db } from 'svc/db';
+import { Links } from './links.ts';
+const app = new Svc();
+class Mail extends Schema { mail = Field(str, { maxLength: 90 }); }
+class Change extends Schema { token = Field(str, { maxLength: 90 }); password = Field(str, { maxLength: 90 }); }
+const links = provide({ base: Depends(db) }, ({ base }) => new Links(base));
+app.post('/forgotten', { links: Depends(links), body: Mail, public: 'lost', status: 204 }, async ({ links, body }) => { await links.make(body.mail); });
+app.post('/a', { links: Depends(links), body: Change, public: 'by mail', status: 204 }, async ({ links, body }) => { await links.use(body.token, body.password); });
+app.post('/b', { links: Depends(links), body: Change, public: 'by mail', status: 204 }, async ({ links, body }) => { await links.useOnce(body.token, body.password); });
+app.post('/c', { links: Depends(links), body: Change, public: 'by mail', status: 204 }, async ({ links, body }) => { await links.take(body.token, body.password); });
+app.post('/d', { me: Depends(BearerAuth()), links: Depends(links), body: Change, status: 204 }, async ({ links, body }) => { await links.useInside(body.token, body.password); });
+// FILE links.ts
+import { createHash, randomBytes } from 'node:crypto';
+import { BadRequest, hashPassword } from 'svc';
+import type { Database } from 'svc/db';
+const digest = (token: string) => createHash('sha256').update(token).digest('hex');
+const FIND = 'select person from link where token = ? and ends > ?';
+const CHANGE = 'update person set password = ? where id = ?';
+export class Links {
+  #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  async make(mail: string) {
+    const token = randomBytes(32).toString('base64url');
+    await this.#base.execute('insert into link (token, person, ends) values (?, ?, ?)', [digest(token), mail, Date.now() + 9_000]);
+    return token;
+  }
+  async use(token: string, password: string) {
+    const hash = await hashPassword(password);
+    await this.#base.transaction(async (tx) => {
+      const row = await tx.fetchOne('select person from link where token = ?', [digest(token)]); // SVC644
+      if (row === undefined) throw new BadRequest();
+      await tx.execute(CHANGE, [hash, row.person]);
+    });
+  }
+  async useOnce(token: string, password: string) {
+    const hash = await hashPassword(password);
+    await this.#base.transaction(async (tx) => {
+      const row = await tx.fetchOne(FIND, [digest(token), Date.now()]);
+      if (row === undefined) throw new BadRequest();
+      await tx.execute(CHANGE, [hash, row.person]);
+      await tx.execute('delete from link where person = ?', [row.person]);
+    });
+  }
+  async take(token: string, password: string) {
+    const row = await this.#base.fetchOne('delete from link where token = ? returning person', [digest(token)]);
+    if (row === undefined) throw new BadRequest();
+    await this.#base.execute(CHANGE, [await hashPassword(password), row.person]);
+  }
+  async useInside(token: string, password: string) {
+    const row = await this.#base.fetchOne(FIND, [digest(token), Date.now()]);
+    if (row === undefined) throw new BadRequest();
+    await this.#base.execute(CHANGE, [await hashPassword(password), row.person]);
+  }
+}
+`,
 };
