@@ -74,7 +74,9 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
             selects(each, column) &&
             (isComputedFrom(write, token, each) ||
               (isRelative(write, column) && compared.has(each.call)) ||
-              (isTested(run, trace, each, column) && sent.some((other) => countsTwice(other, write, trace)))),
+              (!isChosen(write, token) &&
+                isTested(run, trace, each, column) &&
+                sent.some((other) => countsTwice(other, write, trace)))),
         );
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
@@ -99,6 +101,11 @@ function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
   return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
+}
+
+/** Whether a client chooses the value that a placeholder writes, as in a form that is saved as a whole. */
+function isChosen({ bindings = [] }: Sending, token: Token): boolean {
+  return bindings.some((each) => each.token === token && each.kind === 'input');
 }
 
 /** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */

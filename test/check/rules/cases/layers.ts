@@ -41,7 +41,7 @@ export class Halls {
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
 import { db } from 'svc/db';
-import { pay, payInside, payOnce, payIfFree, rename, spend } from './vouchers.ts';
+import { edit, pay, payInside, payOnce, payIfFree, rename, spend } from './vouchers.ts';
 const app = new Svc();
 app.onStartup(({ state }) => state.db.script(
   'create table voucher (code text primary key, cents integer, spent_by text, label text);' +
@@ -54,6 +54,7 @@ app.post('/c', { me: Depends(me), db: Depends(db), body: Claim }, ({ me, db, bod
 app.post('/d', { me: Depends(me), db: Depends(db), body: Claim }, ({ me, db, body }) => payIfFree(db, me.sub, body.code));
 app.post('/e', { me: Depends(me), db: Depends(db), body: Claim }, ({ me, db, body }) => rename(db, me.sub, body.code));
 app.post('/f', { me: Depends(me), db: Depends(db), body: Claim }, ({ me, db, body }) => spend(db, me.sub, body.code));
+app.post('/g', { me: Depends(me), db: Depends(db), body: Claim }, ({ me, db, body }) => edit(db, me.sub, body.code));
 // FILE vouchers.ts
 import { Conflict, Field, Schema, int, nullable, str } from 'svc';
 import type { Database } from 'svc/db';
@@ -89,6 +90,12 @@ export async function rename(base: Database, me: string, code: string) {
   const voucher = await find(base, code);
   if (voucher === undefined || voucher.spentBy !== null) throw new Conflict();
   await base.execute('update voucher set label = ? where code = ?', ['open', code]);
+  await base.execute(CREDIT, [1, me]);
+}
+export async function edit(base: Database, me: string, code: string) {
+  const row = await base.fetchOne('select label from voucher where code = ?', [code]);
+  if (row?.label === 'locked') throw new Conflict();
+  await base.execute('update voucher set label = ? where code = ?', [code, code]);
   await base.execute(CREDIT, [1, me]);
 }
 export async function spend(base: Database, me: string, code: string) {
