@@ -1,15 +1,18 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { GUARDS } from '../values/marks.ts';
-import { ABSENT, clientIn } from '../values/value.ts';
+import { isGuarded } from '../statements/trace.ts';
+import { isOfPrincipal } from '../values/marks.ts';
+import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored } from '../values/text.ts';
+import { requiresRights } from './ownership.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Fn } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Trace } from '../statements/trace.ts';
+import type { Token } from '../statements/outline.ts';
+import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about the identity of clients. */
@@ -37,6 +40,7 @@ function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): voi
   for (const run of trace.runs)
     for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
   findOwners(trace, report);
+  findTenants(trace, report);
 }
 
 interface Findings {
@@ -77,6 +81,9 @@ function partOf({ texts }: Value): ClientPart | undefined {
   return part !== undefined && isOnly && NAMING.has(part.origin.input) ? part : undefined;
 }
 
+/** Calls that verify nothing of their arguments. */
+const INDIFFERENT = /^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)|^svc\/db\./;
+
 /** Whether a function compares an input, or hands it to code that may verify it. */
 function verifies(fn: Fn, trace: Trace): boolean {
   const only = { functions: new Set([fn]) };
@@ -89,9 +96,7 @@ function verifies(fn: Fn, trace: Trace): boolean {
     .callsOf(only)
     .some(
       ({ call, meaning, args }) =>
-        !call.isNew &&
-        !/^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)/.test(meaning) &&
-        args.some((arg) => clientIn(arg) !== undefined),
+        !call.isNew && !INDIFFERENT.test(meaning) && args.some((arg) => clientIn(arg) !== undefined),
     );
 }
 
@@ -102,9 +107,7 @@ function isEmpty(value: Value): boolean {
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */
 function findOwners(trace: Trace, report: ReportAt): void {
-  const open = trace.runs.filter(
-    ({ guards, hasOwnGuard }) => !hasOwnGuard && ![...guards].some((type) => GUARDS.test(type)),
-  );
+  const open = trace.runs.filter((run) => !isGuarded(run));
   // visitors without an account may name themselves
   if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
   const sent = open.flatMap((run) => trace.sentBy(run));
@@ -121,6 +124,56 @@ function findOwners(trace: Trace, report: ReportAt): void {
         `${part.origin.what} alone says whose rows the statement selects, and every client can send it`,
       );
     }
+}
+
+/**
+ * Header fields that widen an authenticated client: a dependency puts one beside the principal, nothing compares it, and
+ * it alone selects the rows.
+ */
+function findTenants(trace: Trace, report: ReportAt): void {
+  const seen = new Set<Token>();
+  for (const run of trace.runs) {
+    if (run.dependencies.every(({ gives }) => !isWidened(gives)) || requiresRights(run)) continue;
+    for (const sending of trace.sentBy(run))
+      for (const { part, token } of headersIn(sending, 'equal', trace)) {
+        const isGiven = run.dependencies.some(
+          ({ gives }) => isWidened(gives) && idsIn(gives ?? KNOWN).includes(part.id),
+        );
+        if (!isGiven || sending.isTied || isJudged(part, run, trace) || seen.has(token)) continue;
+        seen.add(token);
+        const { node, module } = sending.nodeAt(token);
+        report(
+          module,
+          node,
+          `${part.origin.what} alone says whose rows the statement selects, and nothing compares it with the authenticated client`,
+          {
+            remedy:
+              'Take it from the verified token, or compare both: if (headers.xTenant !== me.tenant) throw new Forbidden()',
+          },
+        );
+      }
+  }
+}
+
+/** Whether an object holds the principal beside an input of the client. */
+function isWidened(value: Value | undefined): boolean {
+  const members = [...(value?.members?.values() ?? [])];
+  return (
+    members.some((member) => madeIn(member).some(isOfPrincipal)) &&
+    members.some((member) => partOf(member) !== undefined)
+  );
+}
+
+/** Whether code compares an input, hands it to other code, or sends it beside the principal. */
+function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
+  const has = (value: Value | undefined): boolean => value !== undefined && idsIn(value).includes(id);
+  return (
+    trace.comparedBy(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
+    trace.callsOf(run).some(({ meaning, args }) => !INDIFFERENT.test(meaning) && args.some(has)) ||
+    trace
+      .sentBy(run)
+      .some((sending) => sending.isTied && (sending.bindings ?? []).some(({ value }) => has(value)))
+  );
 }
 
 function headersIn(

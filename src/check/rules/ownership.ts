@@ -5,11 +5,13 @@
  * A column holds the owner of a row if a statement of the application compares it with the principal.
  */
 import { entryOf } from '../reader/nodes.ts';
-import { GUARDS } from '../values/marks.ts';
 import { madeIn, clientIn } from '../values/value.ts';
+import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
+import { isGuarded } from '../statements/trace.ts';
 import { isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
@@ -41,6 +43,7 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
     wrong: "db.execute('update account set name = ?, role = ? where id = ?', [body.name, body.role, me.sub])",
     right: "db.execute('update account set name = ? where id = ?', [body.name, me.sub])",
     judge: findOwnRights,
+    onCall: findChosenColumns,
   },
 ];
 
@@ -77,17 +80,13 @@ function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
     .map(({ column }) => column);
 }
 
-/** Whether a handler runs for authenticated clients only. */
-function isGuarded({ guards, hasOwnGuard }: Run): boolean {
-  return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
-}
-
 /** Whether code decides which of the authenticated clients may continue. */
 function isRestricted(run: Run, trace: Trace): boolean {
   return requiresRights(run) || trace.testsPrincipal(run) || trace.hasTestingMiddleware;
 }
 
-function requiresRights({ guards }: Run): boolean {
+/** Whether a guard of a handler requires a role or a scope. */
+export function requiresRights({ guards }: Run): boolean {
   return [...guards].some((type) => /^svc\.require(?:Roles|Scopes|If)$/.test(type));
 }
 
@@ -242,6 +241,22 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
       }
     }
   }
+}
+
+/** SVC641: `sql.set(patch, Object.keys(patch))` with a body that may have any members. */
+function findChosenColumns({ call, meaning, module, value }: Site, report: ReportAt): void {
+  if (!/^svc\/db\.sql\.(?:set|values)$/.test(meaning)) return;
+  const part = clientIn(value(call.args[1]));
+  if (part === undefined || isStored(part)) return;
+  report(
+    module,
+    call,
+    `the members of ${part.origin.what} name the columns, so a client writes each column of the table`,
+    {
+      remedy:
+        "Name the columns in the program, sql.set(patch, ['name', 'bio']), and let the schema of the body refuse other members",
+    },
+  );
 }
 
 /** Returns the values of an input that has finitely many. */

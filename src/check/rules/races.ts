@@ -3,13 +3,16 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { isGuarded } from '../statements/trace.ts';
+import { constantIn } from '../values/tests.ts';
+import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
 import type { Value } from '../values/value.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Token } from '../statements/outline.ts';
 
 /** Rules about statements that belong together, sorted by id. */
@@ -46,7 +49,7 @@ export const RACE_RULES: readonly SourceRule[] = [
     severity: 'warning',
     phase: 'source',
     cwe: [837],
-    why: 'Services deliver a message again when they get no answer in time, and each delivery changes the number again',
+    why: 'Services deliver a message again when they get no answer in time, and mailboxes and logs keep links. Each use has its effect again',
     remedy:
       'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
     wrong:
@@ -69,7 +72,11 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
           (each) =>
             each.target === write.target &&
             selects(each, column) &&
-            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call))),
+            (isComputedFrom(write, token, each) ||
+              (isRelative(write, column) && compared.has(each.call)) ||
+              (!isChosen(write, token) &&
+                isTested(run, trace, each, column) &&
+                sent.some((other) => countsTwice(other, write, trace)))),
         );
         if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
         const { node, module } = write.nodeAt(token);
@@ -94,6 +101,53 @@ function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
   return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
+}
+
+/** Whether a client chooses the value that a placeholder writes, as in a form that is saved as a whole. */
+function isChosen({ bindings = [] }: Sending, token: Token): boolean {
+  return bindings.some((each) => each.token === token && each.kind === 'input');
+}
+
+/** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */
+function isTested(run: Run, trace: Trace, read: Sending, column: string): boolean {
+  return trace.comparedBy(run).some(({ node, sides }) => {
+    const [left, right] = node.type === 'binary' ? [node.left, node.right] : [node, undefined];
+    return sides.some((side, index) => {
+      const at = index === 0 ? left : right;
+      const name = at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
+      const other = sides[1 - index];
+      return (
+        plain(name ?? '') === plain(column) &&
+        (other === ABSENT || constantIn(other) !== undefined) &&
+        readBy(side).includes(read.call)
+      );
+    });
+  });
+}
+
+/** Returns the calls that read the columns of which a value consists. */
+function readBy(value: Value): readonly Node[] {
+  const columns = value.texts
+    .flat()
+    .flatMap((part) => (part.kind === 'client' ? (part.origin.made ?? []) : []));
+  return [...columns, ...madeIn(value)].filter(({ by }) => by === ROW).map(({ node }) => node);
+}
+
+function plain(column: string): string {
+  return column.replaceAll('_', '').toLowerCase();
+}
+
+/** Whether a statement besides a write has an effect each time: it adds to a number, or inserts a row without a known key. */
+function countsTwice(other: Sending, { target }: Sending, { tables }: Trace): boolean {
+  if (other.target === target || !other.isWrite) return false;
+  if (addedBy(other) !== undefined) return true;
+  const written = (other.bindings ?? []).filter(({ use }) => use === 'written').map(({ column }) => column);
+  const table = tables.get(other.target ?? '');
+  return (
+    other.outline.verb === 'insert' &&
+    table !== undefined &&
+    !table.keys.some((key) => key.every((column) => written.includes(column)))
+  );
 }
 
 interface Written {
@@ -203,6 +257,7 @@ function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boole
 
 /** SVC644: a number that each delivery of a signed message changes. */
 function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
+  findReusable(trace, report);
   const isOnce = sources
     .all('call')
     .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
@@ -223,6 +278,53 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
       );
     }
   }
+}
+
+/** SVC644: a password that the row of a random token sets, while the row stays. */
+function findReusable(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    // a session is such a row, too, and stays on purpose
+    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
+    const sent = trace.sentBy(run);
+    for (const { bindings = [] } of sent) {
+      if (!bindings.some(({ use, value }) => use === 'written' && value?.type === 'svc.hashPassword'))
+        continue;
+      const keys = bindings.filter(({ use }) => use === 'equal').flatMap(({ value }) => value ?? []);
+      const read = sent.find(
+        (each) =>
+          each.handler === run.handler &&
+          each.outline.verb === 'select' &&
+          keys.some((key) => readBy(key).includes(each.call)) &&
+          isOfToken(each, trace),
+      );
+      if (read === undefined || sent.some((each) => each.isWrite && each.tables.includes(read.target ?? '')))
+        continue;
+      const { node, module } = read.nodeAt(undefined);
+      report(
+        module,
+        node,
+        `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
+        {
+          remedy:
+            'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
+        },
+      );
+    }
+  }
+}
+
+/** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
+function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
+  const columns = bindings.filter(({ use }) => use === 'equal').map(({ column }) => column);
+  return sent.some(
+    (each) =>
+      each.target === target &&
+      each.outline.verb === 'insert' &&
+      (each.bindings ?? []).some(
+        ({ column, value }) =>
+          columns.includes(column) && madeIn(value).some(({ by }) => /^crypto\./.test(by)),
+      ),
+  );
 }
 
 /** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */

@@ -196,22 +196,23 @@ const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 
 /** SVC217: logins that keep the session id. */
 function watchLogins(report: ReportAt): Watch {
-  const called = new Map<RouteCall, Set<string>>();
+  const called = new Map<RouteCall, Map<string, RouteCall>>();
   return {
-    onCall({ route, meaning }) {
+    onCall({ route, meaning, call, module }) {
       if (route === undefined || !/^svc\.(?:Session\.|checkPassword$)/.test(meaning)) return;
-      const names = called.get(route) ?? new Set();
-      called.set(route, names.add(meaning));
+      const firsts = called.get(route) ?? new Map<string, RouteCall>();
+      if (!firsts.has(meaning)) called.set(route, firsts.set(meaning, { call, module }));
     },
     finish() {
-      for (const [{ call, module }, names] of called) {
+      for (const [{ call }, firsts] of called) {
         const [path] = call.args;
-        const isLogin = names.has('svc.checkPassword') || (path?.type === 'text' && LOGIN.test(path.value));
+        const isLogin = firsts.has('svc.checkPassword') || (path?.type === 'text' && LOGIN.test(path.value));
         if (!isLogin || !methodsOf(call).includes('post')) continue;
-        if (names.has('svc.Session.set') && !names.has('svc.Session.regenerate'))
+        const set = firsts.get('svc.Session.set');
+        if (set !== undefined && !firsts.has('svc.Session.regenerate'))
           report(
-            module,
-            call,
+            set.module,
+            set.call,
             'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
           );
       }

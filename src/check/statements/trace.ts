@@ -1,7 +1,7 @@
 /**
  * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
-import { OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
+import { GUARDS, OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
@@ -25,7 +25,12 @@ export interface Run {
   readonly hasOwnGuard: boolean;
 }
 
-/** A comparison of two values. */
+/** Whether a handler runs for authenticated clients only. */
+export function isGuarded({ guards, hasOwnGuard }: Run): boolean {
+  return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
+}
+
+/** A comparison of two values. A condition compares its value with none. */
 type Compared = Parameters<ValueListeners['onCompare']>[0];
 
 /** Listeners with which a trace follows an evaluation. */
@@ -133,7 +138,8 @@ export class Trace {
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
     },
-    onTest: ({ value, handler }) => {
+    onTest: ({ value, handler, node, module }) => {
+      if (handler !== undefined) this.#compared.push({ node, module, handler, sides: [value, ABSENT] });
       // a test whether there is a principal says nothing of its rights
       if (handler !== undefined && value.type === undefined && isOwn(value)) this.#testing.add(handler);
       if (

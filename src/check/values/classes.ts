@@ -49,6 +49,12 @@ export abstract class Classes {
     return result;
   }
 
+  /** Returns a class and the classes of the project from which it inherits, the nearest first. */
+  protected lineOf(of: ClassValue): readonly [ClassValue, ...ClassValue[]] {
+    const base = this.#baseOf(of);
+    return base === undefined ? [of] : [of, ...this.lineOf(base)];
+  }
+
   #baseOf(of: ClassValue): ClassValue | undefined {
     const { base } = of.node;
     return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;

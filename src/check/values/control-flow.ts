@@ -114,7 +114,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
-    const value = this.tested(this.value(test));
+    const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.#statement(yes)),
@@ -131,7 +131,7 @@ export abstract class ControlFlow extends Evaluation {
       if (!isOver)
         for (const part of head)
           if (part.type === 'declare') this.#statement(part);
-          else test = this.tested(this.value(part));
+          else test = this.tested(this.value(part), part);
       if (over !== undefined) this.misuse('value', over, head[1] ?? body);
       else this.misuse('condition', test, body);
       const around = this.path;
@@ -178,7 +178,7 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
-    const subject = this.tested(this.value(value));
+    const subject = this.tested(this.value(value), value);
     const hasDefault = cases.some(({ test }) => test === undefined);
     const branches = cases.map(({ test, body }) => {
       const equal = test === undefined ? KNOWN : equality(subject, this.value(test));

@@ -150,9 +150,13 @@ function itemsOf(value: Value): Value {
 
 /** Returns a key of an object. A declared type limits the keys of an input to its fields. */
 export function keyOf(value: Value): Value {
-  return value.source === undefined || value.source.type?.hasKnownKeys === true
-    ? KNOWN
-    : values.mapParts(itemOf(value), (part) => texts.derived(part, 'key'));
+  const { source } = value;
+  if (source === undefined || source.type?.hasKnownKeys === true) return KNOWN;
+  const item = itemOf(value);
+  // a copy such as { ...body } has no text of its own, but all keys of the input
+  const isCopy = source.isRequest !== true && values.clientIn(item) === undefined;
+  const named = isCopy ? values.textValue(texts.clientPart(source.id, source.origin, { may: ALL })) : item;
+  return values.mapParts(named, (part) => texts.derived(part, 'key'));
 }
 
 const keys: Effect = ({ args: [value = KNOWN] }) => {

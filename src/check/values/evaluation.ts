@@ -49,6 +49,8 @@ interface SharedMember {
 /** A condition of a branch. */
 interface Tested {
   readonly value: Value;
+  readonly node: Node;
+  readonly module: SourceModule;
   readonly handler: Fn | undefined;
 }
 
@@ -88,8 +90,8 @@ export abstract class Evaluation extends Classes {
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
 
-  protected tested(value: Value): Value {
-    this.listeners.onTest({ value, handler: this.handler });
+  protected tested(value: Value, node: Node): Value {
+    this.listeners.onTest({ value, node, module: this.module, handler: this.handler });
     return value;
   }
 
@@ -395,14 +397,13 @@ export abstract class Evaluation extends Classes {
   #assignment(node: Assign): Value {
     const { operator, target } = node;
     const right = this.value(node.value);
+    const before = operator === '=' ? right : this.value(target);
     const value =
       operator === '='
         ? right
-        : operator === '+='
-          ? this.#joined([this.value(target), right], [target, node.value])
-          : /^(?:\?\?|\|\||&&)=$/.test(operator)
-            ? values.oneOf([this.value(target), right])
-            : KNOWN;
+        : /^(?:\?\?|\|\||&&)=$/.test(operator)
+          ? values.oneOf([before, right])
+          : (this.#calculated(operator.slice(0, -1), [before, right], [target, node.value]) ?? KNOWN);
     const given = values.givenOf(right);
     if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
     this.#assign(target, value);
@@ -415,7 +416,7 @@ export abstract class Evaluation extends Classes {
     if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
-    if (operator === '!') this.tested(inner);
+    if (operator === '!' && value !== undefined) this.tested(inner, value);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -430,10 +431,6 @@ export abstract class Evaluation extends Classes {
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
     switch (operator) {
-      case '+':
-        return isSumOfRows([first, second])
-          ? values.computedFrom([first, second], arithmetic)
-          : this.#joined([first, second], [left, right]);
       case '===':
       case '==':
         return equality(first, second);
@@ -443,15 +440,26 @@ export abstract class Evaluation extends Classes {
       case 'in':
         return among(first);
       default:
-        return /^(?:[-*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
-          ? values.computedFrom([first, second], arithmetic)
-          : { ...KNOWN, keys: operator === '>' ? first.keys : undefined };
+        return (
+          this.#calculated(operator, [first, second], [left, right]) ?? {
+            ...KNOWN,
+            keys: operator === '>' ? first.keys : undefined,
+          }
+        );
     }
+  }
+
+  /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
+  #calculated(operator: string, sides: readonly Value[], nodes: readonly Node[]): Value | undefined {
+    if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
+    return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+      ? values.computedFrom(sides, arithmetic)
+      : undefined;
   }
 
   #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
     this.misuse('condition', first, left);
-    this.tested(first);
+    this.tested(first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.value(right));
     this.path.join([path, new Path(this.path)]);
@@ -464,7 +472,7 @@ export abstract class Evaluation extends Classes {
   }
 
   #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
-    const value = this.tested(this.value(test));
+    const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
     const branches = [
       this.branch(values.factsIf(value, true), () => this.value(yes)),

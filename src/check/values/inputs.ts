@@ -12,7 +12,7 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
-import type { Fact, Origin } from './text.ts';
+import type { Fact, Made, Origin } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -130,7 +130,14 @@ export function typeOfDeclaration(
     const entries = node.type === 'object' ? node.entries : node.members;
     return {
       part: { may: ALL },
-      hasKnownKeys: true,
+      hasKnownKeys: !entries.some(
+        (each) =>
+          each.type === 'entry' &&
+          each.isStatic &&
+          each.key === 'extra' &&
+          each.value?.type === 'text' &&
+          each.value.value === 'allow',
+      ),
       member: (key) => {
         const entry = entries.find((each) => each.type === 'entry' && each.key === key);
         return entry?.type === 'entry' ? inner(entry.value) : undefined;
@@ -204,20 +211,26 @@ export function inputValue(source: Source): Value {
   return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }
 
-/** Returns a row of a declared class, whose columns hold texts of clients as far as their types allow it. */
-export function rowValue(of: ClassValue): Value {
-  const type = typeOfDeclaration(of.node, of.module);
+/**
+ * Returns a row of a declared class, whose columns hold texts of clients as far as their types allow it. Inherited
+ * columns follow those of the class itself.
+ */
+export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]], by: Made): Value {
+  const [of] = line;
   const members = new Map<string, Value>();
-  for (const { type: kind, key, value } of of.node.members.filter((each) => each.type === 'entry'))
-    if (kind === 'entry' && key !== undefined && value?.type === 'call')
-      members.set(
-        key,
-        inputValue({
-          id: `${of.module.file}:${of.node.start}.${key}`,
-          origin: { what: `the column ${key}`, input: 'row' },
-          type: type?.member(key),
-        }),
-      );
+  for (const { node, module } of line) {
+    const type = typeOfDeclaration(node, module);
+    for (const { type: kind, key, value } of node.members.filter((each) => each.type === 'entry'))
+      if (kind === 'entry' && key !== undefined && value?.type === 'call' && !members.has(key))
+        members.set(
+          key,
+          inputValue({
+            id: `${of.module.file}:${of.node.start}.${key}`,
+            origin: { what: `the column ${key}`, input: 'row', made: by },
+            type: type?.member(key),
+          }),
+        );
+  }
   return { texts: KNOWN.texts, members, of, isInstance: true };
 }
 

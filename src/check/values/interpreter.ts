@@ -274,6 +274,8 @@ export class Interpreter extends ControlFlow {
     if (source.of === undefined && source.fn === undefined)
       return { texts: KNOWN.texts, type: source.meaning ?? source.type };
     const before = this.handler;
+    // a test in one dependency proves nothing for another one
+    const { facts } = this.path;
     if (made !== undefined) {
       this.#done.add(made.fn);
       this.#functions.addHandler(made.fn, undefined);
@@ -284,6 +286,7 @@ export class Interpreter extends ControlFlow {
         ? this.instance(source.of, [context], undefined)
         : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
     this.handler = before;
+    this.path.facts = facts;
     return value;
   }
 
@@ -537,9 +540,8 @@ export class Interpreter extends ControlFlow {
     const result = this.#resultOfUnknown(called, receiver, args, method, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;
-    return method === 'fetchAll'
-      ? { ...result, items: rowValue(as) }
-      : { ...rowValue(as), keys: result.keys };
+    const row = rowValue(this.lineOf(as), { by: ROW, node: call, module: this.module });
+    return method === 'fetchAll' ? { ...result, items: row } : { ...row, keys: result.keys };
   }
 
   /** Returns the module that a program loads while it runs. */

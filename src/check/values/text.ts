@@ -15,6 +15,8 @@ export interface Origin {
   /** Member of the context that holds the input: `query`, `params`, `headers`. */
   readonly input: string;
   readonly route?: RouteCall | undefined;
+  /** For a column of a row: the call that read it. */
+  readonly made?: Made | undefined;
 }
 
 /** Facts about a part of a client. Each fact narrows what the part may contain. */

@@ -6,6 +6,7 @@ import { DECLARATIONS } from './declarations.ts';
 import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
+import { LAYERS } from './layers.ts';
 import { OWNERS } from './owners.ts';
 import { SECRETS } from './secrets.ts';
 import { STATE } from './state.ts';
@@ -21,6 +22,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...FOREIGN,
   ...ACCESS,
   ...OWNERS,
+  ...LAYERS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

@@ -92,16 +92,16 @@ app.get('/notes', { db: Depends(database) }, async ({ db }) => { await new Notes
   'logins in helpers and classes': `
 import { Svc, checkPassword } from 'svc';
 export const app = new Svc();
-function remember(req, id) { req.session.set('user', id); }
+function remember(req, id) { req.session.set('user', id); } // SVC217
 function renew(req, id) { req.session.regenerate(); remember(req, id); }
-app.post('/login', {}, ({ req, form }) => { remember(req, form.name); }); // SVC217
+app.post('/login', {}, ({ req, form }) => { remember(req, form.name); });
 app.post('/sign-in', {}, ({ req, form }) => { renew(req, form.name); });
 class Accounts {
   constructor() {
-    app.post('/enter', {}, (context) => this.enter(context)); // SVC217
+    app.post('/enter', {}, (context) => this.enter(context));
     app.post('/filter', {}, (context) => this.filter(context));
   }
-  async enter({ req, form }) { if (await checkPassword(form.password, hash)) req.session.set('user', form.name); }
+  async enter({ req, form }) { if (await checkPassword(form.password, hash)) req.session.set('user', form.name); } // SVC217
   async filter({ req, form }) { req.session.set('filter', form.text); }
 }
 `,
