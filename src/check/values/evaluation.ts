@@ -3,7 +3,7 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
-import { SQL, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
 import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
@@ -332,8 +332,9 @@ export abstract class Evaluation extends Classes {
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
     const member = this.#read(value, property ?? constantIn(key), node, key);
+    const chosen = key === undefined ? member : (characterAt(value, key) ?? member);
     const free = freeKeyIn(key);
-    return free === undefined ? member : { ...member, byKey: free };
+    return free === undefined ? chosen : { ...chosen, byKey: free };
   }
 
   /** Returns a member, with its place if rules ask where it comes from. */

@@ -371,7 +371,7 @@ export async function compare(password, hash) {
 }
 `,
   'a random number that code hashes or signs with': `
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 const digestOf = (text) => createHash('sha256').update(text).digest('hex');
 export function ticket() {
   const mark = Array.from({ length: 4 }, () => Math.random().toString(36).slice(2)).join(''); // SVC622
@@ -381,6 +381,13 @@ export function seal(text) {
   const key = String(Math.floor(Math.random())); // SVC622
   return createHmac('sha256', key).update(text).digest('hex');
 }
+const SIGNS = 'ABCDEFGH23456789';
+const signs = (size) => Array.from({ length: size }, () => SIGNS[Math.floor(Math.random() * SIGNS.length)]); // SVC622
+const sign = () => SIGNS.charAt(Math.trunc(Math.random() * 16)); // SVC622
+export const vouchers = () => [digestOf(signs(9).join('')), digestOf('V' + sign() + sign())];
+const HOSTS = ['a.example', 'b.example'];
+export const shard = () => digestOf(HOSTS[Math.floor(Math.random() * HOSTS.length)]);
+export const safe = () => digestOf(SIGNS[randomBytes(1)[0] % 16] + SIGNS[randomInt(16)]);
 export const other = () => digestOf(randomBytes(32).toString('hex'));
 export const shade = () => 'hsl(' + Math.floor(Math.random()) + ')';
 `,
