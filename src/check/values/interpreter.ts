@@ -13,7 +13,7 @@ import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, writtenAt } from './calls.ts';
-import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
+import { FALLBACK, GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
@@ -501,6 +501,10 @@ export class Interpreter extends ControlFlow {
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
+    if (meaning === 'svc.Config.get') {
+      const made = { by: FALLBACK, node: call, module: this.module };
+      return (constantIn(args[1]) ?? '') === '' ? KNOWN : { texts: [[{ kind: 'own', made }]] };
+    }
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));

@@ -370,6 +370,35 @@ export async function compare(password, hash) {
   return await pool.run('compare', password, hash);
 }
 `,
+  'keys whose fallback is in the sources, through fields and settings': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { settingsOf } from './settings.ts';
+import { Seals } from './seals.ts';
+export const app: Svc = new Svc();
+const settings = settingsOf(app.config);
+const seals = new Seals(settings.stamp);
+const own = new Seals(process.env['STAMP_OF_SHOP'] ?? 'a stamp that only the shop knows'); // SVC205
+const bare = new Seals(settings.empty);
+app.get('/a', {}, () => seals.seal('a') + own.seal(settings.title) + bare.seal('c'));
+// FILE settings.ts
+import type { Config } from 'svc';
+export function settingsOf(config: Config) {
+  return {
+    stamp: config.get('stamp', 'stamp-of-the-shop-2024'), // SVC205
+    empty: config.get('empty', ''),
+    title: config.get('title', 'The shop'),
+    minutes: config.get('minutes', 30),
+  };
+}
+// FILE seals.ts
+import { createHmac } from 'node:crypto';
+export class Seals {
+  readonly #stamp: string;
+  constructor(stamp: string) { this.#stamp = stamp; }
+  seal(text: string): string { return createHmac('sha256', this.#stamp).update(text).digest('hex'); }
+}
+`,
   'a random number that code hashes or signs with': `
 import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 const digestOf = (text) => createHash('sha256').update(text).digest('hex');
