@@ -8,7 +8,7 @@ import { Classes } from './classes.ts';
 import { inputValue, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { COMPUTED, ROW } from './marks.ts';
+import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
@@ -404,7 +404,7 @@ export abstract class Evaluation extends Classes {
           : /^(?:\?\?|\|\||&&)=$/.test(operator)
             ? values.oneOf([this.value(target), right])
             : KNOWN;
-    const given = values.givenOf(right);
+    const given = values.givenOf(right) ?? principalIn(right);
     if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
     this.#assign(target, value);
     return value;
@@ -509,6 +509,12 @@ export abstract class Evaluation extends Classes {
     const { source, items, whole } = spread ?? KNOWN;
     return { texts: KNOWN.texts, members, source, items, whole };
   }
+}
+
+/** Returns the origin of a value that belongs to the client whom a guard has authenticated. */
+function principalIn(value: Value): Given | undefined {
+  const isPrincipal = values.madeIn(value).some(({ by }) => by === PRINCIPAL);
+  return isPrincipal ? { what: 'the authenticated client', part: undefined, route: undefined } : undefined;
 }
 
 /** Returns the part of a client in a key, if it may name a member that all objects share. */
