@@ -74,6 +74,13 @@ export function isBuiltIn(meaning = ''): boolean {
   return name in globalThis || isBuiltin(name);
 }
 
+/** Returns the call in a function that leads to the last frame, if no function on the way is a callback. */
+export function ledFrom(work: Fn | undefined, stack: readonly Frame[]): Frame | undefined {
+  const at = stack.findLastIndex(({ fn }) => fn === work);
+  const after = at === -1 ? [] : stack.slice(at + 1);
+  return after.every(({ call }) => call !== undefined) ? after[0] : undefined;
+}
+
 /** Returns the argument of a caller if a node is a parameter of a function around it. */
 export function writtenAt(
   node: Node,

@@ -12,7 +12,7 @@ import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } fr
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, writtenAt } from './calls.ts';
+import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, ledFrom, writtenAt } from './calls.ts';
 import { FALLBACK, GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
@@ -49,6 +49,8 @@ export interface Site {
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
   readonly transaction: OpenTransaction | undefined;
+  /** The call in this callback that leads here through functions of the project, without callbacks. */
+  readonly led: Frame | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** The handler or dependency that makes the call, directly or through other functions. */
@@ -295,7 +297,8 @@ export class Interpreter extends ControlFlow {
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        handlerId(this.handler)
+        handlerId(this.handler) +
+        handlerId(this.#transaction?.work)
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -439,6 +442,7 @@ export class Interpreter extends ControlFlow {
       fn: called.fn?.fn,
       route: this.#current?.route,
       transaction: this.#transaction,
+      led: ledFrom(this.#transaction?.work, stack),
       isGuarded: this.#current?.isGuarded === true,
       handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),

@@ -313,4 +313,50 @@ export class Gate {
   }
 }
 `,
+  'statements of another object beside a transaction': `
+// FILE app.ts
+import { Depends, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+import { Journal } from './journal.ts';
+import { Orders } from './orders.ts';
+export const app: Svc = new Svc();
+const orders = provide({ base: Depends(db) }, ({ base }) => new Orders(base, new Journal(base)));
+app.post('/orders', { orders: Depends(orders) }, async ({ orders }) => { await orders.place(); await orders.later(); });
+// FILE journal.ts
+import type { Database, Transaction } from 'svc/db';
+export class Journal {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  async write(text: string): Promise<void> { await this.#base.execute('insert into journal (text) values (?)', [text]); }
+  async writeIn(tx: Transaction, text: string): Promise<void> { await tx.execute('insert into journal (text) values (?)', [text]); }
+  async writeWith(given: Database | undefined, text: string): Promise<void> {
+    await (given ?? this.#base).execute('insert into journal (text) values (?)', [text]);
+  }
+}
+// FILE orders.ts
+import type { Database } from 'svc/db';
+import type { Journal } from './journal.ts';
+export class Orders {
+  readonly #base: Database;
+  readonly #journal: Journal;
+  readonly #after: (() => Promise<void>)[] = [];
+  constructor(base: Database, journal: Journal) { this.#base = base; this.#journal = journal; }
+  async #note(): Promise<void> { await this.#journal.write('noted'); }
+  async place(): Promise<void> {
+    await this.#journal.write('before');
+    await this.#base.transaction(async (tx) => {
+      await tx.execute('insert into orders (id) values (1)');
+      await this.#journal.write('placed'); // SVC614
+      await this.#note(); // SVC614
+      await this.#journal.writeIn(tx, 'placed');
+      await this.#journal.writeWith(tx, 'placed');
+      this.#after.push(() => this.#journal.write('after'));
+    });
+    await this.#journal.write('done');
+  }
+  async later(): Promise<void> {
+    for (const work of this.#after) await work();
+  }
+}
+`,
 };
