@@ -2,8 +2,8 @@
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612). The evaluation
  * tells which values are promises.
  */
-import { functionAround, pathOf } from '../reader/nodes.ts';
-import { writtenOf } from '../sources.ts';
+import { calledName, functionAround, pathOf } from '../reader/nodes.ts';
+import { isCommand, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -68,6 +68,17 @@ function reportForgotten(
   report: ReportAt,
 ): void {
   if (use === 'tested' || use === 'each') return;
+  if (use === 'timer') {
+    const isHandled = !promise.mayFail || hasListener(sources) || isOnPurpose(node, module);
+    if (!isHandled && !isCommand(module))
+      report(
+        module,
+        node,
+        'the callback of the timer returns a promise that nothing awaits: an error in it ends the process',
+        { severity: 'warning', remedy: 'Catch errors in the callback, and log them' },
+      );
+    return;
+  }
   const at = { node: promise.call ?? node, module: promise.call === undefined ? module : promise.module };
   const name = nameOf(promise, at.module);
   if (use === 'condition')
@@ -94,12 +105,19 @@ function nameOf({ call, by }: Promised, module: SourceModule): string {
 }
 
 /**
- * Whether the error of a promise is lost. For a function of the project, this is true only if requests reach
+ * Whether the error of a promise is lost. For a function of the project, this is true only if requests or timers reach
  * the call, and the project has no listener for rejections.
  */
 function isLost(promise: Promised, node: Node, sources: Sources): boolean {
   if (promise.by !== undefined) return promise.mayFail || /^timers/.test(promise.by);
-  return promise.mayFail && isOfRequest(node, promise, sources) && !hasListener(sources);
+  const isRun = isOfRequest(node, promise, sources) || isOfTimer(node);
+  return promise.mayFail && isRun && !hasListener(sources);
+}
+
+/** Whether a timer calls the function around a place. */
+function isOfTimer(node: Node): boolean {
+  const call = functionAround(node)?.parent;
+  return call?.type === 'call' && /^set(?:Interval|Timeout|Immediate)$/.test(calledName(call) ?? '');
 }
 
 /** Whether requests reach a place. */

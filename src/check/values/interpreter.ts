@@ -518,6 +518,8 @@ export class Interpreter extends ControlFlow {
       if (callback.fn === undefined) return KNOWN;
       const { fails } = this;
       const value = this.invoke(callback.fn, values_, undefined);
+      const isRunning = this.#stack.some(({ fn }) => fn === callback.fn?.fn || fn === value.promise?.fn);
+      if (TIMER.test(meaning) && !isRunning) this.misuse('timer', value, call.args[0] ?? call);
       // other functions may call a callback later
       if (!isOfList) this.fails = fails;
       else if (method === 'forEach' || TESTS.test(method))
@@ -597,5 +599,7 @@ export class Interpreter extends ControlFlow {
   }
 }
 
+/** Functions that call a callback later, and drop its result. */
+const TIMER = /^(?:timers\.)?set(?:Interval|Timeout|Immediate)$/;
 /** Methods of lists that test the result of a callback, or compare by it. */
 const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;

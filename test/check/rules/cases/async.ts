@@ -359,4 +359,36 @@ export class Orders {
   }
 }
 `,
+  'callbacks of timers': `
+import { openDatabase } from 'svc/db';
+import { setInterval as every } from 'node:timers';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Svc } from 'svc';
+const db = await openDatabase('sqlite:notes.db');
+const app = new Svc();
+const clean = async () => { await db.execute('delete from drafts'); };
+const careful = async () => { try { await clean(); } catch (error) { app.log.error('clean_up_failed', error); } };
+class Poll {
+  start() {
+    this.first = setTimeout(() => this.read(), 10).unref(); // SVC611
+    this.timer = setInterval(async () => { await this.read(); }, 1_000); // SVC611
+    this.next = setInterval(() => { this.read(); }, 1_000); // SVC611
+    this.quiet = setInterval(() => this.read().catch((error) => app.log.error('poll_failed', error)), 1_000);
+  }
+  async read() { await db.execute('delete from polls'); }
+}
+async function again() {
+  try { await clean(); } catch (error) { app.log.error('again_failed', error); }
+  setTimeout(again, 1_000);
+}
+async function round() { await careful(); setTimeout(() => round(), 1_000); }
+app.onStartup(() => {
+  new Poll().start();
+  every(clean, 60_000); // SVC611
+  setInterval(careful, 60_000);
+  setImmediate(() => void careful());
+  setTimeout(() => { app.log.info('up'); }, 10);
+  return Promise.all([again(), round(), pause(10)]);
+});
+`,
 };
