@@ -5,7 +5,8 @@
 import { calledName, functionAround, pathOf } from '../reader/nodes.ts';
 import { isCommand, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import { isOnlyFirst } from './state.ts';
+import type { Assign, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { MisusedPromise } from '../values/promises.ts';
 import type { Promised } from '../values/value.ts';
@@ -68,6 +69,7 @@ function reportForgotten(
   report: ReportAt,
 ): void {
   if (use === 'tested' || use === 'each') return;
+  if (use === 'kept') return reportKept(promise, node, module, sources, report);
   if (use === 'timer') {
     const isHandled = !promise.mayFail || hasListener(sources) || isOnPurpose(node, module);
     if (!isHandled && !isCommand(module))
@@ -96,6 +98,39 @@ function reportForgotten(
       `${name} is not awaited: the code after the call does not wait for the result, and errors of the call are lost`,
       { severity: 'warning' },
     );
+}
+
+/** SVC611: a promise that is made once and kept, also after it failed. */
+function reportKept(
+  { mayFail, by }: Promised,
+  node: Node,
+  module: SourceModule,
+  sources: Sources,
+  report: ReportAt,
+): void {
+  // a file or key that cannot be read stays so
+  if (node.type !== 'assign' || !mayFail || /^(?:fs|crypto)\b|subtle/.test(by ?? '')) return;
+  const isOnce = node.operator === '=' ? isOnlyFirst(node) : functionAround(node) !== undefined;
+  const path = pathOf(node.target);
+  const isForgotten = sources
+    .all('assign')
+    .some((other) => other.module === module && other.node !== node && isReset(other.node, path));
+  if (!isOnce || path === undefined || isForgotten) return;
+  report(
+    module,
+    node,
+    `"${path}" keeps the promise also if it fails: after one error, every later use gets the same error until the process restarts`,
+    {
+      severity: 'warning',
+      remedy:
+        'Forget the promise when it fails: load().catch((error) => { promise = undefined; throw error; })',
+    },
+  );
+}
+
+/** Whether an assignment replaces a value, whatever it was. */
+function isReset(assign: Assign, path: string | undefined): boolean {
+  return assign.operator === '=' && pathOf(assign.target) === path && !isOnlyFirst(assign);
 }
 
 function nameOf({ call, by }: Promised, module: SourceModule): string {

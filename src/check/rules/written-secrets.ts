@@ -266,8 +266,10 @@ function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): voi
     for (const part of given?.texts.flat() ?? []) {
       const from = part.kind === 'literal' ? part.from?.[0] : undefined;
       const around = from?.node.parent;
-      const variable = around?.type === 'binary' ? /^process\.env\.(\w+)$/.exec(pathOf(around.left) ?? '') : null;
-      if (from !== undefined && variable !== null) tellFallback(from.node, variable[1] ?? '', from.module, report);
+      const variable =
+        around?.type === 'binary' ? /^process\.env\.(\w+)$/.exec(pathOf(around.left) ?? '') : null;
+      if (from !== undefined && variable !== null)
+        tellFallback(from.node, variable[1] ?? '', from.module, report);
     }
   }
 }

@@ -3,6 +3,7 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
+import { functionAround } from '../reader/nodes.ts';
 import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
 import { inputValue, memberOfInput } from './inputs.ts';
@@ -71,6 +72,8 @@ export abstract class Evaluation extends Classes {
   protected path: Path = new Path();
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
+  /** Members of the objects that the statements of modules make. */
+  protected readonly lasting: WeakSet<Map<string, Value>> = new WeakSet();
   /** The handler or dependency that runs, directly or through other functions. */
   protected handler: Fn | undefined;
 
@@ -404,10 +407,21 @@ export abstract class Evaluation extends Classes {
           : /^(?:\?\?|\|\||&&)=$/.test(operator)
             ? values.oneOf([this.value(target), right])
             : KNOWN;
+    if (/^(?:(?:\?\?|\|\|)?=)$/.test(operator) && this.#isLasting(target)) this.misuse('kept', right, node);
     const given = values.givenOf(right) ?? principalIn(right);
     if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
     this.#assign(target, value);
     return value;
+  }
+
+  /** Whether a variable or member lives as long as the process: of a module, or of an object that a module makes. */
+  #isLasting(target: Node): boolean {
+    if (target.type === 'member') {
+      const { members } = this.value(target.object);
+      return members !== undefined && this.lasting.has(members);
+    }
+    const binding = target.type === 'name' ? this.module.lookup(target.name, target) : undefined;
+    return binding?.kind === 'declared' && functionAround(binding.node) === undefined;
   }
 
   #unary(node: Extract<Node, { type: 'unary' }>): Value {

@@ -501,7 +501,7 @@ export class Interpreter extends ControlFlow {
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
+    if (called.of !== undefined && call.isNew) return this.#made(this.instance(called.of, args, call));
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
@@ -550,6 +550,14 @@ export class Interpreter extends ControlFlow {
     return method === 'fetchAll'
       ? { ...result, items: rowValue(as) }
       : { ...rowValue(as), keys: result.keys };
+  }
+
+  /** Notes an object that lives as long as the process, because the statements of a module make it. */
+  #made(made: Value): Value {
+    const isStart = this.#current === undefined && this.handler === undefined;
+    if (isStart && made.members !== undefined && this.#stack.every(({ call }) => call !== undefined))
+      this.lasting.add(made.members);
+    return made;
   }
 
   /** Returns the module that a program loads while it runs. */

@@ -391,4 +391,63 @@ app.onStartup(() => {
   return Promise.all([again(), round(), pause(10)]);
 });
 `,
+  'promises that are kept after they failed': `
+// FILE app.ts
+import { Depends, Svc, provide } from 'svc';
+import { Careful, Rates, Renewed, makeRates } from './rates.ts';
+export const app: Svc = new Svc();
+const rates = new Rates('https://rates.example');
+const made = makeRates();
+const careful = new Careful();
+const renewed = new Renewed();
+let list: Promise<unknown> | undefined;
+let started: Promise<void> | undefined;
+const start = async (): Promise<void> => { await rates.all(); };
+const perRequest = provide({}, () => new Rates('https://other.example'));
+app.get('/rates', { own: Depends(perRequest) }, async ({ own }) => {
+  if (!started) started = start(); // SVC611
+  list ??= rates.all().catch(() => []);
+  return [await list, await rates.all(), await made.all(), await careful.all(), await own.all(), await renewed.all()];
+});
+// FILE rates.ts
+export class Rates {
+  readonly #url: string;
+  #all: Promise<unknown> | undefined;
+  constructor(url: string) { this.#url = url; }
+  all(): Promise<unknown> { return (this.#all ??= this.#load()); } // SVC611
+  async #load(): Promise<unknown> {
+    const response = await fetch(this.#url, { signal: AbortSignal.timeout(1_000) });
+    return await response.json();
+  }
+}
+export const makeRates = (): Rates => new Rates('https://more.example');
+export class Careful {
+  #all: Promise<unknown> | undefined;
+  all(): Promise<unknown> {
+    this.#all ??= new Rates('https://a.example').all().finally(() => { this.#all = undefined; });
+    return this.#all;
+  }
+}
+export class Renewed {
+  #all: Promise<unknown> | undefined;
+  async all(): Promise<unknown> {
+    try { return await (this.#all ??= new Rates('https://b.example').all()); }
+    catch (error) { this.#all = undefined; throw error; }
+  }
+}
+`,
+  'promises that one request keeps for itself': `
+import { Depends, Svc, provide } from 'svc';
+export const app: Svc = new Svc();
+class User {
+  #rights: Promise<unknown> | undefined;
+  rights(): Promise<unknown> { return (this.#rights ??= this.#load()); }
+  async #load(): Promise<unknown> {
+    const response = await fetch('https://rights.example', { signal: AbortSignal.timeout(1_000) });
+    return await response.json();
+  }
+}
+const user = provide({}, () => new User());
+app.get('/rights', { user: Depends(user) }, async ({ user }) => [await user.rights(), await new User().rights()]);
+`,
 };
