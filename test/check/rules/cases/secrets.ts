@@ -370,6 +370,37 @@ export async function compare(password, hash) {
   return await pool.run('compare', password, hash);
 }
 `,
+  'bodies with a password in a log': `
+// FILE app.ts
+import { Field, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { Journal } from './journal.ts';
+export const app: Svc = new Svc();
+class Entry extends Schema { name = Field(str); phrase = Field(str); }
+class Login extends Schema { name = Field(str); password = Field(str); }
+const journal = new Journal(app.log);
+app.post('/enter', { body: Entry, public: 'the login', rateLimit: { perMinute: 5 } }, async ({ body, req }) => {
+  if (await checkPassword(body.phrase, stored(body.name))) return { name: body.name };
+  journal.all(body, req.ip);
+  journal.most(body);
+  journal.some(body.name);
+  throw new Unauthorized();
+});
+app.post('/login', { body: Login, public: 'the login', rateLimit: { perMinute: 5 } }, async ({ body }) => {
+  if (await checkPassword(body.password, stored(body.name))) return { name: body.name };
+  journal.named(body);
+  throw new Unauthorized();
+});
+// FILE journal.ts
+import type { Logger } from 'svc';
+export class Journal {
+  readonly #log: Logger;
+  constructor(log: Logger) { this.#log = log.child('logins'); }
+  all(given: object, ip: string): void { this.#log.warn('login_failed', { ...given, ip }); } // SVC625
+  most(given: object): void { this.#log.warn('login_failed', { ...given, phrase: undefined }); }
+  some(name: string): void { this.#log.warn('login_failed', { name }); }
+  named(given: object): void { this.#log.warn('login_failed', { ...given }); }
+}
+`,
   'keys whose fallback is in the sources, through fields and settings': `
 // FILE app.ts
 import { Svc } from 'svc';
