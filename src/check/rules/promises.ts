@@ -114,7 +114,7 @@ function reportKept(
   const path = pathOf(node.target);
   const isForgotten = sources
     .all('assign')
-    .some((other) => other.module === module && other.node !== node && isReset(other.node, path));
+    .some((other) => other.module === module && other.node !== node && isReset(other.node, node, path));
   if (!isOnce || path === undefined || isForgotten) return;
   report(
     module,
@@ -128,9 +128,16 @@ function reportKept(
   );
 }
 
-/** Whether an assignment replaces a value, whatever it was. */
-function isReset(assign: Assign, path: string | undefined): boolean {
-  return assign.operator === '=' && pathOf(assign.target) === path && !isOnlyFirst(assign);
+/** Whether an assignment replaces what another one has kept. */
+function isReset(assign: Assign, kept: Assign, path: string | undefined): boolean {
+  const isSame = path?.startsWith('this.') !== true || classAround(assign) === classAround(kept);
+  return isSame && assign.operator === '=' && pathOf(assign.target) === path && !isOnlyFirst(assign);
+}
+
+function classAround(node: Node): Node | undefined {
+  let at = node.parent;
+  while (at !== undefined && at.type !== 'class') at = at.parent;
+  return at;
 }
 
 function nameOf({ call, by }: Promised, module: SourceModule): string {

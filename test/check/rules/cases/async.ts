@@ -437,6 +437,7 @@ export class Renewed {
 }
 `,
   'promises that one request keeps for itself': `
+// FILE app.ts
 import { Depends, Svc, provide } from 'svc';
 export const app: Svc = new Svc();
 class User {
