@@ -6,7 +6,7 @@ import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
 import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
-import { inputValue, memberOfInput } from './inputs.ts';
+import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
@@ -573,19 +573,6 @@ function withoutWhole({ whole: _whole, ...value }: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
-}
-
-/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
-function makerOf({ source, type }: Value, key: string): string | undefined {
-  if (key === 'stack' && type === 'Error') return 'Error.stack';
-  const isHost =
-    source?.isRequest === true
-      ? key === 'host'
-      : source?.origin.input === 'url'
-        ? /^(?:host|hostname|origin|href)$/.test(key)
-        : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
-  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
-  return isHost ? 'request.host' : undefined;
 }
 
 /** Returns the value with the members that an input can name, if its type has finitely many values. */

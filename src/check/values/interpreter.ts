@@ -12,15 +12,29 @@ import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } fr
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, ledFrom, writtenAt } from './calls.ts';
-import { FALLBACK, GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
+import {
+  MAKERS,
+  SENDS,
+  TESTS,
+  answerOf,
+  classIn,
+  handlerId,
+  isBuiltIn,
+  isList,
+  isOfPackage,
+  isTimer,
+  ledFrom,
+  settingOf,
+  writtenAt,
+} from './calls.ts';
+import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
-import type { Frame } from './calls.ts';
+import type { Called, Frame, OpenTransaction } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
@@ -28,13 +42,6 @@ import type { Facts } from './text.ts';
 import type { Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
-
-/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
-interface OpenTransaction {
-  readonly owner: Value;
-  readonly session: Value;
-  readonly work: Fn;
-}
 
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
@@ -84,15 +91,6 @@ export interface ValueListeners extends EvaluationListeners {
   onReply(sent: Sent): void;
 }
 
-/** A call after the evaluation of its parts. */
-interface Called {
-  readonly called: Value;
-  readonly receiver: Value | undefined;
-  readonly args: readonly Value[];
-  readonly method: string;
-  readonly meaning: string;
-}
-
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
@@ -111,11 +109,6 @@ interface Summary {
 }
 
 const MAX_DEPTH = 10;
-/** Functions whose results rules recognise again. */
-const MAKERS =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
-/** Methods that send a statement, and return what the database answers. */
-const SENDS = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 
 /**
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
@@ -505,10 +498,7 @@ export class Interpreter extends ControlFlow {
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
-    if (meaning === 'svc.Config.get') {
-      const made = { by: FALLBACK, node: call, module: this.module };
-      return (constantIn(args[1]) ?? '') === '' ? KNOWN : { texts: [[{ kind: 'own', made }]] };
-    }
+    if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
@@ -519,7 +509,7 @@ export class Interpreter extends ControlFlow {
       const { fails } = this;
       const value = this.invoke(callback.fn, values_, undefined);
       const isRunning = this.#stack.some(({ fn }) => fn === callback.fn?.fn || fn === value.promise?.fn);
-      if (TIMER.test(meaning) && !isRunning) this.misuse('timer', value, call.args[0] ?? call);
+      if (isTimer(meaning) && !isRunning) this.misuse('timer', value, call.args[0] ?? call);
       // other functions may call a callback later
       if (!isOfList) this.fails = fails;
       else if (method === 'forEach' || TESTS.test(method))
@@ -606,8 +596,3 @@ export class Interpreter extends ControlFlow {
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
 }
-
-/** Functions that call a callback later, and drop its result. */
-const TIMER = /^(?:timers\.)?set(?:Interval|Timeout|Immediate)$/;
-/** Methods of lists that test the result of a callback, or compare by it. */
-const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
