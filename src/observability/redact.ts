@@ -323,7 +323,7 @@ const SECRECY = new Map<string, Secrecy>([
  * Returns whether a member with this name and value must not be logged. A boolean may be logged, because
  * `hasPassword: true` does not reveal the password.
  */
-function isSecret(key: string, value: unknown): boolean {
+export function isSecret(key: string, value: unknown): boolean {
   const secrecy = secrecyOf(key);
   if (secrecy === 'open' || value === null || typeof value === 'boolean') return false;
   if (secrecy === 'plural') return typeof value !== 'number';

@@ -3,10 +3,12 @@
  * text of an argument may contain.
  */
 import { entryOf } from '../reader/nodes.ts';
+import { WrittenColumns, columnOf } from '../statements/sending.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import type { Node } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { ClientPart, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -39,7 +41,7 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     remedy: 'Call the program without a shell, with its arguments as a list: execFile("sort", ["--", file])',
     wrong: 'exec(`sort ${body.name}`)',
     right: "execFile('sort', ['--', body.name])",
-    onCall: findCommands,
+    watch: watchCommands,
   },
   {
     id: 'SVC603',
@@ -139,8 +141,33 @@ const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$
 /** Characters that a shell passes on unchanged. */
 const PLAIN = WORD | charsOf('-./:@+,=%');
 
+/** An argument of a program that is a column. */
+interface StoredOption {
+  readonly node: Node;
+  readonly module: SourceModule;
+  readonly danger: ClientPart;
+}
+
+function watchCommands(report: ReportAt): Watch {
+  const written = new WrittenColumns('-');
+  const stored: StoredOption[] = [];
+  return {
+    onCall(site) {
+      written.visit(site);
+      findCommands(site, stored, report);
+    },
+    onStatement: (sending) => written.add(sending),
+    finish() {
+      for (const { node, module, danger } of stored) {
+        const column = columnOf(danger);
+        tellOption(node, module, danger, report, column !== undefined && !written.has(column));
+      }
+    },
+  };
+}
+
 /** SVC602: client input in commands of the operating system. */
-function findCommands(site: Site, report: ReportAt): void {
+function findCommands(site: Site, stored: StoredOption[], report: ReportAt): void {
   const { call, meaning } = site;
   const [command, args, options] = call.args;
   if (command === undefined) return;
@@ -174,23 +201,36 @@ function findCommands(site: Site, report: ReportAt): void {
         program === undefined ? '' : (constantOf(program) ?? ''),
       );
     if (hasShell) tell(args, dangerIn(site, args, isUnsafe));
-    else findOptions(site, args, report);
+    else findOptions(site, args, stored, report);
   }
 }
 
 /** SVC602: client input as an argument of a program, which may take it for an option. */
-function findOptions(site: Site, args: Node, report: ReportAt): void {
+function findOptions(site: Site, args: Node, stored: StoredOption[], report: ReportAt): void {
   const danger = optionIn(site.value(args));
   if (danger === undefined) return;
   const { node, module } = site.written(args);
+  if (isStored(danger)) stored.push({ node, module, danger });
+  else tellOption(node, module, danger, report);
+}
+
+/** Reports an argument. It is a note for a column to which no statement of the sources writes a text of a client. */
+function tellOption(
+  node: Node,
+  module: SourceModule,
+  danger: ClientPart,
+  report: ReportAt,
+  isNote = false,
+): void {
   report(
     module,
     node,
-    `an argument of the program is ${danger.origin.what}, which a client sends: with "-" at its start it is an option`,
+    `an argument of the program is ${danger.origin.what}, which a client ${isNote ? 'may have sent' : 'sends'}: with "-" at its start it is an option`,
     {
       severity: 'warning',
       remedy: 'Put the argument "--" before it, or "./" before the name of a file',
       ...doubt(danger),
+      ...(isNote && { severity: 'info' }),
     },
   );
 }

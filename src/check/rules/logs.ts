@@ -4,8 +4,9 @@
 import { literal } from '../reader/constants.ts';
 import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
 import { bare, isCommand } from '../sources.ts';
+import { isSecret } from '../../observability/redact.ts';
 import { specOf } from '../values/functions.ts';
-import { hasAny, literalOf } from '../values/text.ts';
+import { hasAny, hasClient, literalOf } from '../values/text.ts';
 import { KNOWN, idsIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
@@ -189,7 +190,7 @@ class LoggedPasswords {
   readonly #report: ReportAt;
   readonly #passwords = new Set<string>();
   readonly #logged: {
-    readonly ids: readonly string[];
+    readonly inputs: readonly LoggedInput[];
     readonly node: Node;
     readonly module: SourceModule;
   }[] = [];
@@ -204,14 +205,14 @@ class LoggedPasswords {
     if (!isLog(call)) return;
     const isConsole = pathOf(call.callee)!.startsWith('console.');
     for (const node of call.args) {
-      const ids = loggedIds(value(node), isConsole);
-      if (ids.length > 0) this.#logged.push({ ids, node, module });
+      const inputs = loggedInputs(value(node), isConsole);
+      if (inputs.length > 0) this.#logged.push({ inputs, node, module });
     }
   }
 
   finish(): void {
-    for (const { ids, node, module } of this.#logged)
-      if (ids.some((id) => [...this.#passwords].some((password) => holds(id, password))))
+    for (const { inputs, node, module } of this.#logged)
+      if (inputs.some((input) => [...this.#passwords].some((password) => holds(input, password))))
         this.#report(
           module,
           node,
@@ -220,20 +221,42 @@ class LoggedPasswords {
   }
 }
 
-/** Returns the ids of inputs in a text of the log. The logger of this package masks members by their names. */
-function loggedIds(value: Value | undefined, isConsole: boolean, depth = 0): readonly string[] {
+/** An input that a log call writes. */
+interface LoggedInput {
+  readonly id: string;
+  /** Whether the log leaves out a member of the input. */
+  hides(member: string): boolean;
+}
+
+/** Returns the inputs in an argument of a log call. The logger of this package masks members by their names. */
+function loggedInputs(value: Value | undefined, isConsole: boolean, depth = 0): readonly LoggedInput[] {
   if (value === undefined || depth > 3) return [];
-  const isMasked = value.source !== undefined && !isConsole;
   const inner = [...(value.members ?? [])].flatMap(([key, member]) =>
-    !isConsole && LOGGED.test(bare(key)) ? [] : loggedIds(member, isConsole, depth + 1),
+    !isConsole && LOGGED.test(bare(key)) ? [] : loggedInputs(member, isConsole, depth + 1),
   );
-  return [...(isMasked && value.source.whole !== undefined ? [] : idsIn({ texts: value.texts })), ...inner];
+  const ids = value.source?.whole === undefined ? idsIn({ texts: value.texts }) : [value.source.id];
+  return [
+    ...ids.map((id) => ({ id, hides: (member: string) => isHidden(member, value, isConsole) })),
+    ...inner,
+  ];
+}
+
+/** Whether the log leaves out a member of a whole input: a declared secret, or a masked or replaced member. */
+function isHidden(member: string, { source, members, texts }: Value, isConsole: boolean): boolean {
+  if (source?.whole === undefined) return false;
+  if (members?.has(member) === true || (!isConsole && isSecret(member, 'text'))) return true;
+  // a copy such as { ...body } no longer knows which members are secret
+  if (!texts.some(hasClient)) return false;
+  const node = source.type?.node;
+  const field = node?.kind === 'object' ? node.plan().fields.find(({ name }) => name === member) : undefined;
+  return field === undefined ? !isConsole : field.isSecret;
 }
 
 /** Whether a logged input is the password, or the object with the password. */
-function holds(id: string, password: string): boolean {
+function holds({ id, hides }: LoggedInput, password: string): boolean {
   const whole = id.replace(/ json$/, '');
-  return id === password || password.startsWith(`${whole}.`);
+  if (id === password) return true;
+  return password.startsWith(`${whole}.`) && !hides(password.slice(whole.length + 1));
 }
 
 function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean {

@@ -2,10 +2,11 @@
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612). The evaluation
  * tells which values are promises.
  */
-import { functionAround, pathOf } from '../reader/nodes.ts';
-import { writtenOf } from '../sources.ts';
+import { calledName, functionAround, pathOf } from '../reader/nodes.ts';
+import { isCommand, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import { isOnlyFirst } from './state.ts';
+import type { Assign, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { MisusedPromise } from '../values/promises.ts';
 import type { Promised } from '../values/value.ts';
@@ -68,6 +69,18 @@ function reportForgotten(
   report: ReportAt,
 ): void {
   if (use === 'tested' || use === 'each') return;
+  if (use === 'kept') return reportKept(promise, node, module, sources, report);
+  if (use === 'timer') {
+    const isHandled = !promise.mayFail || hasListener(sources) || isOnPurpose(node, module);
+    if (!isHandled && !isCommand(module))
+      report(
+        module,
+        node,
+        'the callback of the timer returns a promise that nothing awaits: an error in it ends the process',
+        { severity: 'warning', remedy: 'Catch errors in the callback, and log them' },
+      );
+    return;
+  }
   const at = { node: promise.call ?? node, module: promise.call === undefined ? module : promise.module };
   const name = nameOf(promise, at.module);
   if (use === 'condition')
@@ -87,6 +100,46 @@ function reportForgotten(
     );
 }
 
+/** SVC611: a promise that is made once and kept, also after it failed. */
+function reportKept(
+  { mayFail, by }: Promised,
+  node: Node,
+  module: SourceModule,
+  sources: Sources,
+  report: ReportAt,
+): void {
+  // a file or key that cannot be read stays so
+  if (node.type !== 'assign' || !mayFail || /^(?:fs|crypto)\b|subtle/.test(by ?? '')) return;
+  const isOnce = node.operator === '=' ? isOnlyFirst(node) : functionAround(node) !== undefined;
+  const path = pathOf(node.target);
+  const isForgotten = sources
+    .all('assign')
+    .some((other) => other.module === module && other.node !== node && isReset(other.node, node, path));
+  if (!isOnce || path === undefined || isForgotten) return;
+  report(
+    module,
+    node,
+    `"${path}" keeps the promise also if it fails: after one error, every later use gets the same error until the process restarts`,
+    {
+      severity: 'warning',
+      remedy:
+        'Forget the promise when it fails: load().catch((error) => { promise = undefined; throw error; })',
+    },
+  );
+}
+
+/** Whether an assignment replaces what another one has kept. */
+function isReset(assign: Assign, kept: Assign, path: string | undefined): boolean {
+  const isSame = path?.startsWith('this.') !== true || classAround(assign) === classAround(kept);
+  return isSame && assign.operator === '=' && pathOf(assign.target) === path && !isOnlyFirst(assign);
+}
+
+function classAround(node: Node): Node | undefined {
+  let at = node.parent;
+  while (at !== undefined && at.type !== 'class') at = at.parent;
+  return at;
+}
+
 function nameOf({ call, by }: Promised, module: SourceModule): string {
   if (call === undefined) return 'the callback';
   const written = pathOf(call.callee) ?? writtenOf(module, call.callee);
@@ -94,12 +147,19 @@ function nameOf({ call, by }: Promised, module: SourceModule): string {
 }
 
 /**
- * Whether the error of a promise is lost. For a function of the project, this is true only if requests reach
+ * Whether the error of a promise is lost. For a function of the project, this is true only if requests or timers reach
  * the call, and the project has no listener for rejections.
  */
 function isLost(promise: Promised, node: Node, sources: Sources): boolean {
   if (promise.by !== undefined) return promise.mayFail || /^timers/.test(promise.by);
-  return promise.mayFail && isOfRequest(node, promise, sources) && !hasListener(sources);
+  const isRun = isOfRequest(node, promise, sources) || isOfTimer(node);
+  return promise.mayFail && isRun && !hasListener(sources);
+}
+
+/** Whether a timer calls the function around a place. */
+function isOfTimer(node: Node): boolean {
+  const call = functionAround(node)?.parent;
+  return call?.type === 'call' && /^set(?:Interval|Timeout|Immediate)$/.test(calledName(call) ?? '');
 }
 
 /** Whether requests reach a place. */

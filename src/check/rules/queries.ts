@@ -95,12 +95,22 @@ function limitOf({ call, meaning, module, value }: Site): Made | undefined {
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */
 function findOutsideTransaction(
-  { call, module, meaning, receiver, transaction, value }: Site,
+  { call, module, meaning, receiver, transaction, led, value }: Site,
   report: ReportAt,
   sources: Sources,
 ): void {
-  if (transaction === undefined || !isWithin(call, transaction.work)) return;
+  if (transaction === undefined) return;
   const { owner, session } = transaction;
+  if (!isWithin(call, transaction.work)) {
+    const isSame = receiver === owner || (receiver?.type === owner.type && owner.type === 'svc/db.db');
+    if (OUR_DATABASE.test(meaning) && isSame && receiver?.isTransaction !== true && led?.call !== undefined)
+      report(
+        led.module,
+        led.call,
+        `${writtenOf(led.module, led.call.callee)}() is called inside transaction(), but sends statements that run outside of the transaction`,
+      );
+    return;
+  }
   const isOutside = (given: Value | undefined): boolean =>
     given !== undefined && given !== session && given.type === owner.type && given.fn === undefined;
   const passed = call.args.find((arg) => isOutside(value(arg)));

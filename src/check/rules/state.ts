@@ -107,7 +107,7 @@ function findKept(sources: Sources, report: ReportAt): void {
 }
 
 /** Whether code sets a variable only the first time: `if (!provider) provider = start(req)`. */
-function isOnlyFirst({ target, parent }: Assign): boolean {
+export function isOnlyFirst({ target, parent }: Assign): boolean {
   const path = pathOf(target);
   let at = parent;
   while (at?.type === 'statement' || at?.type === 'block') at = at.parent;

@@ -7,12 +7,17 @@ import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
 import { constantOf, literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
+import { FALLBACK } from '../values/marks.ts';
+import { madeIn } from '../values/value.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 
 /** The search for secrets in the sources. */
-export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [{ id: 'SVC205', find: findWrittenSecrets }];
+export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [
+  { id: 'SVC205', find: findWrittenSecrets, onCall: findKeyFallbacks },
+];
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
@@ -243,6 +248,29 @@ function findFallbacks(sources: Sources, report: ReportAt): void {
       if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
         // `entry.key` is set, because SECRET_VARIABLE does not match an empty text
         tellFallback(entry.value.value, entry.key!, module, report);
+  }
+}
+
+/** Reports a secret whose fallback is written in the sources, also if it went through fields and functions. */
+function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): void {
+  for (const { where } of TAKERS.filter((taker) => taker.function.test(meaning))) {
+    const given =
+      typeof where === 'number'
+        ? value(call.args[where])
+        : call.args.map((arg) => value(arg)?.members?.get(where)).find((each) => each !== undefined);
+    for (const { by, node, module } of madeIn(given)) {
+      const [key, fallback] = node.type === 'call' ? node.args : [];
+      if (by === FALLBACK && key?.type === 'text' && fallback !== undefined)
+        tellFallback(fallback, key.value, module, report);
+    }
+    for (const part of given?.texts.flat() ?? []) {
+      const from = part.kind === 'literal' ? part.from?.[0] : undefined;
+      const around = from?.node.parent;
+      const variable =
+        around?.type === 'binary' ? /^process\.env\.(\w+)$/.exec(pathOf(around.left) ?? '') : null;
+      if (from !== undefined && variable !== null)
+        tellFallback(from.node, variable[1] ?? '', from.module, report);
+    }
   }
 }
 

@@ -1,14 +1,14 @@
 /** One statement that a handler sends, with the columns to which its values go. */
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { isStored } from '../values/text.ts';
-import { madeIn } from '../values/value.ts';
+import { hasAny, isStored } from '../values/text.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Site } from '../values/interpreter.ts';
-import type { Made } from '../values/text.ts';
-import type { Value } from '../values/value.ts';
+import type { ClientPart, Made } from '../values/text.ts';
+import type { ClassValue, Value } from '../values/value.ts';
 import type { ColumnName, Token } from './outline.ts';
 import type { Statement } from './statement.ts';
 
@@ -151,4 +151,64 @@ function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
 
 function isConstant(value: Value): boolean {
   return constantIn(value) !== undefined || value.constant !== undefined;
+}
+
+/** A column of the rows of a class. */
+export interface RowColumn {
+  readonly of: string;
+  readonly name: string;
+}
+
+/** Columns to which statements write a text of a client that may contain a character. */
+export class WrittenColumns {
+  readonly #char: string;
+  /** Classes of the option `as`, by the calls that send statements. */
+  readonly #classes = new Map<Node, string>();
+  readonly #written = new Set<string>();
+  readonly #tables = new Map<string, Set<string>>();
+
+  constructor(char: string) {
+    this.#char = char;
+  }
+
+  visit(site: Site): void {
+    const of = classOf(site);
+    if (of !== undefined) this.#classes.set(site.call, idOf(of));
+  }
+
+  add({ bindings = [], tables, call }: Sending): void {
+    for (const { use, value, table, column } of bindings) {
+      const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
+      if (part !== undefined && !isStored(part) && hasAny(part.may, this.#char))
+        this.#written.add(`${table}.${plain(column)}`);
+    }
+    const of = this.#classes.get(call);
+    if (of === undefined) return;
+    const known = this.#tables.get(of) ?? new Set();
+    for (const table of tables) known.add(table);
+    this.#tables.set(of, known);
+  }
+
+  /** Whether a statement writes a text of a client to this column of a table from which the rows come. */
+  has({ of, name }: RowColumn): boolean {
+    return [...(this.#tables.get(of) ?? [])].some((table) => this.#written.has(`${table}.${name}`));
+  }
+}
+
+function classOf({ call, value }: Site): ClassValue | undefined {
+  return call.args.map((arg) => value(arg)?.members?.get('as')?.of).find((of) => of !== undefined);
+}
+
+function idOf({ node, module }: ClassValue): string {
+  return `${module.file}:${node.start}`;
+}
+
+/** Returns the column that a part holds unchanged. rowValue() makes the ids of such parts. */
+export function columnOf(part: ClientPart): RowColumn | undefined {
+  const [, of, name] = (isStored(part) && /^(.*:\d+)\.(\w+)$/.exec(part.id)) || [];
+  return of === undefined || name === undefined ? undefined : { of, name: plain(name) };
+}
+
+function plain(column: string): string {
+  return column.replaceAll('_', '').toLowerCase();
 }

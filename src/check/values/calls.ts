@@ -1,7 +1,8 @@
 /** Calls, as the interpreter knows them: answers of the database, lists, packages, and the arguments of callers. */
 import { isBuiltin } from 'node:module';
 import { isWithin } from '../reader/nodes.ts';
-import { OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
+import { FALLBACK, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
+import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -16,6 +17,29 @@ export interface Frame {
   readonly module: SourceModule;
 }
 
+/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
+export interface OpenTransaction {
+  readonly owner: Value;
+  readonly session: Value;
+  readonly work: Fn;
+}
+
+/** A call after the evaluation of its parts. */
+export interface Called {
+  readonly called: Value;
+  readonly receiver: Value | undefined;
+  readonly args: readonly Value[];
+  readonly method: string;
+  readonly meaning: string;
+}
+
+/** Functions whose results rules recognise again. */
+export const MAKERS: RegExp =
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
+/** Methods that send a statement, and return what the database answers. */
+export const SENDS: RegExp = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
+/** Methods of lists that test the result of a callback, or compare by it. */
+export const TESTS: RegExp = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
@@ -74,6 +98,13 @@ export function isBuiltIn(meaning = ''): boolean {
   return name in globalThis || isBuiltin(name);
 }
 
+/** Returns the call in a function that leads to the last frame, if no function on the way is a callback. */
+export function ledFrom(work: Fn | undefined, stack: readonly Frame[]): Frame | undefined {
+  const at = stack.findLastIndex(({ fn }) => fn === work);
+  const after = at === -1 ? [] : stack.slice(at + 1);
+  return after.every(({ call }) => call !== undefined) ? after[0] : undefined;
+}
+
 /** Returns the argument of a caller if a node is a parameter of a function around it. */
 export function writtenAt(
   node: Node,
@@ -92,4 +123,15 @@ export function writtenAt(
   return frame === undefined || arg === undefined || arg.type === 'spread'
     ? { node, module }
     : writtenAt(arg, frame.module, stack.slice(0, at));
+}
+
+/** Whether a function calls a callback later, and drops its result. */
+export function isTimer(meaning: string): boolean {
+  return /^(?:timers\.)?set(?:Interval|Timeout|Immediate)$/.test(meaning);
+}
+
+/** Returns a setting. A text that it has if no variable sets it leaves a mark. */
+export function settingOf(node: Call, module: SourceModule, fallback: Value | undefined): Value {
+  if ((constantIn(fallback) ?? '') === '') return values.KNOWN;
+  return { texts: [[{ kind: 'own', made: { by: FALLBACK, node, module } }]] };
 }

@@ -404,6 +404,16 @@ export function itemOf(value: Value): Value {
   return value;
 }
 
+/** Returns a character of the program that a computed index chooses: it is as predictable as the index. */
+export function characterAt(of: Value, index: Value): Value | undefined {
+  const isList = of.items !== undefined || of.members !== undefined;
+  const isOfProgram = isList
+    ? itemOf(of).texts.every((text) => texts.constantOf(text)?.length === 1)
+    : constantIn(of) !== undefined;
+  const chosen = values.computedFrom([index]);
+  return isOfProgram && chosen !== KNOWN && values.clientIn(index) === undefined ? chosen : undefined;
+}
+
 const search: Effect = ({ receiver, args: [arg = KNOWN] }) => {
   if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg, receiver);
   const text = constantIn(arg);
@@ -532,6 +542,7 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   values: self,
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
+  charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
   at: ({ receiver }) =>
     receiver.items === undefined && receiver.members === undefined ? KNOWN : itemOf(receiver),
   catch: handled,

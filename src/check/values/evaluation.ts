@@ -3,12 +3,13 @@
  * interpreter.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
-import { SQL, itemOf, memberOfAddress } from './effects.ts';
+import { functionAround } from '../reader/nodes.ts';
+import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
-import { inputValue, memberOfInput } from './inputs.ts';
+import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { COMPUTED, ROW } from './marks.ts';
+import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
@@ -73,6 +74,8 @@ export abstract class Evaluation extends Classes {
   protected path: Path = new Path();
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
+  /** Members of the objects that the statements of modules make. */
+  protected readonly lasting: WeakSet<Map<string, Value>> = new WeakSet();
   /** The handler or dependency that runs, directly or through other functions. */
   protected handler: Fn | undefined;
 
@@ -334,8 +337,9 @@ export abstract class Evaluation extends Classes {
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
     const member = this.#read(value, property ?? constantIn(key), node, key);
+    const chosen = key === undefined ? member : (characterAt(value, key) ?? member);
     const free = freeKeyIn(key);
-    return free === undefined ? member : { ...member, byKey: free };
+    return free === undefined ? chosen : { ...chosen, byKey: free };
   }
 
   /** Returns a member, with its place if rules ask where it comes from. */
@@ -404,10 +408,21 @@ export abstract class Evaluation extends Classes {
         : /^(?:\?\?|\|\||&&)=$/.test(operator)
           ? values.oneOf([before, right])
           : (this.#calculated(operator.slice(0, -1), [before, right], [target, node.value]) ?? KNOWN);
-    const given = values.givenOf(right);
+    if (/^(?:(?:\?\?|\|\|)?=)$/.test(operator) && this.#isLasting(target)) this.misuse('kept', right, node);
+    const given = values.givenOf(right) ?? principalIn(right);
     if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
     this.#assign(target, value);
     return value;
+  }
+
+  /** Whether a variable or member lives as long as the process: of a module, or of an object that a module makes. */
+  #isLasting(target: Node): boolean {
+    if (target.type === 'member') {
+      const { members } = this.value(target.object);
+      return members !== undefined && this.lasting.has(members);
+    }
+    const binding = target.type === 'name' ? this.module.lookup(target.name, target) : undefined;
+    return binding?.kind === 'declared' && functionAround(binding.node) === undefined;
   }
 
   #unary(node: Extract<Node, { type: 'unary' }>): Value {
@@ -518,6 +533,12 @@ export abstract class Evaluation extends Classes {
   }
 }
 
+/** Returns the origin of a value that belongs to the client whom a guard has authenticated. */
+function principalIn(value: Value): Given | undefined {
+  const isPrincipal = values.madeIn(value).some(({ by }) => by === PRINCIPAL);
+  return isPrincipal ? { what: 'the authenticated client', part: undefined, route: undefined } : undefined;
+}
+
 /** Returns the part of a client in a key, if it may name a member that all objects share. */
 function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
@@ -560,19 +581,6 @@ function withoutWhole({ whole: _whole, ...value }: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
-}
-
-/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
-function makerOf({ source, type }: Value, key: string): string | undefined {
-  if (key === 'stack' && type === 'Error') return 'Error.stack';
-  const isHost =
-    source?.isRequest === true
-      ? key === 'host'
-      : source?.origin.input === 'url'
-        ? /^(?:host|hostname|origin|href)$/.test(key)
-        : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
-  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
-  return isHost ? 'request.host' : undefined;
 }
 
 /** Returns the value with the members that an input can name, if its type has finitely many values. */

@@ -358,3 +358,16 @@ export function typeOfParameters({ call }: RouteCall): InputType {
 function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
   return { part: { may: ALL }, hasKnownKeys: true, member: (key) => typeOfName(types.get(key) ?? '') };
 }
+
+/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
+export function makerOf({ source, type }: Value, key: string): string | undefined {
+  if (key === 'stack' && type === 'Error') return 'Error.stack';
+  const isHost =
+    source?.isRequest === true
+      ? key === 'host'
+      : source?.origin.input === 'url'
+        ? /^(?:host|hostname|origin|href)$/.test(key)
+        : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
+  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
+  return isHost ? 'request.host' : undefined;
+}

@@ -12,7 +12,21 @@ import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } fr
 import { Path } from './path.ts';
 import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
-import { answerOf, classIn, handlerId, isBuiltIn, isList, isOfPackage, writtenAt } from './calls.ts';
+import {
+  MAKERS,
+  SENDS,
+  TESTS,
+  answerOf,
+  classIn,
+  handlerId,
+  isBuiltIn,
+  isList,
+  isOfPackage,
+  isTimer,
+  ledFrom,
+  settingOf,
+  writtenAt,
+} from './calls.ts';
 import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
@@ -20,7 +34,7 @@ import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
-import type { Frame } from './calls.ts';
+import type { Called, Frame, OpenTransaction } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
@@ -28,13 +42,6 @@ import type { Facts } from './text.ts';
 import type { Closure, Declaration, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
-
-/** A transaction whose callback runs: the database, the session that the callback receives, and the callback. */
-interface OpenTransaction {
-  readonly owner: Value;
-  readonly session: Value;
-  readonly work: Fn;
-}
 
 /** A call with the values of its arguments on one path through the code. */
 export interface Site {
@@ -49,6 +56,8 @@ export interface Site {
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
   readonly transaction: OpenTransaction | undefined;
+  /** The call in this callback that leads here through functions of the project, without callbacks. */
+  readonly led: Frame | undefined;
   /** Whether the route requires a credential. */
   readonly isGuarded: boolean;
   /** The handler or dependency that makes the call, directly or through other functions. */
@@ -82,15 +91,6 @@ export interface ValueListeners extends EvaluationListeners {
   onReply(sent: Sent): void;
 }
 
-/** A call after the evaluation of its parts. */
-interface Called {
-  readonly called: Value;
-  readonly receiver: Value | undefined;
-  readonly args: readonly Value[];
-  readonly method: string;
-  readonly meaning: string;
-}
-
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
@@ -109,11 +109,6 @@ interface Summary {
 }
 
 const MAX_DEPTH = 10;
-/** Functions whose results rules recognise again. */
-const MAKERS =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
-/** Methods that send a statement, and return what the database answers. */
-const SENDS = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 
 /**
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
@@ -298,7 +293,8 @@ export class Interpreter extends ControlFlow {
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        handlerId(this.handler)
+        handlerId(this.handler) +
+        handlerId(this.#transaction?.work)
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -442,6 +438,7 @@ export class Interpreter extends ControlFlow {
       fn: called.fn?.fn,
       route: this.#current?.route,
       transaction: this.#transaction,
+      led: ledFrom(this.#transaction?.work, stack),
       isGuarded: this.#current?.isGuarded === true,
       handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
@@ -500,10 +497,11 @@ export class Interpreter extends ControlFlow {
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    if (called.of !== undefined && call.isNew) return this.instance(called.of, args, call);
+    if (called.of !== undefined && call.isNew) return this.#made(this.instance(called.of, args, call));
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
+    if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
@@ -513,6 +511,8 @@ export class Interpreter extends ControlFlow {
       if (callback.fn === undefined) return KNOWN;
       const { fails } = this;
       const value = this.invoke(callback.fn, values_, undefined);
+      const isRunning = this.#stack.some(({ fn }) => fn === callback.fn?.fn || fn === value.promise?.fn);
+      if (isTimer(meaning) && !isRunning) this.misuse('timer', value, call.args[0] ?? call);
       // other functions may call a callback later
       if (!isOfList) this.fails = fails;
       else if (method === 'forEach' || TESTS.test(method))
@@ -542,6 +542,14 @@ export class Interpreter extends ControlFlow {
     if (as === undefined) return result;
     const row = rowValue(this.lineOf(as), { by: ROW, node: call, module: this.module });
     return method === 'fetchAll' ? { ...result, items: row } : { ...row, keys: result.keys };
+  }
+
+  /** Notes an object that lives as long as the process, because the statements of a module make it. */
+  #made(made: Value): Value {
+    const isStart = this.#current === undefined && this.handler === undefined;
+    if (isStart && made.members !== undefined && this.#stack.every(({ call }) => call !== undefined))
+      this.lasting.add(made.members);
+    return made;
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -590,6 +598,3 @@ export class Interpreter extends ControlFlow {
     return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
   }
 }
-
-/** Methods of lists that test the result of a callback, or compare by it. */
-const TESTS = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;

@@ -12,6 +12,9 @@ export const ROW = 'database row';
 /** Mark of a number that arithmetic made of an answer of the database. */
 export const COMPUTED = 'computed row';
 
+/** Mark of a setting that has a text of the sources if no variable sets it. */
+export const FALLBACK = 'fallback';
+
 /** Types of the results of guards of this package. */
 export const GUARDS: RegExp =
   /^svc\.(?:BearerAuth|IssuerAuth|APIKeyAuth|requireRoles|requireScopes|requireIf|requireSession)$/;

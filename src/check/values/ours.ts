@@ -48,6 +48,7 @@ export function returnsItself(type: string | undefined, method: string): boolean
 
 const MEMBERS: Readonly<Record<string, string>> = {
   'svc.Svc.state': 'svc.AppState',
+  'svc.Svc.config': 'svc.Config',
   'svc.Context.state': 'svc.AppState',
   'svc.AppState.db': 'svc/db.db',
   'svc/db.DatabasePlugin.database': 'svc/db.db',

@@ -5,9 +5,10 @@ import type { Promised, Value } from './value.ts';
 
 /**
  * How code uses a promise in place of its result: as a condition, as a value, or not at all. In `filter()` and
- * similar methods, the promise is the result of a callback that the method tests; in `forEach()` it is dropped.
+ * similar methods, the promise is the result of a callback that the method tests; in `forEach()` and timers it is dropped. `kept`
+ * means a variable or member that lives as long as the process.
  */
-export type PromiseUse = 'condition' | 'value' | 'dropped' | 'tested' | 'each';
+export type PromiseUse = 'condition' | 'value' | 'dropped' | 'tested' | 'each' | 'timer' | 'kept';
 
 /** A promise that code uses without `await`. */
 export interface MisusedPromise {

@@ -468,4 +468,27 @@ app.get('/a/{id:int}/{name}', { db: Depends(db), query: Page }, async ({ params,
   await readFile('files/' + clean(query.c));`,
     "import { tidy } from 'tidy-names';\nimport clean from 'sanitize-filename';",
   ),
+  'a column as an argument is a note unless a statement writes a text of a client to it': {
+    'app.ts': `import { Depends, Field, Schema, Svc, int, str } from 'svc';
+import { db as database } from 'svc/db';
+import { execFile } from 'node:child_process';
+export const app = new Svc();
+class Scan extends Schema { path = Field(str); }
+class Photo extends Schema { label = Field(str); size = Field(str); }
+class Upload extends Schema { label = Field(str); size = Field(int); }
+app.post('/photos', { store: Depends(database), body: Upload }, async ({ store, body }) => {
+  await store.execute('insert into photo (label, size) values (?, ?)', [body.label, body.size]);
+});
+app.get('/scans/{id}', { store: Depends(database) }, async ({ store, params }) => {
+  const scan = await store.fetchOne('select path from scan where id = ?', [params.id], { as: Scan });
+  if (scan !== undefined) execFile('tiffinfo', [scan.path]); // note SVC602
+});
+app.get('/photos/{id}', { store: Depends(database) }, async ({ store, params }) => {
+  const photo = await store.fetchOne('select label, size from photo where id = ?', [params.id], { as: Photo });
+  if (photo === undefined) return;
+  execFile('banner', [photo.label]); // SVC602
+  execFile('banner', ['-w', photo.size]); // note SVC602
+});
+`,
+  },
 };

@@ -313,4 +313,142 @@ export class Gate {
   }
 }
 `,
+  'statements of another object beside a transaction': `
+// FILE app.ts
+import { Depends, Svc, provide } from 'svc';
+import { db } from 'svc/db';
+import { Journal } from './journal.ts';
+import { Orders } from './orders.ts';
+export const app: Svc = new Svc();
+const orders = provide({ base: Depends(db) }, ({ base }) => new Orders(base, new Journal(base)));
+app.post('/orders', { orders: Depends(orders) }, async ({ orders }) => { await orders.place(); await orders.later(); });
+// FILE journal.ts
+import type { Database, Transaction } from 'svc/db';
+export class Journal {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  async write(text: string): Promise<void> { await this.#base.execute('insert into journal (text) values (?)', [text]); }
+  async writeIn(tx: Transaction, text: string): Promise<void> { await tx.execute('insert into journal (text) values (?)', [text]); }
+  async writeWith(given: Database | undefined, text: string): Promise<void> {
+    await (given ?? this.#base).execute('insert into journal (text) values (?)', [text]);
+  }
+}
+// FILE orders.ts
+import type { Database } from 'svc/db';
+import type { Journal } from './journal.ts';
+export class Orders {
+  readonly #base: Database;
+  readonly #journal: Journal;
+  readonly #after: (() => Promise<void>)[] = [];
+  constructor(base: Database, journal: Journal) { this.#base = base; this.#journal = journal; }
+  async #note(): Promise<void> { await this.#journal.write('noted'); }
+  async place(): Promise<void> {
+    await this.#journal.write('before');
+    await this.#base.transaction(async (tx) => {
+      await tx.execute('insert into orders (id) values (1)');
+      await this.#journal.write('placed'); // SVC614
+      await this.#note(); // SVC614
+      await this.#journal.writeIn(tx, 'placed');
+      await this.#journal.writeWith(tx, 'placed');
+      this.#after.push(() => this.#journal.write('after'));
+    });
+    await this.#journal.write('done');
+  }
+  async later(): Promise<void> {
+    for (const work of this.#after) await work();
+  }
+}
+`,
+  'callbacks of timers': `
+import { openDatabase } from 'svc/db';
+import { setInterval as every } from 'node:timers';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Svc } from 'svc';
+const db = await openDatabase('sqlite:notes.db');
+const app = new Svc();
+const clean = async () => { await db.execute('delete from drafts'); };
+const careful = async () => { try { await clean(); } catch (error) { app.log.error('clean_up_failed', error); } };
+class Poll {
+  start() {
+    this.first = setTimeout(() => this.read(), 10).unref(); // SVC611
+    this.timer = setInterval(async () => { await this.read(); }, 1_000); // SVC611
+    this.next = setInterval(() => { this.read(); }, 1_000); // SVC611
+    this.quiet = setInterval(() => this.read().catch((error) => app.log.error('poll_failed', error)), 1_000);
+  }
+  async read() { await db.execute('delete from polls'); }
+}
+async function again() {
+  try { await clean(); } catch (error) { app.log.error('again_failed', error); }
+  setTimeout(again, 1_000);
+}
+async function round() { await careful(); setTimeout(() => round(), 1_000); }
+app.onStartup(() => {
+  new Poll().start();
+  every(clean, 60_000); // SVC611
+  setInterval(careful, 60_000);
+  setImmediate(() => void careful());
+  setTimeout(() => { app.log.info('up'); }, 10);
+  return Promise.all([again(), round(), pause(10)]);
+});
+`,
+  'promises that are kept after they failed': `
+// FILE app.ts
+import { Depends, Svc, provide } from 'svc';
+import { Careful, Rates, Renewed, makeRates } from './rates.ts';
+export const app: Svc = new Svc();
+const rates = new Rates('https://rates.example');
+const made = makeRates();
+const careful = new Careful();
+const renewed = new Renewed();
+let list: Promise<unknown> | undefined;
+let started: Promise<void> | undefined;
+const start = async (): Promise<void> => { await rates.all(); };
+const perRequest = provide({}, () => new Rates('https://other.example'));
+app.get('/rates', { own: Depends(perRequest) }, async ({ own }) => {
+  if (!started) started = start(); // SVC611
+  list ??= rates.all().catch(() => []);
+  return [await list, await rates.all(), await made.all(), await careful.all(), await own.all(), await renewed.all()];
+});
+// FILE rates.ts
+export class Rates {
+  readonly #url: string;
+  #all: Promise<unknown> | undefined;
+  constructor(url: string) { this.#url = url; }
+  all(): Promise<unknown> { return (this.#all ??= this.#load()); } // SVC611
+  async #load(): Promise<unknown> {
+    const response = await fetch(this.#url, { signal: AbortSignal.timeout(1_000) });
+    return await response.json();
+  }
+}
+export const makeRates = (): Rates => new Rates('https://more.example');
+export class Careful {
+  #all: Promise<unknown> | undefined;
+  all(): Promise<unknown> {
+    this.#all ??= new Rates('https://a.example').all().finally(() => { this.#all = undefined; });
+    return this.#all;
+  }
+}
+export class Renewed {
+  #all: Promise<unknown> | undefined;
+  async all(): Promise<unknown> {
+    try { return await (this.#all ??= new Rates('https://b.example').all()); }
+    catch (error) { this.#all = undefined; throw error; }
+  }
+}
+`,
+  'promises that one request keeps for itself': `
+// FILE app.ts
+import { Depends, Svc, provide } from 'svc';
+export const app: Svc = new Svc();
+class User {
+  #rights: Promise<unknown> | undefined;
+  rights(): Promise<unknown> { return (this.#rights ??= this.#load()); }
+  async #load(): Promise<unknown> {
+    const response = await fetch('https://rights.example', { signal: AbortSignal.timeout(1_000) });
+    return await response.json();
+  }
+}
+const user = provide({}, () => new User());
+app.get('/rights', { user: Depends(user) }, async ({ user }) => [await user.rights(), await new User().rights()]);
+`,
 };

@@ -401,4 +401,23 @@ function mergeKnown(target, change) {
   }
 }
 `,
+  'columns as arguments of programs': `
+import { execFile } from 'node:child_process';
+import { Depends, Field, Schema, Svc, str } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+class Scan extends Schema { path = Field(str); }
+class Upload extends Schema { label = Field(str); }
+app.post('/uploads', { db: Depends(db), body: Upload }, async ({ db, body }) => {
+  await db.execute('insert into upload (label) values (?)', [body.label]);
+});
+app.get('/scans/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const scan = await db.fetchOne('select path from scan where id = ?', [params.id], { as: Scan });
+  if (scan !== undefined) execFile('tiffinfo', [scan.path]); // SVC602
+});
+app.get('/uploads/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const upload = await db.fetchOne('select label from upload where id = ?', [params.id], { as: Upload });
+  if (upload !== undefined) execFile('banner', [upload.label]); // SVC602
+});
+`,
 };

@@ -370,8 +370,68 @@ export async function compare(password, hash) {
   return await pool.run('compare', password, hash);
 }
 `,
+  'bodies with a password in a log': `
+// FILE app.ts
+import { Field, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { Journal } from './journal.ts';
+export const app: Svc = new Svc();
+class Entry extends Schema { name = Field(str); phrase = Field(str); }
+class Login extends Schema { name = Field(str); password = Field(str); }
+const journal = new Journal(app.log);
+app.post('/enter', { body: Entry, public: 'the login', rateLimit: { perMinute: 5 } }, async ({ body, req }) => {
+  if (await checkPassword(body.phrase, stored(body.name))) return { name: body.name };
+  journal.all(body, req.ip);
+  journal.most(body);
+  journal.some(body.name);
+  throw new Unauthorized();
+});
+app.post('/login', { body: Login, public: 'the login', rateLimit: { perMinute: 5 } }, async ({ body }) => {
+  if (await checkPassword(body.password, stored(body.name))) return { name: body.name };
+  journal.named(body);
+  throw new Unauthorized();
+});
+// FILE journal.ts
+import type { Logger } from 'svc';
+export class Journal {
+  readonly #log: Logger;
+  constructor(log: Logger) { this.#log = log.child('logins'); }
+  all(given: object, ip: string): void { this.#log.warn('login_failed', { ...given, ip }); } // SVC625
+  most(given: object): void { this.#log.warn('login_failed', { ...given, phrase: undefined }); }
+  some(name: string): void { this.#log.warn('login_failed', { name }); }
+  named(given: object): void { this.#log.warn('login_failed', { ...given }); }
+}
+`,
+  'keys whose fallback is in the sources, through fields and settings': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { settingsOf } from './settings.ts';
+import { Seals } from './seals.ts';
+export const app: Svc = new Svc();
+const settings = settingsOf(app.config);
+const seals = new Seals(settings.stamp);
+const own = new Seals(process.env['STAMP_OF_SHOP'] ?? 'a stamp that only the shop knows'); // SVC205
+const bare = new Seals(settings.empty);
+app.get('/a', {}, () => seals.seal('a') + own.seal(settings.title) + bare.seal('c'));
+// FILE settings.ts
+import type { Config } from 'svc';
+export function settingsOf(config: Config) {
+  return {
+    stamp: config.get('stamp', 'stamp-of-the-shop-2024'), // SVC205
+    empty: config.get('empty', ''),
+    title: config.get('title', 'The shop'),
+    minutes: config.get('minutes', 30),
+  };
+}
+// FILE seals.ts
+import { createHmac } from 'node:crypto';
+export class Seals {
+  readonly #stamp: string;
+  constructor(stamp: string) { this.#stamp = stamp; }
+  seal(text: string): string { return createHmac('sha256', this.#stamp).update(text).digest('hex'); }
+}
+`,
   'a random number that code hashes or signs with': `
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto';
 const digestOf = (text) => createHash('sha256').update(text).digest('hex');
 export function ticket() {
   const mark = Array.from({ length: 4 }, () => Math.random().toString(36).slice(2)).join(''); // SVC622
@@ -381,6 +441,13 @@ export function seal(text) {
   const key = String(Math.floor(Math.random())); // SVC622
   return createHmac('sha256', key).update(text).digest('hex');
 }
+const SIGNS = 'ABCDEFGH23456789';
+const signs = (size) => Array.from({ length: size }, () => SIGNS[Math.floor(Math.random() * SIGNS.length)]); // SVC622
+const sign = () => SIGNS.charAt(Math.trunc(Math.random() * 16)); // SVC622
+export const vouchers = () => [digestOf(signs(9).join('')), digestOf('V' + sign() + sign())];
+const HOSTS = ['a.example', 'b.example'];
+export const shard = () => digestOf(HOSTS[Math.floor(Math.random() * HOSTS.length)]);
+export const safe = () => digestOf(SIGNS[randomBytes(1)[0] % 16] + SIGNS[randomInt(16)]);
 export const other = () => digestOf(randomBytes(32).toString('hex'));
 export const shade = () => 'hsl(' + Math.floor(Math.random()) + ')';
 `,

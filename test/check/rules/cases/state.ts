@@ -21,6 +21,32 @@ app.onStartup(() => { current = 'ada'; });
 app.use(async ({ req }, next) => { remember(req); return await next(); });
 function remember(req) { lastQuery = req.query.get('q'); } // SVC631
 `,
+  'the client of one request in an object that all requests share': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { guest } from './guest.ts';
+import { Pages } from './pages.ts';
+export const app: Svc = new Svc();
+app.get('/pages', { who: Depends(guest) }, ({ who }) => new Pages(who).own());
+// FILE guest.ts
+import { BearerAuth, Depends, provide } from 'svc';
+export class Guest { name = ''; }
+export const shared = new Guest();
+export const guest = provide({ claims: Depends(BearerAuth()) }, ({ claims }) => {
+  const own = new Guest();
+  own.name = claims.sub;
+  shared.name = claims.sub; // SVC631
+  return own;
+});
+// FILE pages.ts
+import type { Guest } from './guest.ts';
+import { shared } from './guest.ts';
+export class Pages {
+  readonly #who: Guest;
+  constructor(who: Guest) { this.#who = who; }
+  own(): string { return this.#who.name + shared.name; }
+}
+`,
   'caches without a key': `
 import { openDatabase } from 'svc/db';
 import { cached, Svc } from 'svc';
