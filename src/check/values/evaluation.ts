@@ -11,7 +11,7 @@ import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
-import { awaited } from './promises.ts';
+import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
 import { among, constantIn, equality } from './tests.ts';
 import * as values from './value.ts';
@@ -557,12 +557,6 @@ function isSumOfRows(sides: readonly Value[]): boolean {
 /** Returns the mark of a number that arithmetic made of a column. */
 function arithmetic(made: Made): Made {
   return made.by === ROW ? { ...made, by: COMPUTED } : made;
-}
-
-/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
-function isCaught({ callee, args }: Call): boolean {
-  const method = callee.type === 'member' ? callee.property : undefined;
-  return method === 'catch' || (method === 'then' && args.length > 1);
 }
 
 function hasMarkup({ texts }: Value): boolean {

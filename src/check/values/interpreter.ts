@@ -10,7 +10,7 @@ import { ControlFlow, ERROR, NO_SHIELD } from './control-flow.ts';
 import { listOf } from './evaluation.ts';
 import { inputValue, parsedBy, readInput, requestValue, rowValue, userValue } from './inputs.ts';
 import { Path } from './path.ts';
-import { awaited, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
+import { awaited, isCaught, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, isRouter, parametersOf, returnsItself } from './ours.ts';
 import {
   MAKERS,
@@ -407,8 +407,7 @@ export class Interpreter extends ControlFlow {
     const { module } = this;
     const before = receiver?.promise;
     if (before !== undefined && /^(?:then|catch|finally)$/.test(method)) {
-      const isCaught = method === 'catch' || (method === 'then' && args.length > 1);
-      const mayFail = !isCaught && (before.mayFail || result.promise?.mayFail === true);
+      const mayFail = !isCaught(call) && (before.mayFail || result.promise?.mayFail === true);
       return { ...result, promise: { ...before, call, module, mayFail } };
     }
     const isBuilt = meaning === 'Promise' && call.isNew;

@@ -1,6 +1,6 @@
 /** Promises: which calls return one, and how code uses it without `await`. */
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Call, Node } from '../reader/nodes.ts';
 import type { Promised, Value } from './value.ts';
 
 /**
@@ -66,4 +66,10 @@ export function promiseIn(value: Value | undefined, depth = 0): Promised | undef
 export function settledItems({ promise: _promise, ...value }: Value): Value {
   const members = value.members && new Map([...value.members].map(([key, item]) => [key, awaited(item)]));
   return { ...value, members, items: value.items && awaited(value.items) };
+}
+
+/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
+export function isCaught({ callee, args }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return method === 'catch' || (method === 'then' && args.length > 1);
 }
