@@ -80,7 +80,7 @@ for (const [name, open, sleep] of [
 
 test('SQLite: a stream is logged as a slow statement even if only its last row is slow', async () => {
   const { logger, events } = collectedLog();
-  await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 30, log: logger });
+  await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 5, log: logger });
   const numbers = (most: number): string =>
     `with recursive n (i) as (select 1 union all select i + 1 from n where i < ${most})`;
   await db.script(`create table big (i integer); insert into big ${numbers(1_000_000)} select i from n`);
