@@ -15,7 +15,6 @@ import type { TestContext } from 'node:test';
 import type { ProviderTokenAnswer } from 'svc/oauth';
 
 const CLIENT_KEY = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-const PROVIDER_KEY = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 
 interface Site extends AsyncDisposable {
   readonly url: string;
@@ -81,11 +80,6 @@ async function opened(t: TestContext): Promise<Site | undefined> {
         },
       },
     ],
-    jwks: {
-      keys: [
-        { ...PROVIDER_KEY.privateKey.export({ format: 'jwk' }), kid: 'provider-1', use: 'sig', alg: 'RS256' },
-      ],
-    },
     fetch: (url: string, options: RequestInit & { dispatcher?: unknown }) => {
       const { dispatcher: _dispatcher, ...rest } = options; // its dispatcher refuses the loopback interface
       return fetch(url, rest);

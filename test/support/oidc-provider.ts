@@ -1,6 +1,7 @@
 /**
  * oidc-provider, a certified OpenID provider: installed for the tests, and started on a free port.
  */
+import { generateKeyPairSync } from 'node:crypto';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { LateServer } from '../oauth/support/late-server.ts';
@@ -19,6 +20,27 @@ export async function importedParty<T>(t: TestContext, file: string): Promise<T 
   return folder === undefined
     ? undefined
     : ((await import(pathToFileURL(join(folder, 'node_modules', file)).href)) as T);
+}
+
+const KEY = generateKeyPairSync('rsa', { modulusLength: 2_048 }).privateKey.export({ format: 'jwk' });
+
+/**
+ * Feature of an oidc-provider that issues access tokens for every resource (RFC 8707), as JWTs by RS256 (RFC 9068).
+ * `scope` has the scopes of the resources.
+ */
+export function tokensForResources(scope: string): { readonly resourceIndicators: object } {
+  return {
+    resourceIndicators: {
+      enabled: true,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_context: unknown, audience: string) => ({
+        scope,
+        audience,
+        accessTokenFormat: 'jwt',
+        jwt: { sign: { alg: 'RS256' } },
+      }),
+    },
+  };
 }
 
 /** A running oidc-provider. Its address is known before its configuration. */
@@ -44,9 +66,13 @@ export class CertifiedProvider implements AsyncDisposable {
     return this.#server.url;
   }
 
-  /** Sets the configuration. Requests wait for it. Users log in by a page with a form, and agree by another. */
+  /**
+   * Sets the configuration. Requests wait for it. Users log in by a page with a form, and agree by another. The
+   * default key signs by RS256.
+   */
   configure({ features, ...configuration }: Readonly<Record<string, unknown>> & { features?: object }): void {
     const provider = new this.#module.default(this.url, {
+      jwks: { keys: [{ ...KEY, kid: 'provider-1', use: 'sig', alg: 'RS256' }] },
       cookies: { keys: ['3f0a9c7d5e1b48263f0a9c7d5e1b4826'] },
       features: { devInteractions: { enabled: true }, ...features },
       ...configuration,
