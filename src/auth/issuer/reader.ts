@@ -48,7 +48,7 @@ interface Opened {
 
 /** Type of access tokens (RFC 9068 §2.1). */
 const ACCESS_TOKEN = 'at+jwt';
-const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
+const BEARER = /^bearer +/i;
 const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
 /** Claims that only id_tokens, logout tokens and security events have. */
 const OTHER_TOKENS = ['at_hash', 'c_hash', 's_hash', 'events'];
@@ -134,7 +134,8 @@ export class IssuerReader {
       if (this.#options.optional) return undefined;
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers: this.#absent }));
     }
-    const text = CREDENTIALS.exec(field)?.[1] ?? dpopTokenOf(req);
+    const scheme = BEARER.exec(field)?.[0];
+    const text = scheme === undefined ? dpopTokenOf(req) : field.slice(scheme.length);
     const opened = text === undefined ? 'form' : this.#open(text);
     if (typeof opened === 'string') throw this.#refusal(opened, req);
     const signer = this.#signer(opened);
