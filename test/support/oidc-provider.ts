@@ -48,21 +48,29 @@ export class CertifiedProvider implements AsyncDisposable {
   readonly #module: OidcProviderModule;
   readonly #server: LateServer;
 
-  private constructor(module: OidcProviderModule, server: LateServer) {
+  /** The issuer, without a slash at its end. */
+  readonly url: string;
+
+  private constructor(module: OidcProviderModule, server: LateServer, url: string) {
     this.#module = module;
     this.#server = server;
+    this.url = url;
   }
 
-  /** Returns undefined when the test is skipped. */
-  static async start(t: TestContext): Promise<CertifiedProvider | undefined> {
+  /**
+   * Returns undefined when the test is skipped. `hostname` is the host of the issuer, for a proxy that leads to
+   * this machine.
+   */
+  static async start(t: TestContext, hostname: string = '127.0.0.1'): Promise<CertifiedProvider | undefined> {
     const module = await importedParty<OidcProviderModule>(t, 'oidc-provider/lib/index.js');
     if (module === undefined) return undefined;
     for (const method of ['info', 'warn'] as const) t.mock.method(console, method, () => undefined); // its advice for production
-    return new CertifiedProvider(module, await LateServer.start());
+    const server = await LateServer.start();
+    return new CertifiedProvider(module, server, server.url.replace('127.0.0.1', hostname));
   }
 
-  /** The issuer, without a slash at its end. */
-  get url(): string {
+  /** Address on this machine. */
+  get address(): string {
     return this.#server.url;
   }
 

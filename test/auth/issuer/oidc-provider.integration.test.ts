@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync, hash, randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import { Depends, IssuerAuth, Svc, requireScopes } from 'svc';
+import { ConnectProxy } from '../../oauth/support/connect-proxy.ts';
 import { jwk, jws } from '../../oauth/support/fake-provider.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { CertifiedProvider, tokensForResources } from '../../support/oidc-provider.ts';
 import type { TestContext } from 'node:test';
+import type { TrustedIssuer } from 'svc';
 
 const SECRET = '3f0a9c7d5e1b48263f0a9c7d5e1b4826';
 const AUDIENCE = 'https://api.example';
@@ -14,17 +16,22 @@ const CLIENT_KEY = generateKeyPairSync('ec', { namedCurve: 'P-256' });
 
 interface Site extends AsyncDisposable {
   readonly issuer: string;
+  /** Address of the issuer on this machine. */
+  readonly address: string;
   readonly url: string;
   readonly events: Record<string, unknown>[];
 }
 
-async function opened(t: TestContext): Promise<Site | undefined> {
+async function opened(
+  t: TestContext,
+  { hostname, ...options }: Partial<TrustedIssuer> & { readonly hostname?: string } = {},
+): Promise<Site | undefined> {
   await using stack = new AsyncDisposableStack();
-  const certified = stack.use(await CertifiedProvider.start(t));
+  const certified = stack.use(await CertifiedProvider.start(t, hostname));
   if (certified === undefined) return undefined;
   const { logger, events } = collectedLog();
   const app = new Svc({ logger, env: 'development', authSecret: SECRET });
-  const token = IssuerAuth({ issuer: certified.url, audience: AUDIENCE, allowInsecure: true });
+  const token = IssuerAuth({ issuer: certified.url, audience: AUDIENCE, allowInsecure: true, ...options });
   app.get('/me', { me: Depends(token) }, ({ me }) => ({
     sub: me.sub,
     scopes: me.scopes,
@@ -54,6 +61,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
   const site = stack.move();
   return {
     issuer: certified.url,
+    address: certified.address,
     url: server.url,
     events,
     [Symbol.asyncDispose]: () => site.disposeAsync(),
@@ -61,7 +69,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
 }
 
 async function machineToken(site: Site, resource: string, proof?: string): Promise<string> {
-  const response = await fetch(`${site.issuer}/token`, {
+  const response = await fetch(`${site.address}/token`, {
     method: 'POST',
     headers: {
       authorization: `Basic ${Buffer.from('robot:a-secret-of-the-robot-that-is-long-enough').toString('base64')}`,
@@ -114,4 +122,25 @@ test('an API accepts a DPoP-bound token of oidc-provider with its proof, and ref
   assert.equal(await ask({ authorization: `DPoP ${token}`, dpop }), 401);
   assert.equal(await ask({ authorization: `DPoP ${token}` }), 401);
   assert.equal(await ask({ authorization: `Bearer ${token}` }), 401);
+});
+
+test('an API fetches the keys of oidc-provider through a proxy with a password, which resolves its name', async (t) => {
+  await using proxy = await ConnectProxy.start();
+  await using site = await opened(t, {
+    hostname: 'login.test',
+    allowInsecure: ['login.test'],
+    proxy: `http://user:word@127.0.0.1:${proxy.port}`,
+  });
+  if (site === undefined) return;
+  const authorization = `Bearer ${await machineToken(site, AUDIENCE)}`;
+  assert.equal((await fetch(`${site.url}/me`, { headers: { authorization } })).status, 200);
+  assert.deepEqual(
+    proxy.tunnels,
+    Array(2).fill({
+      target: new URL(site.issuer).host,
+      authorization: `Basic ${Buffer.from('user:word').toString('base64')}`,
+    }),
+    'for the discovery document and the keys',
+  );
+  assert.match(site.issuer, /^http:\/\/login\.test:/);
 });
