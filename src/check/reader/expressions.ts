@@ -5,7 +5,7 @@ import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 /** Thrown when source text cannot be parsed. `offset` is the position of the error in the text. */
-class Unreadable extends Error {
+export class Unreadable extends Error {
   readonly offset: number;
 
   constructor(message: string, offset: number) {
@@ -66,7 +66,10 @@ export abstract class ExpressionReader {
   }
 
   protected take(): Token {
-    return this.tokens[this.at++] ?? this.textEnd;
+    const token = this.tokens[this.at];
+    if (token === undefined) this.refuse('the file ends too early');
+    this.at++;
+    return token;
   }
 
   /**
