@@ -5,7 +5,7 @@ import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 /** Thrown when source text cannot be parsed. `offset` is the position of the error in the text. */
-export class Unreadable extends Error {
+class Unreadable extends Error {
   readonly offset: number;
 
   constructor(message: string, offset: number) {
