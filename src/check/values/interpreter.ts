@@ -29,7 +29,7 @@ import {
 } from './calls.ts';
 import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
-import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, digestOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -292,9 +292,11 @@ export class Interpreter extends ControlFlow {
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
-      ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        handlerId(this.handler) +
-        handlerId(this.#transaction?.work)
+      ? digestOf(
+          [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
+            handlerId(this.handler) +
+            handlerId(this.#transaction?.work),
+        )
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
