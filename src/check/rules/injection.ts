@@ -4,6 +4,8 @@
  */
 import { entryOf } from '../reader/nodes.ts';
 import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { isOfPackage } from '../values/calls.ts';
+import { freeKeyIn } from '../values/evaluation.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import type { Node } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
@@ -76,11 +78,12 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     wrong: 'settings[body.group][body.name] = body.value;',
     right: 'if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value;',
     watch: (report) => ({
-      onSharedMember({ target, module, key }) {
+      onIndexed({ target, module, object, key }) {
+        if (object.byKey === undefined || freeKeyIn(key) === undefined) return;
         report(
           module,
           target,
-          `keys of ${key.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
+          `keys of ${object.byKey.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
         );
       },
     }),
@@ -254,14 +257,22 @@ function isOn(option: Node | undefined): boolean {
   return option !== undefined && !(option.type === 'value' && option.raw === 'false');
 }
 
+/** Functions that run a text: engines of Node.js, and templates of packages, which may hold code. */
 const RUNS_CODE =
-  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
+  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require|vm2\.(?:Node)?VM\.run|(?:handlebars|pug|ejs)\.(?:compile|precompile|render|compileClient)|nunjucks\.[^]*(?:renderString|compile)|(?:lodash|lodash-es|underscore)\.template|lodash\.template|dot\.(?:template|compile)|eta\.[^]*(?:renderString|compile)|twig\.twig|art-template\.(?:render|compile))$/;
+
+/** Functions that make objects of a text, with methods and types that the text chooses. */
+const REBUILDS =
+  /^(?:v8\.(?:deserialize|Deserializer)|node-serialize\.unserialize|(?:funcster|serialize-to-js|cryo)\.(?:deepDeserialize|deserialize|parse))$/;
 
 /** SVC603: client input in code that is evaluated. */
 function findCode(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
-  if (!RUNS_CODE.test(meaning)) return;
-  for (const arg of call.args) {
+  const isRebuilt = REBUILDS.test(meaning) || hasTypesOfCode(site);
+  if (!RUNS_CODE.test(meaning) && !isRebuilt) return;
+  // the data of a template is no code
+  const isTemplate = isOfPackage(meaning);
+  for (const arg of isTemplate ? call.args.slice(0, 1) : call.args) {
     // a JSON file is data, which require() does not run
     const danger = dangerIn(
       site,
@@ -273,10 +284,18 @@ function findCode(site: Site, report: ReportAt): void {
     return report(
       module,
       node,
-      `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
+      isRebuilt
+        ? `${meaning}() rebuilds objects from ${danger.origin.what} of a client, who may choose objects that run code or end the process`
+        : `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
       doubt(danger),
     );
   }
+}
+
+/** Whether a call reads YAML with a schema that makes functions. */
+function hasTypesOfCode({ call, meaning, value }: Site): boolean {
+  const schema = value(call.args[1])?.members?.get('schema')?.meaning ?? '';
+  return /^js-yaml\.(?:load|loadAll)$/.test(meaning) && /^js-yaml(?:\.DEFAULT_FULL_SCHEMA|-js-types)/.test(schema);
 }
 
 /** SVC604: client input in regular expressions. */

@@ -9,7 +9,8 @@ import { madeIn, clientIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
 import { isGuarded } from '../statements/trace.ts';
-import { isRelative, writtenBy } from './races.ts';
+import { namesSecret } from '../secret-names.ts';
+import { isOfToken, isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -144,9 +145,12 @@ function judgeRows(
   // a row that is the account itself may be read and mentioned by others
   const owned = ties.filter(({ owner }) => !columns.includes(owner));
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
+  const known = trace.tables.get(table);
+  // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
-    trace.tables.get(table)?.keys.some(([only, ...more]) => more.length === 0 && only === key.column) ===
-    true;
+    known === undefined
+      ? sending.isOfOne && !namesSecret(key.column) && !isOfToken(sending, trace)
+      : known.keys.some(([only, ...more]) => more.length === 0 && only === key.column);
   const tie = alike ?? (isKey ? owned[0] : undefined);
   if (tie === undefined) return;
   const { node, module } = sending.nodeAt(key.token);

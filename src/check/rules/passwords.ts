@@ -5,7 +5,8 @@ import { literal } from '../reader/constants.ts';
 import { assigns, calledName, childrenOf, endsFunction, functionAround, pathOf } from '../reader/nodes.ts';
 import { bare, makerOf, meaningOfCall, wordOf } from '../sources.ts';
 import { hasClient } from '../values/text.ts';
-import { madeIn } from '../values/value.ts';
+import { constantIn } from '../values/tests.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -37,7 +38,10 @@ export const PASSWORD_RULES: readonly SourceRule[] = [
     remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
     wrong: "createHash('sha256').update(password)",
     right: 'await hashPassword(password)',
-    onCall: findFastHashes,
+    onCall(site, report) {
+      findFastHashes(site, report);
+      findFewRounds(site, report);
+    },
   },
 ];
 
@@ -307,11 +311,11 @@ const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/
 const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /** SVC623: inputs that are passwords by their declared names, with a fast hash. */
-function findFastHashes({ call, meaning, module, value, written }: Site, report: ReportAt): void {
+function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
   const text = meaning === 'crypto.hash' ? call.args[1] : HASHES.test(meaning) ? call.args[0] : undefined;
   if (text === undefined || !holdsPassword(value(text)) || isSlowLater(call, module)) return;
   // a function of the project may only pass its parameter on
-  const given = written(text);
+  const given = passed(text);
   const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
   if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
   report(
@@ -319,6 +323,23 @@ function findFastHashes({ call, meaning, module, value, written }: Site, report:
     at,
     'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
   );
+}
+
+/** SVC623: slow hashes that are made fast by a small number of rounds (OWASP Password Storage). */
+function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt): void {
+  const [text, second, third] = call.args.map((arg) => value(arg));
+  const count = (given: Value | undefined): number => Number((constantIn(given) ?? 'Infinity').replaceAll('_', ''));
+  const isFast = /^crypto\.pbkdf2(?:Sync)?$/.test(meaning)
+    ? count(third) < 100_000
+    : /^crypto\.scrypt(?:Sync)?$/.test(meaning)
+      ? count(value(call.args[3])?.members?.get('N') ?? value(call.args[3])?.members?.get('cost')) < 2 ** 13
+      : /^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$/.test(meaning) && count(second) < 10;
+  if (isFast && clientIn(text) !== undefined)
+    report(
+      module,
+      call,
+      'the password is hashed with so few rounds that an attacker with a copy of the hash can try millions of passwords a second',
+    );
 }
 
 function holdsPassword(value: Value | undefined): boolean {

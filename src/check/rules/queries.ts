@@ -5,12 +5,12 @@
 import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, walk } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
-import { constantIn } from '../values/tests.ts';
 import { madeIn } from '../values/value.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -60,10 +60,7 @@ function watchLimits(report: ReportAt): Watch {
   const compared = new Set<string>();
   const limits: Made[] = [];
   return {
-    onCall(site) {
-      const limit = limitOf(site);
-      if (limit !== undefined) limits.push(limit);
-    },
+    onStatement: (sending) => limits.push(...limitsOf(sending)),
     onCompare({ sides }) {
       for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
     },
@@ -79,18 +76,14 @@ function watchLimits(report: ReportAt): Watch {
   };
 }
 
-/** Returns the input after LIMIT in the statement of a call, if its type has no maximum. */
-function limitOf({ call, meaning, module, value }: Site): Made | undefined {
-  if (!OUR_DATABASE.test(meaning)) return undefined;
-  const text = constantIn(value(call.args[0]));
-  const found = /\blimit\s+(?:(\?)|\$(\d+)|[:@](\w+))/i.exec(text ?? '');
-  if (found === null || text === undefined) return undefined;
-  const [, mark, place, name] = found;
-  const before = text.slice(0, found.index).split('?').length - 1;
-  const key = name ?? String(mark === undefined ? Number(place) - 1 : before);
-  const given = value(call.args[1])?.members?.get(key);
-  const made = madeIn(given).find(({ by }) => by.startsWith('endless '));
-  return made && { by: made.by, node: call.args[1] ?? call, module };
+/** Returns the inputs after LIMIT in a statement whose types have no maximum. */
+function limitsOf(sending: Sending): readonly Made[] {
+  const { tokens } = sending.outline;
+  return (sending.bindings ?? []).flatMap(({ value, token }) => {
+    const made = madeIn(value).find(({ by }) => by.startsWith('endless '));
+    const isLimit = tokens[tokens.indexOf(token) - 1]?.word === 'limit';
+    return made !== undefined && isLimit ? [{ by: made.by, ...sending.nodeAt(token) }] : [];
+  });
 }
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */

@@ -314,7 +314,7 @@ function findReusable(trace: Trace, report: ReportAt): void {
 }
 
 /** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
-function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
+export function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
   const columns = bindings.filter(({ use }) => use === 'equal').map(({ column }) => column);
   return sent.some(
     (each) =>

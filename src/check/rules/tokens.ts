@@ -13,7 +13,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
-import type { Made, Part } from '../values/text.ts';
+import type { Made, Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about tokens, sorted by id. */
@@ -30,6 +30,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     wrong: 'BearerAuth({ requireExp: false })',
     right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
     find: findEndlessTokens,
+    onCall: findEndlessForeign,
   },
   {
     id: 'SVC624',
@@ -94,6 +95,19 @@ function findEndlessTokens(sources: Sources, report: ReportAt): void {
         );
     }
   }
+}
+
+/** SVC215: tokens that a package signs without an expiry time. */
+function findEndlessForeign({ call, meaning, module, receiver, value }: Site, report: ReportAt): void {
+  const [payload, , options] = call.args.map((arg) => value(arg));
+  const isBuilder = /^jose\.SignJWT\.(?:[^]*\.)?sign$/.test(meaning);
+  if (!isBuilder && meaning !== 'jsonwebtoken.sign') return;
+  const content = isBuilder ? receiver?.members : payload?.members;
+  const isKnown = isBuilder || (content !== undefined && (options === undefined || options.members !== undefined));
+  const hasEnd = content?.has('exp') === true || options?.members?.has('expiresIn') === true || /setExpirationTime/.test(meaning);
+  const isOpen = [payload, options].some((each) => each?.items !== undefined || each?.source !== undefined);
+  if (isKnown && !hasEnd && !isOpen)
+    report(module, call, 'the token never expires, so a leaked token works as long as its key');
 }
 
 /** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */
@@ -320,15 +334,25 @@ function isHost(part: Part): boolean {
   return part.kind === 'own' && part.made?.by === 'request.host';
 }
 
+/** Returns the template or literal that makes an address of parts. */
+export function placeIn(text: Text): Pick<Made, 'node' | 'module'> | undefined {
+  return text
+    .flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []))
+    .find(
+      ({ text: piece, node }) =>
+        /:\/\/|^[/?#:]/.test(piece) && (node.type === 'template' || node.parent?.type === 'binary'),
+    );
+}
+
 /** Returns the place of the host in a text that also holds a secret of the program. */
-function hostOfLink(value: Value | undefined, depth = 0): Made | undefined {
+function hostOfLink(value: Value | undefined, depth = 0): Pick<Made, 'node' | 'module'> | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
     const isSecret = madeIn({ texts: [text] }).some(({ by }) =>
       /^crypto\.random|^svc\.createToken$/.test(by),
     );
     const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));
-    if (isSecret && host?.kind === 'own') return host.made;
+    if (isSecret && host?.kind === 'own') return placeIn(text) ?? host.made;
   }
   for (const inner of value.members?.values() ?? []) {
     const found = hostOfLink(inner, depth + 1);

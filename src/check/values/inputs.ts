@@ -4,6 +4,8 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
+import { FORMATS } from '../../schema/formats.ts';
+import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
 import { KNOWN, clientIn, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
@@ -60,9 +62,13 @@ function typeOfPlan({ fields, extra }: ObjectPlan): InputType {
     hasKnownKeys: extra !== 'allow',
     member: (key) => {
       const field = byName.get(key);
-      return field === undefined ? undefined : typeOfNode(field.node);
+      return field === undefined ? undefined : secretly(typeOfNode(field.node), field.isSecret);
     },
   };
+}
+
+function secretly(type: InputType, isSecret: boolean): InputType {
+  return isSecret && type.part !== undefined ? { ...type, part: { ...type.part, isSecret } } : type;
 }
 
 /** Types within types are read to this depth, because a type may contain itself. */
@@ -103,10 +109,10 @@ const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 
 
 function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
   if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
-  if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
-  if (pattern === undefined) return FREE;
-  const isGuessable = hasFewMatches(pattern);
-  return { part: { ...factsOfMatches(pattern), isGuessable }, member: () => undefined };
+  const known = pattern ?? FORMATS[format as FormatName]?.pattern;
+  if (known === undefined) return FREE;
+  const isGuessable = hasFewMatches(known);
+  return { part: { ...factsOfMatches(known), isGuessable }, member: () => undefined };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */
@@ -158,6 +164,17 @@ function typeOfCall(
   inner: (node: Node | undefined) => InputType | undefined,
 ): InputType | undefined {
   const [type, options] = args;
+  const secret = entryOf(options, 'secret');
+  const read = typeOfField(callee, type, options, inner);
+  return read && secretly(read, secret?.type === 'value' && secret.raw === 'true');
+}
+
+function typeOfField(
+  callee: Node,
+  type: Node | undefined,
+  options: Node | undefined,
+  inner: (node: Node | undefined) => InputType | undefined,
+): InputType | undefined {
   const made = callee.type === 'name' ? inner(callee) : undefined;
   if (made !== undefined && made.part === undefined) return made;
   const pattern = entryOf(options, 'pattern');
@@ -167,7 +184,10 @@ function typeOfCall(
     const regex = patternOf(source, '');
     return regex === undefined ? undefined : typeOfText({ pattern: regex });
   }
-  const own = inner(type);
+  const format = entryOf(options, 'format');
+  if (format?.type === 'text') return typeOfText({ format: format.value });
+  if (entryOf(options, 'email') !== undefined) return typeOfText({ format: 'email' });
+  const own = inner(type) ?? (entryOf(options, 'secret') === undefined ? undefined : FREE);
   const isLimited = (entryOf(options, 'le') ?? entryOf(options, 'lt')) !== undefined;
   return own?.isEndless === true && isLimited ? SAFE : own;
 }

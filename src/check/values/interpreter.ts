@@ -17,9 +17,11 @@ import {
   SENDS,
   TESTS,
   answerOf,
+  argumentAt,
   classIn,
   handlerId,
   isBuiltIn,
+  isGuard,
   isList,
   isOfPackage,
   isTimer,
@@ -66,8 +68,10 @@ export interface Site {
   value(node: Node | undefined): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
-  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
+  /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
+  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
+  passed(node: Node): { readonly node: Node; readonly module: SourceModule };
 }
 
 /** A handler of a route, with the dependencies that it receives. */
@@ -224,7 +228,7 @@ export class Interpreter extends ControlFlow {
     this.#done.add(closure.fn);
     const args = parameters.map((kind) => this.#inputOf(kind, declaration));
     const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
-    const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
+    const isGuarded = given.some((each) => isGuard(each));
     const handler = closure.fn;
     const dependencies = given.filter(({ gives }) => gives !== undefined);
     this.#onHandler({ handler, route, dependencies });
@@ -443,6 +447,7 @@ export class Interpreter extends ControlFlow {
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
+      passed: (node) => argumentAt(node, module, stack),
     });
   }
 
@@ -496,7 +501,7 @@ export class Interpreter extends ControlFlow {
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    if (called.of !== undefined && call.isNew) return this.#made(this.instance(called.of, args, call));
+    if (called.of !== undefined && call.isNew) return this.made(this.instance(called.of, args, call), call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
@@ -504,7 +509,7 @@ export class Interpreter extends ControlFlow {
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
-    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return { ...KNOWN, items: itemOf(first) };
+    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return this.made({ ...KNOWN, type: meaning, items: itemOf(first) }, call);
     const isOfList = isList(receiver);
     const run = (callback: Value, values_: readonly Value[]): Value => {
       if (callback.fn === undefined) return KNOWN;
@@ -536,19 +541,16 @@ export class Interpreter extends ControlFlow {
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     const changed = receiver && resultOfMethod(method, operation);
     if (changed !== undefined) return changed;
-    const result = this.#resultOfUnknown(called, receiver, args, method, run);
+    const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;
     const row = rowValue(this.lineOf(as), { by: ROW, node: call, module: this.module });
     return method === 'fetchAll' ? { ...result, items: row } : { ...row, keys: result.keys };
   }
 
-  /** Notes an object that lives as long as the process, because the statements of a module make it. */
-  #made(made: Value): Value {
+  protected made(made: Value, node: Node): Value {
     const isStart = this.#current === undefined && this.handler === undefined;
-    if (isStart && made.members !== undefined && this.#stack.every(({ call }) => call !== undefined))
-      this.lasting.add(made.members);
-    return made;
+    return isStart && this.#stack.every(({ call }) => call !== undefined) ? { ...made, lasting: node } : made;
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -561,10 +563,8 @@ export class Interpreter extends ControlFlow {
   }
 
   #resultOfUnknown(
-    { meaning }: Value,
-    receiver: Value | undefined,
-    args: readonly Value[],
-    method: string,
+    call: Call,
+    { called: { meaning }, receiver, args, method }: Called,
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
@@ -594,6 +594,7 @@ export class Interpreter extends ControlFlow {
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };
     }
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
-    return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    const made = { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    return call.isNew ? this.made(made, call) : made;
   }
 }

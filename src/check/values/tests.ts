@@ -76,7 +76,7 @@ export function equality(left: Value, right: Value): Value {
     const constant = constantIn(other);
     if (other === ABSENT || constant === '' || constant === '0') {
       const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
-      return values.judged(texts.NO_FACTS, keys);
+      return values.judged(one.no ?? texts.NO_FACTS, texts.allFacts(one.yes ?? texts.NO_FACTS, keys));
     }
     // a member of a found record: if it equals a text, the record exists
     if (constant !== undefined && one.keys !== undefined && !one.texts.some(texts.hasClient))

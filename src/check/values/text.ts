@@ -56,6 +56,8 @@ export interface ClientPart extends Fact {
   readonly unknown?: string | undefined;
   /** Whether the declared type has so few values that a client can try all of them. */
   readonly isGuessable?: boolean | undefined;
+  /** Whether the declaration says that the input is a secret. */
+  readonly isSecret?: boolean | undefined;
   /** For the host of an address: the id of the address. */
   readonly hostOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
@@ -122,7 +124,7 @@ export function hasAny(set: CharSet, chars: string): boolean {
 export function clientPart(
   id: string,
   origin: Origin,
-  fact: Fact & Pick<ClientPart, 'isGuessable'> = {},
+  fact: Fact & Pick<ClientPart, 'isGuessable' | 'isSecret'> = {},
 ): ClientPart {
   return { ...fact, kind: 'client', id, origin, may: fact.may ?? ALL };
 }
@@ -287,6 +289,17 @@ export function charsOfMatches(pattern: RegExp): CharSet {
   if (tree === undefined) return ALL;
   const branches = tree.kind === 'choice' ? tree.parts : [tree];
   return branches.every(isAnchored) ? usedIn(tree) : ALL;
+}
+
+/** Returns the characters of which a match consists; undefined for a pattern that the parser does not know. */
+export function charsUsedIn(pattern: RegExp): CharSet | undefined {
+  const tree = treeOf(pattern);
+  return tree && usedIn(tree);
+}
+
+/** Returns the parts of clients in texts. */
+export function clientsIn(texts: readonly Text[]): readonly ClientPart[] {
+  return texts.flat().filter((part) => part.kind === 'client');
 }
 
 function isAnchored(tree: Tree): boolean {

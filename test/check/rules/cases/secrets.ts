@@ -282,7 +282,7 @@ app.post('/chat/:token', async (req, res) => {
   res.json(room);
 });
 app.post('/login', async (req, res) => {
-  const token = jwt.sign({ sub: req.body.name }, key);
+  const token = jwt.sign({ sub: req.body.name }, key, { expiresIn: '1h' });
   console.log('new token', token); // SVC625
   console.log(req.body.token); // SVC625
   const { token: csrf, name } = req.cookies;
