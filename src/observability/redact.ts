@@ -299,7 +299,7 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
  * `X-Client-Secret` all match.
  */
 const SECRET_NAME =
-  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|sig|signature|xamzsignature|xgoogsignature|awsaccesskeyid|sessionid|credentials?|connectionstring|creditcard|cardnumber|cvv|cvc)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier|assertion|samlresponse)$/;
+  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|sig|signature|xamzsignature|xgoogsignature|awsaccesskeyid|sessionid|credentials?|connectionstring|creditcard|cardnumber|cvv|cvc)$|(?:authorization|cookie|password|passwordhash|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier|assertion|samlresponse)$/;
 /**
  * Plural names. Their values are secret, except numbers: `tokens: ['...']` is secret, but `maxTokens: 5` is
  * not.

@@ -53,7 +53,6 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     wrong: 'new Agent({ rejectUnauthorized: false })',
     right: 'new Agent({ ca: await readFile(path) })',
     onCall: findUnverifiedServers,
-    find: findUnverifiedProcess,
   },
 ];
 
@@ -119,22 +118,12 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
     const given = value(arg);
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
     if (options.some((each) => isOff(each?.members?.get('rejectUnauthorized'))))
-      report(module, entryOf(arg, 'rejectUnauthorized') ?? arg, UNVERIFIED);
+      report(
+        module,
+        entryOf(arg, 'rejectUnauthorized') ?? arg,
+        'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
+      );
   }
-}
-
-const UNVERIFIED =
-  'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent';
-
-/** SVC629: the variable with which Node.js checks no certificate at all. */
-function findUnverifiedProcess(sources: Sources, report: ReportAt): void {
-  for (const { module, node } of sources.all('assign'))
-    if (
-      pathOf(node.target) === 'process.env.NODE_TLS_REJECT_UNAUTHORIZED' &&
-      /^(?:text|value)$/.test(node.value.type) &&
-      (node.value.type === 'text' ? node.value.value : node.value.type === 'value' && node.value.raw) === '0'
-    )
-      report(module, node, UNVERIFIED);
 }
 
 /** Functions that return a buffer of zeros, or of one repeated byte. */
@@ -145,13 +134,16 @@ function isFixed(value: Value): boolean {
   if (type !== undefined && ALLOCATES.test(type)) return true;
   if (texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '')) return true;
   const made = madeIn({ texts });
-  return made.length > 0 && made.every((each) => /createHash|crypto\.hash$/.test(each.by) && isOfConstants(each));
+  return (
+    made.length > 0 && made.every((each) => /createHash|crypto\.hash$/.test(each.by) && isOfConstants(each))
+  );
 }
 
 /** Whether every argument in a chain of calls is a constant: `createHash('md5').update('x').digest()`. */
 function isOfConstants({ node, module }: Made): boolean {
   for (let at = node; at.type === 'call'; at = at.callee.object) {
-    if (at.args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? ''))) return false;
+    if (at.args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? '')))
+      return false;
     if (at.callee.type !== 'member') break;
   }
   return true;

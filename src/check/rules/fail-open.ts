@@ -56,7 +56,9 @@ function findOpenFailures(sources: Sources, report: ReportAt): void {
 function findSwallowed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('try')) {
     const { block, handler } = node;
-    const isRefusal = partsOf(block).some((part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module));
+    const isRefusal = partsOf(block).some(
+      (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
+    );
     if (isRefusal && handler !== undefined && !leaves(handler) && isReached(node, sources))
       report(
         module,
@@ -191,8 +193,7 @@ function judgeTry(
   // a condition in the `catch` tells errors apart
   const result = handler.body.find((part) => part.type === 'leave' && part.how === 'return');
   const returned = result?.type === 'leave' ? result.value : undefined;
-  if (isComputed && returned !== undefined && passes(returned))
-    tell(result ?? node, module, report);
+  if (isComputed && returned !== undefined && passes(returned)) tell(result ?? node, module, report);
 }
 
 function tell(node: Node, module: SourceModule, report: ReportAt): void {
@@ -212,9 +213,7 @@ function returnsConstant(fn: Node, passes: Decision['passes']): boolean {
   if (fn.type !== 'function') return false;
   const [only] = fn.body;
   if (fn.isExpression) return only !== undefined && passes(only);
-  return fn.body.some(
-    (part) => part.type === 'leave' && part.value !== undefined && passes(part.value),
-  );
+  return fn.body.some((part) => part.type === 'leave' && part.value !== undefined && passes(part.value));
 }
 
 function assigns(within: Node, name: string): boolean {

@@ -35,12 +35,15 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
 ];
 
 /** Header fields with the address of a client: RFC 7239, and those of proxies. */
-const ADDRESS_FIELD = /^headers\.(?:forwarded|x-forwarded-for|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/i;
+const ADDRESS_FIELD =
+  /^headers\.(?:forwarded|x-forwarded-for|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/i;
 
 /** SVC210: a header field with the address of a client decides. */
 function watchForwarded(report: ReportAt): Watch {
   const judge = (module: SourceModule, node: Node, ...values: readonly (Value | undefined)[]): void => {
-    const what = values.map((value) => clientIn(value)?.origin.what ?? '').find((each) => ADDRESS_FIELD.test(each));
+    const what = values
+      .map((value) => clientIn(value)?.origin.what ?? '')
+      .find((each) => ADDRESS_FIELD.test(each));
     if (what !== undefined)
       report(module, node, `${what} decides, but every client can send it: a client can name any address`, {
         severity: 'warning',
@@ -55,7 +58,10 @@ function watchForwarded(report: ReportAt): Watch {
       const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
       const first = value(call.args[0]);
       // a comma or colon only takes the field apart
-      if (/^(?:startsWith|endsWith|includes|has|test|check)$/.test(method) && !/^[\s,;:]$/.test(constantIn(first) ?? ''))
+      if (
+        /^(?:startsWith|endsWith|includes|has|test|check)$/.test(method) &&
+        !/^[\s,;:]$/.test(constantIn(first) ?? '')
+      )
         judge(module, call, receiver, first);
     },
   };

@@ -4,7 +4,7 @@
 import { literal } from '../reader/constants.ts';
 import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
 import { bare, isCommand } from '../sources.ts';
-import { isSecretVariable, namesSecret } from '../secret-names.ts';
+import { isSecretVariable, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { hasAny, hasClient, literalOf } from '../values/text.ts';
@@ -58,7 +58,8 @@ function watchLogged(report: ReportAt): Watch {
   };
 }
 
-const APPENDS = /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.(?:write|end)|open\.(?:write|writeFile|appendFile))$|^process\.stdout\.write$/;
+const APPENDS =
+  /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.(?:write|end)|open\.(?:write|writeFile|appendFile))$|^process\.stdout\.write$/;
 
 /** SVC610: client input in the lines of a file. */
 function findLines(site: Site, report: ReportAt): void {
@@ -154,12 +155,7 @@ function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): stri
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
     if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    if (
-      part.kind === 'client' &&
-      key !== undefined &&
-      namesSecret(key) &&
-      !/ (?:slice|split) /.test(part.id)
-    )
+    if (part.kind === 'client' && key !== undefined && namesSecret(key) && !/ (?:slice|split) /.test(part.id))
       return key;
   }
   for (const [key, member] of value.members ?? []) {

@@ -115,7 +115,8 @@ function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
 
 /** Whether a dependency may refuse a request: a guard, a function of the project, or one that is not known. */
 function mayRefuse({ gives, depends }: Value): boolean {
-  const isOurs = depends?.fn === undefined && depends?.of === undefined && gives?.type?.startsWith('svc') === true;
+  const isOurs =
+    depends?.fn === undefined && depends?.of === undefined && gives?.type?.startsWith('svc') === true;
   return !isOurs || GUARDS.test(gives.type ?? '');
 }
 
@@ -147,7 +148,11 @@ function socketOf(call: Call): Call | undefined {
 function isPublic(call: Call, module: SourceModule): boolean {
   return call.args.slice(0, 2).some((arg) => {
     const spec = constantOf(arg, module)?.node;
-    return spec === undefined || (spec.type === 'object' && spec.entries.some((entry) => entry.type === 'spread' || entry.key === 'public'));
+    return (
+      spec === undefined ||
+      (spec.type === 'object' &&
+        spec.entries.some((entry) => entry.type === 'spread' || entry.key === 'public'))
+    );
   });
 }
 

@@ -8,11 +8,9 @@ import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
-import { FILE_RULES } from './files.ts';
 import { GUESS_PARTS } from './guesses.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
-import { LEAK_RULES } from './leaks.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
@@ -28,7 +26,6 @@ import { STORED_TYPE_PARTS } from './stored-types.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
-import { XML_RULES } from './xml.ts';
 import type { CoreRule, RuleText } from '../check.ts';
 import type { SourcePart, SourceRule } from '../sources.ts';
 
@@ -39,11 +36,9 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
   ...FAIL_OPEN_RULES,
-  ...FILE_RULES,
   ...GUESS_PARTS,
   ...IDENTITY_RULES,
   ...INJECTION_RULES,
-  ...LEAK_RULES,
   ...LOG_RULES,
   ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
@@ -58,7 +53,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...TOKEN_RULES,
   ...VARIABLE_RULES,
   ...WRITTEN_SECRET_RULES,
-  ...XML_RULES,
 ];
 
 /** Every rule of this package, sorted by id. */

@@ -141,7 +141,9 @@ export function argumentAt(
 /** Whether a dependency lets in only clients that it knows: a guard, or one of the project that declares `security` or needs such a one. */
 export function isGuard({ gives, depends }: Value, depth = 0): boolean {
   if (GUARDS.test(gives?.type ?? '') || depends?.spec?.members?.has('security') === true) return true;
-  return depth < 6 && [...(depends?.spec?.members?.values() ?? [])].some((inner) => isGuard(inner, depth + 1));
+  return (
+    depth < 6 && [...(depends?.spec?.members?.values() ?? [])].some((inner) => isGuard(inner, depth + 1))
+  );
 }
 
 /** Whether a function calls a callback later, and drops its result. */
@@ -151,6 +153,8 @@ export function isTimer(meaning: string): boolean {
 
 /** Returns a setting. A text that it has if no variable sets it leaves a mark. */
 export function settingOf(node: Call, module: SourceModule, fallback: Value | undefined): Value {
-  if ((constantIn(fallback) ?? '') === '') return values.KNOWN;
-  return { texts: [[{ kind: 'own', made: { by: FALLBACK, node, module } }]] };
+  const [key] = node.args;
+  const by =
+    (constantIn(fallback) ?? '') === '' ? `setting ${key?.type === 'text' ? key.value : ''}` : FALLBACK;
+  return { texts: [[{ kind: 'own', made: { by, node, module } }]] };
 }

@@ -14,7 +14,9 @@ export function matchIn({ source, flags }: Pattern, value: Value, at: number): V
     ]);
     return { name, value: { texts } };
   });
-  const named = found.flatMap(({ name, value: group }) => (name === undefined ? [] : [[name, group] as const]));
+  const named = found.flatMap(({ name, value: group }) =>
+    name === undefined ? [] : [[name, group] as const],
+  );
   const members = new Map<string, Value>([
     ...found.map((each, index) => [String(index), each.value] as const),
     ['groups', { texts: values.KNOWN.texts, members: new Map(named) }],

@@ -173,7 +173,8 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
-  String: ({ args: [value = KNOWN] }) => values.addressText(value),
+  // a text has no members of an input
+  String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -304,7 +305,11 @@ const sliced: Effect = ({ receiver, args: [from, to], at }) => {
 const split: Effect = ({ receiver, args: [by], at }) => {
   const text = constantIn(by);
   const items = values.mapParts(receiver, (part) =>
-    texts.derived(part, `split ${at}`, text?.length === 1 ? { may: part.may & ~charsOf(text) } : {}),
+    texts.derived(
+      part,
+      `split ${text ?? ''} ${at}`,
+      text?.length === 1 ? { may: part.may & ~charsOf(text) } : {},
+    ),
   );
   return { texts: items.texts, items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) } };
 };
@@ -332,9 +337,14 @@ const replaced =
     const added = isMarkup
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
-    return values.mapParts(receiver, (part) =>
-      texts.derived(part, `replace ${at}`, gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added }),
-    );
+    const written = constantIn(new_) ?? '';
+    return values.mapParts(receiver, (part) => {
+      // where a text takes the place of each match, the beginning is this text, or what it was before
+      const notFirst =
+        written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
+      const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+      return texts.derived(part, `replace ${at}`, fact);
+    });
   };
 
 const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {

@@ -12,8 +12,8 @@ import { Path } from './path.ts';
 import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
-import { among, constantIn, equality } from './tests.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
+import { among, chosenOf, constantIn, equality } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -23,6 +23,8 @@ import type { ClientPart, Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
+/** An object of whose members nothing is known. */
+const OPEN: Value = { texts: KNOWN.texts, items: KNOWN };
 
 /** An assignment, with the assigned value. */
 export interface Kept {
@@ -523,6 +525,7 @@ export abstract class Evaluation extends Classes {
         for (const [key, member] of value.members ?? []) members.set(key, member);
         if (value.source !== undefined || value.items !== undefined || value.whole !== undefined)
           spread = value;
+        else if (value.members === undefined && value !== ABSENT) spread ??= OPEN;
       } else if (entry.value !== undefined) {
         const key = entry.key ?? constantIn(entry.computed && this.value(entry.computed));
         if (key !== undefined) members.set(key, this.value(entry.value));
@@ -576,24 +579,4 @@ function withoutWhole({ whole: _whole, ...value }: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
-}
-
-/** Returns the value with the members that an input can name, if its type has finitely many values. */
-function chosenOf(value: Value, index: Value | undefined): Value {
-  const node = index?.declared?.node;
-  if (node?.kind !== 'literal' || value.members === undefined || value.items !== undefined) return value;
-  const members = node.values.flatMap((choice) => value.members?.get(String(choice)) ?? []);
-  return members.length === 0
-    ? value
-    : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
-}
-
-/** Returns the offsets of the literal texts of a template in its module. */
-function startsOf(node: Extract<Node, { type: 'template' }>, { source }: SourceModule): readonly number[] {
-  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
-  return node.texts.map((text, index) => {
-    const before = node.values[index - 1];
-    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
-    return at;
-  });
 }

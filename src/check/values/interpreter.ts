@@ -121,9 +121,7 @@ const MAX_DEPTH = 10;
 export class Interpreter extends ControlFlow {
   readonly #project: Project;
   readonly #functions: Functions;
-  readonly #onCall: ValueListeners['onCall'];
-  readonly #onReply: ValueListeners['onReply'];
-  readonly #onHandler: ValueListeners['onHandler'];
+  readonly #heard: ValueListeners;
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -144,9 +142,7 @@ export class Interpreter extends ControlFlow {
     super(listeners);
     this.#project = project;
     this.#functions = functions;
-    this.#onCall = (site) => listeners.onCall(site);
-    this.#onReply = (sent) => listeners.onReply(sent);
-    this.#onHandler = (begun) => listeners.onHandler(begun);
+    this.#heard = listeners;
   }
 
   run(): void {
@@ -182,7 +178,7 @@ export class Interpreter extends ControlFlow {
     this.path = new Path(this.#root);
     this.#stack = [];
     const value = awaited(this.invoke(closure, args, undefined));
-    if (isReply === true) this.#onReply({ value, route });
+    if (isReply === true) this.#heard.onReply({ value, route });
     const lost = isReply === true ? promiseIn(value) : undefined;
     if (lost !== undefined)
       this.listeners.onPromise({
@@ -231,7 +227,7 @@ export class Interpreter extends ControlFlow {
     const isGuarded = given.some((each) => isGuard(each));
     const handler = closure.fn;
     const dependencies = given.filter(({ gives }) => gives !== undefined);
-    this.#onHandler({ handler, route, dependencies });
+    this.#heard.onHandler({ handler, route, dependencies });
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     this.#pending.push({ closure, args, route, isGuarded, isReply });
   }
@@ -433,7 +429,7 @@ export class Interpreter extends ControlFlow {
 
   #visit(call: Call, { called, meaning, receiver }: Called): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.#stack]];
-    this.#onCall({
+    this.#heard.onCall({
       call,
       module,
       meaning,
@@ -509,7 +505,8 @@ export class Interpreter extends ControlFlow {
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
-    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return this.made({ ...KNOWN, type: meaning, items: itemOf(first) }, call);
+    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning))
+      return this.made({ ...KNOWN, type: meaning, items: itemOf(first) }, call);
     const isOfList = isList(receiver);
     const run = (callback: Value, values_: readonly Value[]): Value => {
       if (callback.fn === undefined) return KNOWN;
@@ -526,11 +523,11 @@ export class Interpreter extends ControlFlow {
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const made =
       resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
-    if (made !== undefined) return made;
+    if (made !== undefined) return made.members === undefined ? made : this.made(made, call);
     const read =
       receiver?.source === undefined
         ? undefined
-        : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
+        : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf, args.length > 0);
     if (read !== undefined) return read;
     const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
     if (parsed !== undefined) return parsed;
@@ -550,7 +547,9 @@ export class Interpreter extends ControlFlow {
 
   protected made(made: Value, node: Node): Value {
     const isStart = this.#current === undefined && this.handler === undefined;
-    return isStart && this.#stack.every(({ call }) => call !== undefined) ? { ...made, lasting: node } : made;
+    return isStart && this.#stack.every(({ call }) => call !== undefined)
+      ? { ...made, lasting: made.lasting ?? node }
+      : made;
   }
 
   /** Returns the module that a program loads while it runs. */

@@ -349,6 +349,15 @@ export function firstCharsOf(pattern: RegExp): CharSet {
   return start?.kind === 'start' ? firstIn(parts) : ALL;
 }
 
+/** Returns the characters with which no text begins that a pattern such as `^[=+]` does not match. */
+export function firstOnly(pattern: RegExp): readonly string[] {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  const [start, lead, ...more] = tree?.kind === 'sequence' ? tree.parts : [];
+  if (start?.kind !== 'start' || lead?.kind !== 'chars' || more.length > 0) return [];
+  const all = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code));
+  return all.filter((char) => hasAny(lead.set, char));
+}
+
 function firstIn([lead, ...more]: readonly Tree[]): CharSet {
   if (lead?.kind === 'chars') return lead.set;
   if (lead?.kind === 'sequence') return firstIn([...lead.parts, ...more]);
@@ -383,4 +392,17 @@ export function factsOfMatches(pattern: RegExp): Fact & { readonly may: CharSet 
 function singleIn(set: CharSet): number | undefined {
   const code = set.toString(2).length - 1;
   return set === 1n << BigInt(code) && code < 128 ? code : undefined;
+}
+
+/** Returns the offsets of the literal texts of a template in its module. */
+export function startsOf(
+  node: Extract<Node, { type: 'template' }>,
+  { source }: SourceModule,
+): readonly number[] {
+  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
+  return node.texts.map((text, index) => {
+    const before = node.values[index - 1];
+    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
+    return at;
+  });
 }

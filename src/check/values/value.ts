@@ -34,8 +34,8 @@ export interface ClassValue {
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
   readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable' | 'isSecret'> | undefined;
-  /** True for a number without a maximum. */
-  readonly isEndless?: boolean;
+  /** For a number: its bounds. */
+  readonly number?: { readonly isFloat: boolean; readonly hasLeast: boolean; readonly hasMost: boolean };
   member(key: string): InputType | undefined;
   /** Whether the type limits the keys of an object to declared fields. */
   readonly hasKnownKeys?: boolean;
