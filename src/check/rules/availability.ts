@@ -495,7 +495,7 @@ function watchLeft(report: ReportAt, sources: Sources): Watch {
       if (route === undefined || fn !== undefined) return;
       if (to !== undefined && LISTENS.test(method) && !endsItself(site))
         additions.push({ node: call, module, to });
-      if (/^(?:timers\.)?setInterval$/.test(meaning)) intervals.push({ node: call, module });
+      if (/^(?:timers\.)?set(?:Interval)$/.test(meaning)) intervals.push({ node: call, module });
     },
     finish() {
       for (const { node, module, to } of additions)

@@ -111,7 +111,7 @@ function judgeCipher(
 /** Functions that fill a buffer with random bytes. */
 const FILLS = /^crypto\.(?:randomFill|randomFillSync|getRandomValues|webcrypto\.getRandomValues)$/;
 
-/** SVC629: connections whose certificate is not checked. The name of the option belongs to Node.js, whoever passes it on. */
+/** SVC629: connections whose certificate is not checked. The name of the option belongs to Node.js. */
 function findUnverifiedServers({ call, fn, meaning, module, value }: Site, report: ReportAt): void {
   if (fn !== undefined || meaning === '') return;
   for (const arg of call.args) {

@@ -189,7 +189,7 @@ class Hits {
 const hits = new Hits();
 app.get('/', { public: 'home' }, ({ req }) => ({ visits: hits.count(req.headers['user-agent'] ?? '') }));
 `,
-  'listeners': `
+  listeners: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends } from 'svc';
 import { bus } from './bus.ts';
@@ -224,7 +224,7 @@ app.get('/orders/wait', { me: Depends(BearerAuth()) }, async ({ req }) => {
 import { EventEmitter } from 'node:events';
 export const bus = new EventEmitter();
 `,
-  'interval': `
+  interval: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends, reply } from 'svc';
 export const app = new Svc();
@@ -335,7 +335,7 @@ export async function register(store: Database, mail: string) {
   return { ok: true };
 }
 `,
-  'batch': `
+  batch: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends } from 'svc';
 import { db } from 'svc/db';

@@ -32,7 +32,7 @@ export async function archive(store: Database, id: number, owner: string) {
   return { changed: result.affectedRows };
 }
 `,
-  'timing': `
+  timing: `
 // FILE app.ts
 import { Svc, Depends } from 'svc';
 import { partner } from './partner.ts';
@@ -276,7 +276,7 @@ export async function send(name: string, text: string) {
   socket.write(\`MAIL FROM:<web@example>\\r\\nRCPT TO:<team@example>\\r\\nDATA\\r\\nFrom: \${name} <web@example>\\r\\nSubject: Contact\\r\\n\\r\\n\${text}\\r\\n.\\r\\n\`); // SVC610
 }
 `,
-  'idor': `
+  idor: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends, NotFound } from 'svc';
 import { db } from 'svc/db';
@@ -379,7 +379,7 @@ export class Vault {
   }
 }
 `,
-  'ecb': `
+  ecb: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends } from 'svc';
 import * as crypto from 'node:crypto';
@@ -470,14 +470,14 @@ app.post('/restore', { public: 'x' }, async ({ req }) => {
   return { items: state.items.length };
 });
 `,
-  'yaml': `
+  yaml: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends } from 'svc';
 import yaml from 'js-yaml';
 export const app = new Svc();
 app.put('/config', { me: Depends(BearerAuth()) }, async ({ req }) => ({ keys: Object.keys(yaml.load(await req.text(), { schema: yaml.DEFAULT_FULL_SCHEMA }) as object) })); // SVC603
 `,
-  'serialize': `
+  serialize: `
 // FILE app.ts
 import { Svc } from 'svc';
 import { unserialize } from 'node-serialize';
@@ -515,7 +515,7 @@ class People {
 }
 export const people = new People();
 `,
-  'collected': `
+  collected: `
 // FILE app.ts
 import { Svc, BearerAuth, Depends } from 'svc';
 import { gather } from './gather.ts';
