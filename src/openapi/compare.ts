@@ -284,56 +284,62 @@ interface Found {
   /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
   readonly isSent: boolean;
   /** For a callback: the key of the operation that declares it. */
-  readonly parent?: string;
+  readonly parent?: string | undefined;
 }
 
 /** Returns the operations of a document, by a key such as `get /users/{}`. */
 function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
-  const operations = new Map<string, Found>();
-  for (const [path, item] of Object.entries(record(root['paths'])))
-    for (const read of operationsOf(root, item)) {
-      const key = `${read.method} ${shape(path)}`;
-      const subject = `${read.method.toUpperCase()} ${path}`;
-      operations.set(key, { ...foundIn(root, read, false, path), subject });
-      for (const [name, url, sent] of callbacksOf(root, read.operation))
-        for (const request of operationsOf(root, sent))
-          operations.set(`${request.method} callback ${key} ${name} ${url}`, {
-            ...foundIn(root, request, true),
-            subject: `callback ${name} of ${subject}`,
-            parent: key,
-          });
-    }
-  for (const [name, item] of Object.entries(record(root['webhooks'])))
-    for (const read of operationsOf(root, item))
-      operations.set(`${read.method} webhook ${name}`, {
-        ...foundIn(root, read, true),
-        subject: `webhook ${name}`,
-      });
-  return operations;
+  const paths = Object.entries(record(root['paths'])).flatMap(([path, item]) =>
+    operationsOf(root, item).flatMap((read) => receivedIn(root, path, read)),
+  );
+  const webhooks = Object.entries(record(root['webhooks'])).flatMap(([name, item]) =>
+    sentIn(root, item, `webhook ${name}`, `webhook ${name}`),
+  );
+  return new Map([...paths, ...webhooks]);
+}
+
+type Entry = readonly [key: string, found: Found];
+
+/** Returns an operation, followed by its callbacks. */
+function receivedIn(root: JsonObject, path: string, read: ReadOperation): readonly Entry[] {
+  const key = `${read.method} ${shape(path)}`;
+  const subject = `${read.method.toUpperCase()} ${path}`;
+  const callbacks = callbacksOf(root, read.operation).flatMap(([name, url, item]) =>
+    sentIn(root, item, `callback ${key} ${name} ${url}`, `callback ${name} of ${subject}`, key),
+  );
+  return [[key, foundIn(root, read, { subject, isSent: false })], ...callbacks];
+}
+
+function sentIn(
+  root: JsonObject,
+  item: unknown,
+  key: string,
+  subject: string,
+  parent?: string,
+): readonly Entry[] {
+  return operationsOf(root, item).map((read) => [
+    `${read.method} ${key}`,
+    foundIn(root, read, { subject, isSent: true, parent }),
+  ]);
 }
 
 function foundIn(
   root: JsonObject,
   read: ReadOperation,
-  isSent: boolean,
-  path = '',
-): Omit<Found, 'subject' | 'parent'> {
+  about: Pick<Found, 'subject' | 'isSent' | 'parent'>,
+): Found {
   const schemes = record(record(root['components'])['securitySchemes']);
-  const alternatives = read.security.map(
-    (alternative) =>
-      new Set(
-        alternative.flatMap(([id, scopes]) => {
-          const { type = id, scheme, in: place, name } = resolve(root, schemes[id]);
-          const properties = [type, scheme, place, name].filter((word) => word !== undefined);
-          return [properties.join(' '), ...scopes.map((scope) => `the scope ${scope}`)];
-        }),
-      ),
-  );
+  const needs = ([id, scopes]: readonly [string, readonly string[]]): readonly string[] => {
+    const { type = id, scheme, in: place, name } = resolve(root, schemes[id]);
+    const properties = [type, scheme, place, name].filter((word) => word !== undefined);
+    return [properties.join(' '), ...scopes.map((scope) => `the scope ${scope}`)];
+  };
+  const alternatives = read.security.map((alternative) => new Set(alternative.flatMap(needs)));
   return {
+    ...about,
     operation: read.operation,
-    parts: new Map(partsOf(root, read, isSent, path)),
+    parts: new Map(partsOf(root, read, about)),
     alternatives: alternatives.length === 0 ? [new Set()] : alternatives,
-    isSent,
   };
 }
 
@@ -341,10 +347,9 @@ function foundIn(
 function* partsOf(
   root: JsonObject,
   { parameters, body, responses }: ReadOperation,
-  isSent: boolean,
-  path: string,
+  { subject, isSent }: Pick<Found, 'subject' | 'isSent'>,
 ): Generator<readonly [key: string, part: Part]> {
-  const names = [...path.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
+  const names = [...subject.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
   for (const given of parameters) {
     const [place, name] = [String(given['in']), String(given['name'])];
     const shown = place === 'path' ? `parameter ${names.indexOf(name) + 1}` : name;
@@ -367,7 +372,7 @@ function* partsOf(
 function partOf(rows: Role, given: JsonObject, isOfError = false, fields: Part['fields'] = new Map()): Part {
   const media = rows.typeGone === undefined ? { '': given } : record(given['content']);
   const schemas = Object.entries(media).map(
-    ([type, one]) => [type.split(';', 1)[0]!.trim().toLowerCase(), record(record(one)['schema'])] as const,
+    ([type, one]) => [type.replace(/\s*;.*/, '').toLowerCase(), record(record(one)['schema'])] as const,
   );
   return { rows, given, schemas: new Map(schemas), fields, isOfError };
 }
@@ -387,7 +392,7 @@ class Comparison {
     const { operation, parts, isSent, subject } = this.#before;
     if (after === undefined) {
       const isDeprecated = operation['deprecated'] === true;
-      if (isSent) this.#report(OPERATION.removedSent, `the ${subject.split(' ', 1)[0]!}`);
+      if (isSent) this.#report(OPERATION.removedSent, `the ${subject.replace(/ .*/, '')}`);
       else if (isDeprecated) this.#report(OPERATION.removedDeprecated, 'the deprecated operation');
       else this.#report(OPERATION.removed, 'the operation');
       return;
@@ -475,9 +480,9 @@ class Comparison {
   /** Reports credentials that are sufficient in the earlier document, but not in the later one. */
   #compareSecurity({ alternatives, operation }: Found): void {
     for (const had of this.#before.alternatives) {
-      const lacking = alternatives
+      const [lacking = []] = alternatives
         .map((needs) => [...needs.difference(had)])
-        .sort((left, right) => left.length - right.length)[0]!;
+        .sort((left, right) => left.length - right.length);
       if (lacking.length > 0) this.#report(OPERATION.credentials, 'the operation', lacking.join(' and '));
     }
     const [known, next] = [demandsOf(this.#before.operation), demandsOf(operation)];

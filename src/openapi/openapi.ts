@@ -12,7 +12,8 @@ import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters, undescribedParts } from './inputs.ts';
 import { ResponseWriter } from './documented-responses.ts';
 import { describeSecurity, SecurityWriter } from './security.ts';
-import { encodeLiteral, takesRest, variantsOf } from '../http/path.ts';
+import { encodeLiteral, variantsOf } from '../http/path.ts';
+import { capitals, commonPath, identifier, tagsOf, titleOf, uniqueName, wantedId } from './names.ts';
 import { SENT_REQUESTS, readSentRequest } from '../routing/spec.ts';
 import { planSent } from '../routing/steps.ts';
 import type {
@@ -59,8 +60,7 @@ export interface OpenApiOptions {
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
  */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
-  const owner = 'openapi';
-  const read = readOptions(owner, options, {
+  const read = readOptions('openapi', options, {
     description: text(),
     summary: text(),
     termsOfService: text(),
@@ -76,31 +76,27 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     ),
     webhooks: SENT_REQUESTS,
   });
-  const contact =
-    read.contact === undefined
-      ? undefined
-      : readOptions(`${owner}.contact`, read.contact, { name: text(), url: text(), email: text() });
-  const license =
-    read.license === undefined
-      ? undefined
-      : readOptions(`${owner}.license`, read.license, { name: text(), identifier: text(), url: text() });
-  if (
-    license !== undefined &&
-    (license.name === undefined || (license.identifier !== undefined && license.url !== undefined))
-  ) {
-    throw new SvcError('E_OPTION_RANGE', [
-      owner,
-      'license',
-      'must have "name", and at most one of "identifier" and "url"',
-      shown(read.license),
-    ]);
-  }
   return {
     ...read,
-    contact: contact && defined(contact),
-    license: license && (defined(license) as License),
+    contact:
+      read.contact &&
+      defined(readOptions('openapi.contact', read.contact, { name: text(), url: text(), email: text() })),
+    license: read.license && readLicense(read.license),
     webhooks: read.webhooks && readWebhooks(read.webhooks),
   };
+}
+
+function readLicense(license: License): License {
+  const read = readOptions('openapi.license', license, { name: text(), identifier: text(), url: text() });
+  const { name, identifier, url } = read;
+  if (name !== undefined && (identifier === undefined || url === undefined))
+    return defined({ ...read, name });
+  throw new SvcError('E_OPTION_RANGE', [
+    'openapi',
+    'license',
+    'must have "name", and at most one of "identifier" and "url"',
+    shown(license),
+  ]);
 }
 
 /** Validates webhooks and compiles their schemas, so that an invalid schema prevents the start. */
@@ -270,17 +266,11 @@ class DocumentWriter {
     return own === undefined ? operation : this.#laidOver(operation, own, detail);
   }
 
-  /**
-   * Returns unique operation ids. An id is the route's name, or else made from method and path: `GET
-   * /notes/{id}` is `getNotesById`.
-   */
+  /** Returns unique operation ids. Routes with a name get theirs first. */
   #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
-    const [named, others] = [true, false].map((hasName) =>
-      details.filter(({ route }) => (route.name !== undefined) === hasName),
-    );
-    return new Map(
-      [...named!, ...others!].map((detail) => [detail, uniqueName(wantedId(detail), this.#ids)]),
-    );
+    const isUnnamed = ({ route }: RouteDetail): number => Number(route.name === undefined);
+    const ordered = details.toSorted((one, other) => isUnnamed(one) - isUnnamed(other));
+    return new Map(ordered.map((detail) => [detail, uniqueName(wantedId(detail), this.#ids)]));
   }
 
   #callbacks({ callbacks }: RouteSpec, operationId: string): Pick<Operation, 'callbacks'> {
@@ -456,73 +446,4 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
     parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index] ?? ''}}`).join('') +
     encodeLiteral(literals.at(-1)!)
   );
-}
-
-/** Returns the name, followed by a number if the name is taken. Adds the result to `taken`. */
-function uniqueName(wanted: string, taken: Set<string>): string {
-  let name = wanted;
-  for (let n = 2; taken.has(name); n++) name = `${wanted}${n}`;
-  taken.add(name);
-  return name;
-}
-
-/** Replaces characters that would need escaping in a URL, because links to an operation contain its id. */
-function identifier(name: string): string {
-  return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
-}
-
-function wantedId({ route, declared: { methods, template } }: RouteDetail): string {
-  const method = route.method.toLowerCase();
-  if (route.name !== undefined) {
-    const last = template.template === route.template ? undefined : template.parameters.at(-1);
-    const suffix = takesRest(last) ? `By${capitals(last!.name)}` : ''; // defined, because it takes the rest
-    return (methods.length === 1 ? identifier(route.name) : method + capitals(route.name)) + suffix;
-  }
-  const parts = template.literals.map((literal, index) => {
-    const parameter = template.parameters[index];
-    return capitals(literal) + (parameter === undefined ? '' : `By${capitals(parameter.name)}`);
-  });
-  return method + (parts.join('') || 'Root');
-}
-
-/** Returns `/api/note-books` as `ApiNoteBooks`. */
-function capitals(text: string): string {
-  return text
-    .split(/[^A-Za-z0-9]+/)
-    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
-    .join('');
-}
-
-/**
- * Converts the name of a route to a title: `createUser` and `create_user` become `Create user`. A route
- * without a name gets its method and path.
- */
-function titleOf({ route, declared }: RouteDetail): string {
-  if (route.name === undefined)
-    return `${route.method} ${declared.template.template.replace(/:[a-z]+\}/g, '}')}`;
-  const words = route.name
-    .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
-    .replace(/[_.\s-]+/g, ' ')
-    .trim()
-    .toLowerCase();
-  return words === '' ? route.name : words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-/**
- * Returns the tags of a route, without duplicates. Default: the first literal segment of its path, except
- * `api` and versions such as `v1`.
- */
-function tagsOf({ declared: { tags, template } }: RouteDetail): readonly string[] {
-  if (tags.length > 0) return [...new Set(tags)];
-  const words = template.template.split('/').filter((word) => word !== '' && !word.startsWith('{'));
-  return [words.find((word) => word !== 'api' && !/^v\d+$/.test(word)) ?? words[0] ?? 'root'];
-}
-
-/** Returns the longest path without parameters with which all templates begin. */
-function commonPath(templates: readonly string[]): string {
-  const [first = [], ...others] = templates.map((template) => template.split('/'));
-  const end = first.findIndex(
-    (segment, index) => segment.startsWith('{') || others.some((other) => other[index] !== segment),
-  );
-  return first.slice(0, end === -1 ? undefined : end).join('/') || '/';
 }
