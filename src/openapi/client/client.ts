@@ -11,7 +11,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
-import { uniqueName } from '../names.ts';
+import { uniqueName } from '../openapi.ts';
 import { callbacksOf, formField, isFile, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
 import { TypeWriter, comment, declared, key, union } from './types.ts';

@@ -5,7 +5,7 @@
  * Request types leave out read-only members, and accept undefined for optional members. TypeScript cannot
  * express bounds, patterns and formats, so only the server checks them.
  */
-import { uniqueName } from '../names.ts';
+import { uniqueName } from '../openapi.ts';
 import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 

@@ -3,7 +3,7 @@
  * parameters and resolved references.
  */
 
-import { uniqueName } from '../names.ts';
+import { uniqueName } from '../openapi.ts';
 import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 

@@ -1558,7 +1558,12 @@ if (isLive) {
 holder.append(shown);
 out.scrollIntoView({ block: 'nearest' });
 }
-const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+const append = (text) => {
+const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+shown.append(text);
+if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+};
+const { bytes, isCut } = await readAll(response, isLive ? append : undefined, signal);
 size.textContent = \` · \${sizeText(bytes.size)}\${isCut ? ', cut' : ''}\`;
 say(status.textContent);
 if (bytes.size === 0) return;
