@@ -108,7 +108,7 @@ export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
  * Writes one value that is not null. Returns its type, plus 0x100 if it is unsigned. If the value cannot be
  * encoded, returns the reason.
  */
-export function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
+function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
   switch (typeof value) {
     case 'number':
       return writeNumber(writer, value);
