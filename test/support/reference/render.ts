@@ -89,7 +89,7 @@ function namesOf(entry: string, file: string): string[] {
     if (own.length === 0) return [];
     const title = manual(path).replace(/^# (.+)\n[^]*$/, '$1');
     return [
-      `### ${title.replace(/^svc\/db$/, 'Databases')} (\`${entry}\`)`,
+      `### ${title} (\`${entry}\`)`,
       '',
       '| name | what |',
       '|---|---|',
@@ -124,13 +124,14 @@ function rowOf(name: string, declared: readonly Declaration[], section: string):
 }
 
 /**
- * Returns a link to the section of a manual with the first example that imports the name; else to the section
- * of its subject that mentions it first; else to the manual.
+ * Returns a link to the section with the first example that imports the name, in the manual of its subject or
+ * else in another; without an example, to the first section that mentions it; else to the manual.
  */
 function sectionOf(entry: string, name: string, subject: string): string {
   const word = new RegExp(`\\b${name}\\b`);
-  for (const { path, text } of manuals()) {
-    if (path === 'src/REFERENCE.md' || path.startsWith('test/')) continue;
+  const examples = manuals().filter(({ path }) => path !== 'src/REFERENCE.md' && !path.startsWith('test/'));
+  const ofSubject = examples.filter(({ path }) => path === subject);
+  for (const { path, text } of [...ofSubject, ...examples]) {
     for (const { index, 1: program } of text.matchAll(/^ *```ts\n([^]*?)^ *```/gm)) {
       const imports = [...program!.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)];
       if (imports.some(([, names, from]) => from === entry && word.test(names!)))
