@@ -66,7 +66,10 @@ export abstract class ExpressionReader {
   }
 
   protected take(): Token {
-    return this.tokens[this.at++] ?? this.textEnd;
+    const token = this.tokens[this.at];
+    if (token === undefined) this.refuse('the file ends too early');
+    this.at++;
+    return token;
   }
 
   /**
