@@ -31,7 +31,7 @@ const MIGRATION = 'create table author (id int primary key, name varchar(20) not
 
 /** A server, the database of an application on it, and a connection to look at both. */
 interface Place {
-  readonly engine: 'postgres' | 'mariadb';
+  readonly engine: 'postgres' | 'mariadb' | 'mysql';
   readonly server: string;
   readonly application: string;
   readonly admin: Database;
@@ -41,7 +41,7 @@ interface Place {
 }
 
 function onEachServer(behavior: string, run: (place: Place, t: TestContext) => Promise<void>): void {
-  for (const engine of ['postgres', 'mariadb'] as const)
+  for (const engine of ['postgres', 'mariadb', 'mysql'] as const)
     test(`${engine}: svc check ${behavior}`, async (t) => {
       const isPostgres = engine === 'postgres';
       if (isPostgres ? !needsPostgres(t) : !needsEngine(t, engine)) return;
@@ -248,7 +248,7 @@ const GATE = {
       perform pg_sleep(0.02), pg_stat_clear_snapshot();
     end loop;
   end $$`,
-  mariadb: "do get_lock('svc_test_gate', 600)",
+  mysql: "do get_lock('svc_test_gate', 600)",
 };
 /** SQL by which a session locks the table of the application. */
 const LOCK = 'lock table author in access exclusive mode';
@@ -258,8 +258,10 @@ const NO_CREATION = 'lock table pg_database in exclusive mode';
 const RUNNING = {
   postgres:
     "select count(*) from pg_stat_activity where state = 'active' and query ilike ? and pid <> pg_backend_pid()",
-  mariadb: 'select count(*) from information_schema.processlist where info like ? and id <> connection_id()',
+  mysql: 'select count(*) from information_schema.processlist where info like ? and id <> connection_id()',
 };
+const familyOf = (engine: Place['engine']): 'postgres' | 'mysql' =>
+  engine === 'postgres' ? engine : 'mysql';
 
 /** Runs a statement that takes a lock. Returns when it has the lock, which lasts until the result is disposed of. */
 async function holding(url: string, text: string): Promise<AsyncDisposable> {
@@ -301,7 +303,7 @@ async function at(
 ): Promise<void> {
   const { engine, server, admin } = place;
   const waits = (text: string) => () =>
-    admin.scalar(RUNNING[engine], [text]).then((count) => Number(count) > 0);
+    admin.scalar(RUNNING[familyOf(engine)], [text]).then((count) => Number(count) > 0);
   if (point === 'while the database is created') {
     await using _lock = await holding(server, NO_CREATION);
     const running = new Run(applicationIn(t), server, ...args);
@@ -309,12 +311,12 @@ async function at(
     await end(running);
     return;
   }
-  const cwd = applicationIn(t, { '0002_gate.up.sql': GATE[engine] });
-  await using _closed = engine === 'mariadb' ? await holding(server, GATE.mariadb) : undefined;
+  const cwd = applicationIn(t, { '0002_gate.up.sql': GATE[familyOf(engine)] });
+  await using _closed = engine !== 'postgres' ? await holding(server, GATE.mysql) : undefined;
   const running = new Run(cwd, server, ...args);
   await until(waits('%svc_test_gate%'));
-  // a lock on a table of MariaDB does not stop a prepare
-  if (point === 'in a migration' || engine === 'mariadb') return end(running);
+  // a lock on a table of MariaDB or MySQL does not stop a prepare
+  if (point === 'in a migration' || engine !== 'postgres') return end(running);
   const [name = ''] = await scratchesOf(admin);
   await using _lock = await holding(server.replace(/\/[^/]*$/, `/${name}`), LOCK);
   await using _gate = await openDatabase(`${server}?application_name=svc_test_gate`);
@@ -326,11 +328,12 @@ for (const point of POINTS)
   onEachServer(
     `that is killed ${point} changes no table, and the next run leaves nothing`,
     async (place, t) => {
-      if (place.engine === 'mariadb' && point !== 'in a migration') return;
+      if (place.engine !== 'postgres' && point !== 'in a migration') return;
       const dump = await place.dump();
       await at(point, place, t, (running) => running.end('SIGKILL', 'both'));
       await until(
-        async () => Number(await place.admin.scalar(RUNNING[place.engine], ['create database%'])) === 0,
+        async () =>
+          Number(await place.admin.scalar(RUNNING[familyOf(place.engine)], ['create database%'])) === 0,
       );
       isWrongColumn(await check(applicationIn(t), '--scratch-database', place.server));
       assert.deepEqual(await place.dump(), dump);
