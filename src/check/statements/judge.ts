@@ -121,9 +121,10 @@ function problemsOf(
   { statement, outline, description }: Judged,
   all: readonly Judged[],
   call: SentCall,
-  { dialect, tables, snakeCase, isLocked }: StatementDescriber,
+  describer: StatementDescriber,
   finder: StatementFinder,
 ): readonly Problem[] {
+  const { dialect, tables, snakeCase, isLocked } = describer;
   if (description.kind === 'untold') {
     if (isLocked !== true || description.reason !== 'absent') return [];
     const message = 'the file of --statements does not know the statement, so no database has judged it';
@@ -141,9 +142,10 @@ function problemsOf(
   const needed = description.parameters.length;
   if (values !== undefined && values.length !== needed)
     return all.length === 1 ? [wrongNumber(needed, values.length, outline)] : [];
+  const kinds = description.parameters.map(({ kind }) => kind);
   return [
     ...judgeRows({ call, described: description, outline, dialect, snakeCase: call.snakeCase ?? snakeCase }),
-    ...(values === undefined ? [] : judgeValues(outline, values, tables, dialect)),
+    ...(values === undefined ? [] : judgeValues(outline, values, describer, kinds)),
     ...judgeInsertion(outline, tables),
     ...judgeFetchOne(call, outline, tables),
     ...judgeStar(call, outline, finder),

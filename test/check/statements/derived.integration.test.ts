@@ -1,6 +1,7 @@
 /**
  * Findings that follow from what an engine says about a statement that it accepts, on each engine: the lines of the
- * programs that are marked, and no other line. `// SVC416 servers` is a mark for all engines but SQLite.
+ * programs that are marked, and no other line. `// SVC416 servers` is a mark for all engines but
+ * SQLite, `// SVC415 postgres` for PostgreSQL.
  */
 import assert from 'node:assert/strict';
 import { describerOn, judged, linesOf, marksOf, sourcesOf } from '../../support/statements.ts';
@@ -90,6 +91,13 @@ app.post('/', { ...used, body: Body }, async ({ db, body }) => {
   await db.fetchAll(sql\`select id from note where note.stars = \${'x'}\`); // SVC415
   await db.fetchAll(sql\`select id from note n where n.stars >= \${'x'} and n.id = \${1}\`); // SVC415
   await db.fetchAll('select id from note where made > ?', [7]); // SVC415 servers
+  await db.fetchAll('select id from note where stars + ? > rate', ['many']); // SVC415 postgres
+  await db.fetchAll('select id from note where stars in (?, ?)', [1, 'two']); // SVC415 postgres
+  await db.fetchAll('select id from note limit ?', ['ten']); // SVC415 postgres
+  await db.fetchAll('select id from note where stars = ?', [1.5]); // SVC415 postgres
+  await db.execute('update note set stars = ? where id = ?', [true, 1]); // SVC415 postgres
+  await db.execute('update note set rate = ?, stars = ? where id = ?', ['NaN', ' 7 ', 1]);
+  await db.execute('update note set title = ? where id = ?', [5, 1]);
   await db.execute('update note set title = ? where id = ?', ['a title of more than 20 characters', 1]); // SVC416 servers
   await db.execute('update note set body = ? where id = ?', ['a title of more than 20 characters', 1]);
   await db.execute('insert into note (title, owner) values (?, ?)', ['a title', 1]);
@@ -117,12 +125,16 @@ app.get('/c', used, ({ db }) => db.fetchAll('select count(*) as number from acco
 app.get('/d', used, async ({ db }) => (await db.fetchAll('select * from account')).length);`,
 };
 
-onEveryDatabase('svc check finds the statements that are accepted and fail later', async (db, url, t) => {
+onEveryDatabase('svc check finds the statements that are accepted and fail later', async (db, _url, t) => {
   await db.script(schemaOf(db.dialect));
   const describer = await describerOn(db);
   for (const [name, body] of Object.entries(PROGRAMS)) {
     const text = HEAD + body;
-    const marked = text.replace(/ (\/\/ SVC\d+) servers$/gm, db.dialect === 'sqlite' ? '' : ' $1');
+    const others =
+      db.dialect === 'postgres' ? [] : db.dialect === 'sqlite' ? ['servers', 'postgres'] : ['postgres'];
+    const marked = text.replace(/ (\/\/ SVC\d+) (\w+)$/gm, (_, mark: string, engines: string) =>
+      others.includes(engines) ? '' : ` ${mark}`,
+    );
     const files = { 'app.ts': text };
     const found = await judged(sourcesOf(t, files), describer);
     const messages = found.map(({ message, place }) => `${place?.line}: ${message}`).join('\n');

@@ -66,7 +66,9 @@ function nodeOf(name: string): TypeNode {
 function rulesOf(sql: string, node: TypeNode): string[] {
   const outline = new Outline(sql, 'postgres');
   const value = { ...KNOWN, declared: { part: undefined, member: () => undefined, node } };
-  return judgeValues(outline, [{ value, spot: undefined }], [NOTE], 'postgres').map(({ rule }) => rule);
+  return judgeValues(outline, [{ value, spot: undefined }], { tables: [NOTE], dialect: 'postgres' }).map(
+    ({ rule }) => rule,
+  );
 }
 
 test('a text that may be longer than its column is a problem where it is written (SVC416)', () => {
