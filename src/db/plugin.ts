@@ -211,11 +211,11 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the migrations for an engine in their order.
+   * Returns the migrations for an engine in their order, by default for that of the database.
    *
    * @internal
    */
-  migrationsFor(dialect: Dialect): readonly MigrationStamp[] {
+  migrationsFor(dialect: Dialect = parseDatabaseUrl(this.#url).dialect): readonly MigrationStamp[] {
     return readMigrations(this.#sources(), dialect);
   }
 

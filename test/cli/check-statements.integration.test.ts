@@ -127,3 +127,21 @@ test('svc check refuses a file of --statements or --baseline with another conten
     assert.match(stderr, problem);
   }
 });
+
+test('svc check reads from a migration for a server to whom rows belong, without a server', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@localhost/shop'));
+const known = { me: Depends(BearerAuth()), db: Depends(db) };
+app.get('/me', known, ({ me, db }) => db.fetchOne('select name from keeper where id = ?', [me.sub]));
+app.get('/pets/{id:int}', known, ({ db, params }) => db.fetchOne('select name from pet where id = ?', [params.id]));
+`,
+    'migrations/0001_pets.up.sql': `create table keeper (id uuid primary key, name text);
+create table pet (id int primary key, keeper_id uuid references keeper, name text);`,
+  });
+  const { stdout } = await run(process.execPath, [BIN, 'check', 'app.ts', '--only', 'SVC640'], { cwd });
+  assert.match(stdout, /SVC640 {2}GET \/pets\/\{id:int\} {2}app\.ts:7:/);
+  assert.match(stdout, /"keeper_id" refers to the table "keeper"/);
+});

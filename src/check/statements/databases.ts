@@ -72,6 +72,18 @@ export async function judgeStatements(
   };
 }
 
+/** Returns the statements of all migrations. Migrations that cannot be read have a finding of rule SVC402. */
+export function migrationTexts(plugins: ApplicationView['plugins']): readonly string[] {
+  return plugins.filter(isMigratable).flatMap((plugin) => {
+    try {
+      const migrations = plugin.migrationsFor?.() ?? [];
+      return migrations.flatMap(({ up }) => up.statements.map(({ text }) => text));
+    } catch {
+      return [];
+    }
+  });
+}
+
 /** Whether migrations of the application itself make the tables of a plugin. */
 function hasFiles(plugin: Migratable, describers: ReadonlyMap<string, StatementDescriber>): boolean {
   const dialect = describers.get(plugin.name)?.dialect;
