@@ -11,10 +11,11 @@ import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
 import { endsFunction } from '../reader/nodes.ts';
-import { Outline } from './outline.ts';
+import type { Outline } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
 import { ANY } from './finder.ts';
+import { textsOf } from './statement.ts';
 import type { Sources } from '../sources.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -22,7 +23,7 @@ import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
-import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
+import type { Problem, SentCall, SentText, Statement, StatementDescriber } from './statement.ts';
 
 /** Statements of a project, with the databases that describe them. */
 interface StatementSources {
@@ -36,9 +37,7 @@ interface StatementSources {
   readonly partial?: ReadonlySet<string>;
 }
 
-interface Judged {
-  readonly statement: Statement;
-  readonly outline: Outline;
+interface Judged extends SentText {
   readonly description: Description;
 }
 
@@ -61,10 +60,16 @@ export async function findStatements(
         ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
       );
     for (const each of judged.filter(isOfMigrations))
-      for (const problem of problemsOf(each, judged, call, describer, finder)) {
-        const { rule, start, message } = problem;
+      for (const problem of problemsOf(
+        each,
+        call.verb === 'script' ? [each] : judged,
+        call,
+        describer,
+        finder,
+      )) {
+        const { rule, message } = problem;
         const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
-        const place = each.statement.placeAt(start, describer.dialect);
+        const place = each.statement.placeAt(each.start + problem.start, describer.dialect);
         const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
         const subject = subjectOf(call.call, call.module, sources);
         const finding: Finding = {
@@ -104,16 +109,10 @@ function isLeftOut({ call, module }: SentCall, sources: Sources): boolean {
   return sources.isOfBrowser(module) || isInPage(call) || isOnlyInDevelopment(call, module);
 }
 
-async function describeAll(
-  { statements }: SentCall,
-  describer: StatementDescriber,
-): Promise<readonly Judged[]> {
+async function describeAll(call: SentCall, describer: StatementDescriber): Promise<readonly Judged[]> {
   const judged: Judged[] = [];
-  for (const statement of statements.values()) {
-    const text = statement.text(describer.dialect);
-    const outline = new Outline(text, describer.dialect);
-    judged.push({ statement, outline, description: await describer.describeStatement(text) });
-  }
+  for (const sent of textsOf(call, describer.dialect))
+    judged.push({ ...sent, description: await describer.describeStatement(sent.text) });
   return judged;
 }
 

@@ -138,6 +138,21 @@ app.get('/', used, async ({ db }) => {
   await db.execute('insert into found select id from note');
   await db.execute('insert into fund select id from note'); // SVC411
 });`,
+  scripts: `app.get('/', used, async ({ db, query }) => {
+  await db.script('delete from note; update note set titel = 1'); // SVC411
+  await db.script(\`
+    create table draft (id integer);
+    create index draft_id on draft (id);
+    insert into draft select id from note;
+    -- delete from nte;
+    insert into note (title) values ('a'); -- SVC417
+    delete from nte; -- SVC411
+    create trigger t after insert on note begin delete from nothing; end;
+    select json('{}') -> '$' ? 1;\`);
+  await db.transaction((tx) => tx.script('delete from note where nope = 1')); // SVC411
+  await db.script('delete from ' + (query.all ? 'note' : 'nte'));
+  await db.script(await textOf());
+});`,
   pages: `const notes = new KeysetPages({ orderBy: { made_at: 'desc', id: 'asc' } });
 class Note extends Schema { id = Field(int); title = Field(str); }
 app.get('/n', { ...used, query: notes.query }, ({ db, query, req }) =>
