@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { before, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
@@ -339,6 +339,79 @@ for (const point of POINTS)
       assert.deepEqual(await place.dump(), dump);
     },
   );
+
+/** Sessions of a server by the port of their client. */
+const SESSIONS = {
+  postgres: 'select count(*) from pg_stat_activity where client_port = ?',
+  mysql: "select count(*) from information_schema.processlist where host like concat('%:', ?)",
+};
+/** Number of runs that a test kills. */
+const KILLS = 8;
+
+/** A proxy in front of a server. Counts what clients send, and calls `onMessage` after it has passed the number on. */
+async function countingProxy(
+  t: TestContext,
+  server: string,
+  onMessage: (count: number) => void,
+): Promise<{ readonly url: string; readonly ports: Set<number>; sent: number }> {
+  const { hostname, port } = new URL(server);
+  const state = { url: '', ports: new Set<number>(), sent: 0 };
+  const proxy = createServer((client) => {
+    const upstream = connect(Number(port), hostname);
+    upstream.once('connect', () => void state.ports.add(upstream.localPort!));
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      one.on('error', () => other.destroy()).on('close', () => other.destroy());
+    upstream.on('data', (bytes) => client.write(bytes));
+    client.on('data', (bytes) => {
+      upstream.write(bytes);
+      onMessage(++state.sent);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.after(() => proxy.close());
+  state.url = server.replace(`${hostname}:${port}`, `127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+  return state;
+}
+
+onEachServer(
+  'that is killed after any message to the server changes no table, and the next run leaves nothing',
+  async (place, t) => {
+    const { admin, engine, server } = place;
+    const cwd = applicationIn(t);
+    const dump = await place.dump();
+    let kill: (count: number) => void = () => undefined;
+    const proxy = await countingProxy(t, server, (count) => kill(count));
+    isWrongColumn(await check(cwd, '--scratch-database', proxy.url));
+    const all = proxy.sent;
+    assert.ok(all > 20, `${all} messages`);
+    let killed = 0;
+    for (let run = 1; run <= KILLS; run++) {
+      const last = Math.ceil((run * all) / (KILLS + 1));
+      proxy.sent = 0;
+      proxy.ports.clear();
+      const { child } = new Run(cwd, proxy.url);
+      const ended = once(child, 'exit');
+      kill = (count) => {
+        if (count === last) killed += Number(process.kill(-child.pid!, 'SIGKILL'));
+      };
+      await ended;
+      kill = () => undefined;
+      const sessions = async (): Promise<number> => {
+        const counts = await Promise.all(
+          [...proxy.ports].map((port) => admin.scalar(SESSIONS[familyOf(engine)], [port])),
+        );
+        return counts.reduce<number>((sum, count) => sum + Number(count), 0);
+      };
+      await until(async () => (await sessions()) === 0);
+    }
+    assert.ok(killed > KILLS / 2, `${killed} runs`);
+    isWrongColumn(await check(cwd, '--scratch-database', server));
+    assert.deepEqual(await place.dump(), dump);
+  },
+);
 
 /** Signals that end a run early, and the process that gets each. */
 const ENDS = [
