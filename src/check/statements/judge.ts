@@ -35,15 +35,23 @@ interface StatementSources {
   readonly databases: readonly string[];
   /** Plugins whose database has tables that no file of migrations makes. */
   readonly partial?: ReadonlySet<string>;
+  /** New names of the tables and columns that migrations rename, by the old ones. */
+  readonly renamed?: ReadonlyMap<string, string> | undefined;
 }
 
 interface Judged extends SentText {
   readonly description: Description;
 }
 
+/** A call with the database that describes its statements. */
+interface Judging extends Pick<StatementSources, 'finder' | 'renamed'> {
+  readonly call: SentCall;
+  readonly describer: StatementDescriber;
+}
+
 /** Returns the findings about the statements of a project. */
 export async function findStatements(
-  { finder, sources, describers, databases, partial }: StatementSources,
+  { finder, sources, describers, databases, partial, renamed }: StatementSources,
   rules: readonly RuleText[],
 ): Promise<Finding[]> {
   const findings = new Map<string, Finding>();
@@ -59,30 +67,19 @@ export async function findStatements(
       outline.tables.every(
         ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
       );
-    for (const each of judged.filter(isOfMigrations))
-      for (const problem of problemsOf(
-        each,
-        call.verb === 'script' ? [each] : judged,
-        call,
-        describer,
-        finder,
-      )) {
-        const { rule, message } = problem;
-        const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
-        const place = each.statement.placeAt(each.start + problem.start, describer.dialect);
-        const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
+    for (const each of judged.filter(isOfMigrations)) {
+      const choices = call.verb === 'script' ? [each] : judged;
+      for (const problem of problemsOf(each, choices, { call, describer, finder, renamed })) {
+        const { rule, message, start } = problem;
+        const { severity, remedy: usual } = texts.get(rule)!; // `texts` holds every rule of the catalogue
+        const place = each.statement.placeAt(each.start + start, describer.dialect);
+        const remedy = problem.remedy ?? usual;
         const subject = subjectOf(call.call, call.module, sources);
-        const finding: Finding = {
-          rule,
-          severity: problem.severity ?? severity,
-          subject,
-          message,
-          remedy: problem.remedy ?? remedy,
-          place,
-        };
+        const finding: Finding = { rule, severity, subject, message, remedy, place };
         beginnings.set(finding, each.statement.placeAt(0, describer.dialect));
-        findings.set(key, finding);
+        findings.set(`${rule} ${place.file} ${place.line} ${place.column} ${message}`, finding);
       }
+    }
   }
   return [...findings.values()];
 }
@@ -119,10 +116,9 @@ async function describeAll(call: SentCall, describer: StatementDescriber): Promi
 function problemsOf(
   { statement, outline, description }: Judged,
   all: readonly Judged[],
-  call: SentCall,
-  describer: StatementDescriber,
-  finder: StatementFinder,
+  judging: Judging,
 ): readonly Problem[] {
+  const { call, describer, finder } = judging;
   const { dialect, tables, snakeCase, isLocked } = describer;
   if (description.kind === 'untold') {
     if (isLocked !== true || description.reason !== 'absent') return [];
@@ -135,7 +131,7 @@ function problemsOf(
       (statement.isCertain || !isOfSyntax(description)) &&
       !ATTACHED.test(description.message) &&
       !isOfOneEngine(statement, call);
-    return isReported ? [refusal(description, outline, tables)] : [];
+    return isReported ? [refusal(description, outline, judging)] : [];
   }
   const { values } = statement;
   const needed = description.parameters.length;
@@ -213,39 +209,38 @@ const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[]
   ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
 ];
 
-function refusal(
-  { message, position }: Refused,
-  outline: Outline,
-  tables: readonly TableDescription[],
-): Problem {
+function refusal({ message, position }: Refused, outline: Outline, judging: Judging): Problem {
   const start = position ?? outline.tokens[0]?.start ?? 0;
   const found = UNKNOWN.map(([kind, pattern]) => ({ kind, name: pattern.exec(message)?.[1] })).find(
     ({ name }) => name !== undefined,
   );
-  const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, tables);
+  const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, judging);
   const remedy =
     near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
   return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };
 }
 
+/** Returns the new name of a table or column that a migration renames, else the most similar name. */
 function nearestName(
   kind: 'table' | 'column',
   name: string,
   outline: Outline,
-  tables: readonly TableDescription[],
+  { describer: { tables }, renamed }: Judging,
 ): string | undefined {
+  const used = tables.filter((table) =>
+    outline.tables.some((each) => each.name === table.name.toLowerCase()),
+  );
+  const names =
+    kind === 'table'
+      ? tables.map((table) => table.name)
+      : used.flatMap(({ columns }) => columns.map((column) => column.name));
+  let next = renamed?.get(name.toLowerCase());
+  // a later migration may rename it once more
+  for (let count = 0; next !== undefined && !names.includes(next) && count < names.length; count++)
+    next = renamed?.get(next);
+  if (next !== undefined && names.includes(next)) return next;
   const most = Math.max(1, Math.min(3, Math.floor(name.length / 3)));
-  if (kind === 'table')
-    return nearest(
-      name,
-      tables.map((table) => table.name),
-      most,
-    );
-  const isUsed = (table: TableDescription): boolean =>
-    outline.tables.some((used) => used.name === table.name.toLowerCase());
-  const columns = (all: readonly TableDescription[]): string[] =>
-    all.flatMap((table) => table.columns.map((column) => column.name));
-  return nearest(name, columns(tables.filter(isUsed)), most) ?? partOf(name, columns(tables.filter(isUsed)));
+  return nearest(name, names, most) ?? (kind === 'table' ? undefined : partOf(name, names));
 }
 
 /** Returns the only name that contains another one, or is contained in it: `title` for `note_title`. */

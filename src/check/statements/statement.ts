@@ -10,7 +10,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Piece } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import type { Place, Severity } from '../../base/findings.ts';
+import type { Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 
@@ -100,7 +100,6 @@ export interface Problem {
   readonly rule: `SVC${number}`;
   readonly message: string;
   readonly remedy?: string | undefined;
-  readonly severity?: Severity | undefined;
   /** Offset in the text of the statement. */
   readonly start: number;
 }

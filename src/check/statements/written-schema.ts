@@ -42,6 +42,23 @@ export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTabl
   return tables;
 }
 
+/** Returns the new names of tables and columns that statements in texts rename, by the old ones. */
+export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const text of texts) {
+    const { tokens } = new Outline(text, 'sqlite');
+    tokens.forEach(({ word }, index) => {
+      if (word !== 'rename' && word !== 'change') return;
+      const at = tokens[index + 1]?.word === 'column' ? index + 2 : index + 1;
+      const isTable = tokens[at]?.word === 'to';
+      const old = tokens[isTable ? index - 1 : at]?.name;
+      const next = tokens[word === 'change' || isTable ? at + 1 : at + 2]?.name;
+      if (old && next) names.set(old, next);
+    });
+  }
+  return names;
+}
+
 /** Returns the texts in the sources that create tables or keys. */
 export function sqlTexts({ modules }: Project): readonly string[] {
   const texts: string[] = [];
