@@ -8,8 +8,10 @@ export { Svc } from './app/svc.ts';
 export type { LifecycleHook } from './app/svc.ts';
 export type { RunOptions, SvcOptions } from './app/options.ts';
 export type { RunningServer } from './app/lifecycle.ts';
-export { APIKeyAuth, BearerAuth, requireSession } from './auth/auth.ts';
-export type { APIKeyPlace, AuthSource, BearerAuthOptions, KnownKeys, LookedUpKeys } from './auth/auth.ts';
+export { APIKeyAuth } from './auth/api-key.ts';
+export type { APIKeyPlace, KnownKeys, LookedUpKeys } from './auth/api-key.ts';
+export { BearerAuth, requireSession } from './auth/auth.ts';
+export type { AuthSource, BearerAuthOptions } from './auth/auth.ts';
 export { IssuerAuth } from './auth/issuer/guard.ts';
 export type {
   IssuerAlgorithm,

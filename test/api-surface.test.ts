@@ -40,21 +40,6 @@ test('the public modules export exactly the names listed in test/api-surface.txt
   assert.deepEqual(expected, [...expected].sort(), 'test/api-surface.txt is sorted');
 });
 
-test('src/REFERENCE.md describes every exported name', () => {
-  const sections = readFileSync(REFERENCE, 'utf8').split(/^## /m);
-  for (const [entry, file] of entryPoints()) {
-    const section = sections.find((text) => text.startsWith(`${entry}\n`));
-    assert.ok(section !== undefined, `no section "${entry}"`);
-    assert.deepEqual(
-      exportsOf(file)
-        .map(({ name }) => name)
-        .filter((name) => !section.includes(`\n### ${name}\n`)),
-      [],
-      'write it with: npm run docs',
-    );
-  }
-});
-
 for (const [entry, file] of entryPoints()) {
   test(`${entry} exports, at run time, exactly the values that its source file exports`, async () => {
     const values = exportsOf(file)

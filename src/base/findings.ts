@@ -21,14 +21,19 @@ export interface Place {
  * `plugin/rule` for rules of plugins); the wording may change.
  */
 export interface Finding {
+  /** Id of the rule. */
   readonly rule: `SVC${number}` | `${string}/${string}`;
+  /** Severity of the finding. */
   readonly severity: Severity;
   /** Part of the application that the finding is about, for example `POST /users`. */
   readonly subject: string;
+  /** Description of the mistake. */
   readonly message: string;
   /** Explanation for this particular finding. It is shown instead of the explanation of the rule. */
   readonly why?: string | undefined;
+  /** Remedy. */
   readonly remedy: string;
+  /** Where the finding is. */
   readonly place?: Place | undefined;
 }
 

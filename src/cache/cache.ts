@@ -30,6 +30,7 @@ export interface MemoryCacheOptions {
    * Default false.
    */
   readonly shareReferences?: boolean | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

@@ -63,7 +63,9 @@ export interface CachedOptions<A extends readonly unknown[]> {
   readonly maxFlights?: number | undefined;
   /** Time limit of each operation of the backend in milliseconds, 1 ... 60_000. Default 1_000. */
   readonly backendTimeoutMs?: number | undefined;
+  /** Logger for failures of the backend. */
   readonly log?: Logger | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

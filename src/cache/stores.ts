@@ -111,6 +111,7 @@ export interface MemoryRecordStoreOptions {
    * 100_000.
    */
   readonly maxRecords?: number | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 
@@ -217,6 +218,7 @@ export interface MemoryRateLimitStoreOptions {
    * first. Default 10_000, about 1 MB.
    */
   readonly maxBuckets?: number | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

@@ -55,6 +55,7 @@ export interface CreateTokenOptions {
   readonly type?: string | undefined;
   /** Claim `jti`, the id of the token: this text, or 128 random bits for `true`. Default: no claim. */
   readonly id?: boolean | string | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 
@@ -88,6 +89,7 @@ export interface TokenRequirements {
 
 /** Options of verifyToken(). */
 export interface VerifyTokenOptions extends TokenRequirements {
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

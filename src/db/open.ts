@@ -109,6 +109,7 @@ export interface DatabaseOptions {
    * Cannot be combined with `readers`.
    */
   readonly types?: Readonly<Record<string, OwnType>> | undefined;
+  /** Limits of the connection pool. */
   readonly pool?: PoolOptions | undefined;
   /**
    * Whether the database can only be read. A SQLite file must then exist. A server refuses writes in all
@@ -130,6 +131,7 @@ export interface DatabaseOptions {
    * default 0, these run in this process and block the event loop.
    */
   readonly readers?: number | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
   /** Logger for warnings, for example about slow statements. */
   readonly log?: Logger | undefined;

@@ -29,6 +29,7 @@ export interface DatabaseRecordStoreOptions {
    * 1_000_000. The limit is exact while at most 16 processes write.
    */
   readonly maxRecords?: number | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

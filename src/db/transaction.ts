@@ -34,6 +34,7 @@ export interface TransactionOptions {
    * statements. A commit is not cut off: it gets at least 5 seconds.
    */
   readonly signal?: AbortSignal | undefined;
+  /** Time limit in ms; see `signal`. */
   readonly timeoutMs?: number | undefined;
 }
 

@@ -173,6 +173,7 @@ export interface FormPart extends AsyncIterable<Uint8Array> {
 
 /** Key of a session value of type `T`. The function `sessionKey<T>(name)` creates it. */
 export interface SessionKey<out T> {
+  /** Name of the value in the session. */
   readonly name: string;
   /** Carries the type `T` for the compiler; never set at run time. */
   readonly value?: T;
@@ -287,6 +288,7 @@ export type MiddlewareKind =
  * returns an error response.
  */
 export interface Middleware {
+  /** Name of the kind, by which `svc check` knows the middleware. */
   readonly kind?: MiddlewareKind;
   /** Returns a response of its own, or calls `next()` and returns that response, changed or unchanged. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse>;
@@ -307,10 +309,15 @@ export interface Middleware {
 export interface CompiledRoute {
   /** HTTP method in capitals; `WEBSOCKET` for a WebSocket route. */
   readonly method: string;
+  /** Path with its parameters, such as `/users/{id:int}`. */
   readonly template: string;
+  /** Name for `urlFor`. */
   readonly name: string | undefined;
+  /** Where the route is declared. */
   readonly place: Place;
+  /** Security requirements, one of which a client must meet. */
   readonly security: readonly SecurityRequirement[];
+  /** Custom data of the route. */
   readonly meta: Readonly<Record<string, unknown>>;
   /** Rate limit that the definition of the route sets; false means unlimited. */
   readonly rateLimit?: RouteRateLimit | false | undefined;
@@ -332,6 +339,7 @@ export interface RouteRateLimit {
   readonly perMinute: number;
   /** Number of requests that may arrive at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
+  /** Returns the key by which a request is counted. Default: the client's address, for IPv6 its network. */
   readonly key?: RateLimitKey | undefined;
 }
 
@@ -340,8 +348,11 @@ export interface RouteRateLimit {
  * there are any.
  */
 export interface SecurityRequirement {
+  /** Scheme of the OpenAPI document. */
   readonly scheme: 'bearer' | 'session' | 'apiKey';
+  /** Scopes that a client needs. */
   readonly scopes: readonly string[];
+  /** Roles, one of which a client needs. */
   readonly roles: readonly string[];
   /** Issuers of the accepted tokens. Undefined for tokens of the application itself. */
   readonly issuers?: readonly string[] | undefined;
@@ -383,6 +394,7 @@ export interface Rule {
  * shutdown.
  */
 export interface Plugin {
+  /** Unique name, which errors and reports show. */
   readonly name: string;
   /** Names of plugins that must also be registered. They start before this one. */
   readonly requires?: readonly string[];

@@ -54,7 +54,9 @@ export interface StdioOptions extends McpServerOptions {
 
 /** Streams that carry the messages. Default: standard input and output. */
 export interface StdioStreams {
+  /** Stream of messages from the client. */
   readonly input?: Readable | undefined;
+  /** Stream of messages to the client. */
   readonly output?: Writable | undefined;
   /** Stops the server when it aborts. The end of the input stops the server too. */
   readonly signal?: AbortSignal | undefined;
@@ -273,7 +275,9 @@ export interface PromptSpec extends Pick<
   RouteSpec,
   'headers' | 'cookies' | 'timeoutMs' | 'rateLimit' | 'security' | 'use' | 'meta' | 'public'
 > {
+  /** Name to show to users. */
   readonly title?: string | undefined;
+  /** Tells when to use the prompt. */
   readonly description?: string | undefined;
   /** The arguments, as an object of `Field()` members or a schema class. Clients send them as text. */
   readonly args?: InputShape | undefined;
@@ -289,7 +293,9 @@ export interface ResourceSpec extends Pick<
 > {
   /** Name of the resource. Default: the URI. */
   readonly name?: string | undefined;
+  /** Name to show to users. */
   readonly title?: string | undefined;
+  /** Tells what the resource contains. */
   readonly description?: string | undefined;
   /** Media type of the content. Default `text/plain`. */
   readonly mimeType?: string | undefined;

@@ -140,7 +140,9 @@ export type FormValues = Readonly<Record<string, string | number | boolean | rea
 
 /** A message to a model, or from a model. */
 export interface SampledMessage {
+  /** Author of the message. */
   readonly role: 'user' | 'assistant';
+  /** Content of the message. */
   readonly content: ToolContentPart | JsonObject | readonly (ToolContentPart | JsonObject)[];
 }
 /** Sampling: a request for a message of the client's model (`sampling/createMessage`). */
@@ -149,11 +151,15 @@ export interface SampleQuestion extends QuestionOptions {
   readonly messages: string | readonly SampledMessage[];
   /** Maximum number of tokens in the model's message, 1 or more. */
   readonly maxTokens: number;
+  /** Instructions for the model. */
   readonly systemPrompt?: string | undefined;
+  /** Randomness of the answer, as the model defines it. */
   readonly temperature?: number | undefined;
+  /** Texts at which the model stops. */
   readonly stopSequences?: readonly string[] | undefined;
   /** Hints and priorities for the choice of a model. */
   readonly modelPreferences?: object | undefined;
+  /** Data for the provider of the model. */
   readonly metadata?: object | undefined;
   /** Tools for the model. The client must have the ability `sample-tools`. */
   readonly tools?: readonly object[] | undefined;
@@ -162,12 +168,16 @@ export interface SampleQuestion extends QuestionOptions {
 }
 /** The result of sampling: a message of the client's model. */
 export interface Sampled extends SampledMessage {
+  /** Name of the model that answered. */
   readonly model: string;
+  /** Why the model stopped. */
   readonly stopReason?: string | undefined;
 }
 /** A root: a folder or file with which the client allows servers to work. */
 export interface ClientRoot {
+  /** `file:` URI of the folder. */
   readonly uri: string;
+  /** Name to show to users. */
   readonly name?: string | undefined;
 }
 

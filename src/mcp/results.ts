@@ -18,8 +18,11 @@ import type { PlannedTool } from './tools.ts';
 
 /** The result of a tool call. */
 export interface ToolResult {
+  /** Content for the model. */
   readonly content: readonly ToolContentPart[];
+  /** The result as data, by `outputSchema`. */
   readonly structuredContent?: unknown;
+  /** Whether the call has failed. */
   readonly isError?: boolean;
   /** Metadata of the result. The member `svc/status` is the HTTP status of the response. */
   readonly _meta?: JsonObject;
@@ -212,6 +215,7 @@ export type ToolContentPart =
 
 /** The audience and the priority of a content part. */
 export interface ToolAudience {
+  /** For whom the content is. */
   readonly audience?: readonly ('user' | 'assistant')[];
   /** Importance of the part, from 0 to 1. */
   readonly priority?: number;

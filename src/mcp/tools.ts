@@ -23,11 +23,17 @@ import type { Issue } from '../base/errors.ts';
 
 /** A tool as clients see it. */
 export interface Tool {
+  /** Name by which clients call the tool. */
   readonly name: string;
+  /** Name to show to users. */
   readonly title?: string;
+  /** Tells the model when to use the tool. */
   readonly description?: string;
+  /** JSON Schema of the arguments. */
   readonly inputSchema: JsonSchema;
+  /** JSON Schema of `structuredContent`. */
   readonly outputSchema?: JsonSchema;
+  /** Hints about effects of the tool. */
   readonly annotations?: ToolHints & { readonly title?: string };
 }
 

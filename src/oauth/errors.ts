@@ -91,9 +91,11 @@ export interface OAuthErrorOptions {
   readonly description?: string | undefined;
   /** HTTP status. Default: the status of the error code. */
   readonly status?: number | undefined;
+  /** Header fields of the reply. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Reason for the audit log. Clients never see it. */
   readonly reason?: string | undefined;
+  /** The error that caused this one. */
   readonly cause?: unknown;
 }
 

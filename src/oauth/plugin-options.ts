@@ -134,6 +134,7 @@ export interface OAuthPluginOptions {
    * look-up for each user every 5 seconds. Default false.
    */
   readonly enforceValidAfter?: boolean | undefined;
+  /** Rate limits of the endpoints. */
   readonly limits?: OAuthLimits | undefined;
   /**
    * Store of values that can be used only once: login states, DPoP proofs, codes. All processes must share

@@ -31,7 +31,9 @@ export interface Identity {
 
 /** Tokens from the provider's token response. They are secret: keep them out of logs and browsers. */
 export interface ProviderTokens {
+  /** Access token of the provider. */
   readonly accessToken: string;
+  /** Refresh token of the provider, if it issued one. */
   readonly refreshToken?: string | undefined;
   /** The verified id_token, as the provider sent it. */
   readonly idToken?: string | undefined;

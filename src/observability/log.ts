@@ -52,6 +52,7 @@ export interface LoggerOptions {
   readonly format?: 'json' | 'human' | 'auto' | undefined;
   /** Function or object that receives each line. The default writes to standard error. */
   readonly sink?: LogSink | LogOutput | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
   /** Fields of every event. */
   readonly fields?: Record<string, unknown> | undefined;

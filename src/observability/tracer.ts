@@ -32,6 +32,7 @@ export interface SpanError {
 
 /** Description of a new span. */
 export interface SpanStart {
+  /** Kind of the span, as in OpenTelemetry. */
   readonly kind: SpanKind;
   /** Attributes that are known at the start. A sampler may read them. Members may be undefined. */
   readonly attributes: Readonly<Record<string, SpanValue | undefined>>;

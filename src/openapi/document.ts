@@ -4,7 +4,7 @@
  */
 import type { JsonSchema } from '../schema/json-schema.ts';
 
-/** A reference to a part under `components`. */
+/** A reference to a part under `components` (OpenAPI 3.1 §4.8.23). */
 export interface Reference {
   readonly $ref: string;
   /** Replaces the description of the referenced part. */
@@ -98,21 +98,27 @@ export type SentItem = { readonly [M in DocumentedMethod]?: SentOperation };
 export interface DocumentedServer {
   /** Absolute URL, or relative to the URL of the document. */
   readonly url: string;
+  /** Name of the server for readers of the document. */
   readonly description?: string | undefined;
 }
 
 /** Contact information (OpenAPI 3.1 §4.8.3). */
 export interface Contact {
+  /** Name of the person or organisation. */
   readonly name?: string | undefined;
+  /** URL of a page with contact information. */
   readonly url?: string | undefined;
+  /** Email address. */
   readonly email?: string | undefined;
 }
 
 /** Licence of the interface (OpenAPI 3.1 §4.8.4). */
 export interface License {
+  /** Name of the license, such as `MIT`. */
   readonly name: string;
   /** An SPDX expression, such as `Apache-2.0`. Give either this or `url`. */
   readonly identifier?: string | undefined;
+  /** URL of the text of the license. */
   readonly url?: string | undefined;
 }
 

@@ -42,7 +42,9 @@ export interface OpenApiOptions {
   readonly summary?: string | undefined;
   /** URL of the terms of service. */
   readonly termsOfService?: string | undefined;
+  /** Whom readers of the document may ask. */
   readonly contact?: Contact | undefined;
+  /** License of the API. */
   readonly license?: License | undefined;
   /** Addresses of the application. Default: the server from which the document was loaded. */
   readonly servers?: readonly DocumentedServer[] | undefined;

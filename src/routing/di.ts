@@ -136,9 +136,11 @@ export type InputOf<S> =
 
 /** Text inputs of a route or dependency: query, header fields and cookies. */
 export interface TextInputs {
+  /** Parameters of the query string. */
   readonly query?: InputShape | undefined;
   /** Header fields. The member `userAgent` reads `User-Agent`; an alias names another header field. */
   readonly headers?: InputShape | undefined;
+  /** Cookies. An alias names another cookie. */
   readonly cookies?: InputShape | undefined;
 }
 

@@ -31,7 +31,9 @@ import type { StaticOptions } from '../http/files/static.ts';
 
 /** Declares that a finding of `svc check` is intended. */
 export interface Allowance {
+  /** Id of the rule, such as `SVC204`. */
   readonly rule: Finding['rule'];
+  /** Why the finding is intended. Reports show it. */
   readonly reason: string;
   /** Date such as `2027-01-31`. After this date, `svc check` reports the finding as an error again. */
   readonly until?: string | undefined;
@@ -76,8 +78,11 @@ export interface ToolHints {
 export interface SharedSpec extends TextInputs {
   /** Name of the route for `urlFor`; must be unique in an application. */
   readonly name?: string | undefined;
+  /** One line for the OpenAPI document. */
   readonly summary?: string | undefined;
+  /** Explanation for the OpenAPI document, in Markdown. */
   readonly description?: string | undefined;
+  /** Groups of the route in the OpenAPI document. */
   readonly tags?: readonly string[] | undefined;
   /** Declares that the route needs no authentication. A string states the reason. */
   readonly public?: boolean | string | undefined;
@@ -101,8 +106,11 @@ export interface SharedSpec extends TextInputs {
 export interface SentRequest extends Pick<TextInputs, 'query' | 'headers'> {
   /** HTTP method of the request that the application sends. Default `POST`. */
   readonly method?: SentMethod | undefined;
+  /** One line for the OpenAPI document. */
   readonly summary?: string | undefined;
+  /** Explanation for the OpenAPI document, in Markdown. */
   readonly description?: string | undefined;
+  /** Whether receivers should no longer expect the request. */
   readonly deprecated?: boolean | undefined;
   /** Type of the JSON body: a schema class, or a type such as `list(Item)`. */
   readonly body?: TypeSource | undefined;
@@ -150,6 +158,7 @@ export interface GetSpec extends SharedSpec, RouteTextInputs {
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Whether MCP clients can call the route as a tool, or the description of this tool. Default true. */
   readonly mcp?: boolean | ToolDescription | undefined;
+  /** Findings of `svc check` that are intended on this route. */
   readonly allow?: readonly Allowance[] | undefined;
   /**
    * Whether `[body, status]` means a body with its status. Set false if the route returns lists of two items

@@ -60,6 +60,7 @@ import type { Allowance, Dependencies, SharedSpec } from './spec.ts';
  * under this name.
  */
 export interface WebSocketSpec extends SharedSpec {
+  /** Whether clients should stop using the route. */
   readonly deprecated?: boolean | undefined;
   /**
    * Type of the messages of clients, which must be JSON: a schema class, or a type such as `list(Item)`.
@@ -112,6 +113,7 @@ export interface WebSocketSpec extends SharedSpec {
   readonly maxRooms?: number | undefined;
   /** Compresses messages if the client supports it (RFC 7692). Default false. */
   readonly compression?: boolean | WebSocketCompression | undefined;
+  /** Findings of `svc check` that are intended on this route. */
   readonly allow?: readonly Allowance[] | undefined;
 }
 

@@ -46,7 +46,9 @@ export type Direction = 'input' | 'output';
 
 /** An issue of an invalid value. An item of `path` is a key, or an object with a key. */
 export interface StandardIssue {
+  /** Description of the problem. */
   readonly message: string;
+  /** Members that lead to the value. */
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 /** Result of `validate`: a value without issues, or the issues. */
@@ -59,9 +61,11 @@ export interface StandardTarget {
 }
 /** Members of a schema under the name `~standard`. */
 export interface StandardProps<Input = unknown, Output = Input> {
+  /** Version of the interface. */
   readonly version: 1;
   /** Name of the library. */
   readonly vendor: string;
+  /** Validates a value. */
   readonly validate: (value: unknown) => StandardResult<Output> | Promise<StandardResult<Output>>;
   /** Only for the compiler: the types of the values before and after the validation. */
   readonly types?: { readonly input: Input; readonly output: Output } | undefined;
@@ -243,7 +247,9 @@ export interface Deprecation {
 
 /** Options that describe a field in API documents. */
 interface DescriptiveOptions<T> {
+  /** Short name for API documents. */
   readonly title?: string | undefined;
+  /** Meaning for API documents, in Markdown. */
   readonly description?: string | undefined;
   /** Example in API documents. It is never used as a value. */
   readonly example?: T | undefined;
@@ -272,7 +278,9 @@ export interface FieldOptions<T> extends DescriptiveOptions<T> {
 }
 /** Options of strings. Lengths are in Unicode code points, as in JSON Schema. */
 export interface TextOptions {
+  /** Least number of characters (code points). */
   readonly minLength?: number | undefined;
+  /** Largest number of characters (code points). */
   readonly maxLength?: number | undefined;
   /**
    * Pattern that must match somewhere in the text, so anchor the pattern: `^...$`. A pattern given as text,
@@ -283,13 +291,18 @@ export interface TextOptions {
   readonly trim?: boolean | undefined;
   /** Short form of `format: 'email'`. */
   readonly email?: boolean | undefined;
+  /** Format that the text must have. The OpenAPI document names it. */
   readonly format?: FormatName | undefined;
 }
 /** Options of numbers: inclusive and exclusive bounds. */
 export interface NumberOptions {
+  /** Least value, included. */
   readonly ge?: number | undefined;
+  /** Largest value, included. */
   readonly le?: number | undefined;
+  /** Lower bound, excluded. */
   readonly gt?: number | undefined;
+  /** Upper bound, excluded. */
   readonly lt?: number | undefined;
   /** The value must be a multiple of this number, which is greater than 0. */
   readonly multipleOf?: number | undefined;
@@ -303,7 +316,9 @@ export interface DecimalOptions {
 }
 /** Limits for the number of list items, of record members, or of bytes in `bytes` and `file`. */
 export interface CountOptions {
+  /** Least number of items, members or bytes. */
   readonly minLength?: number | undefined;
+  /** Largest number of items, members or bytes. */
   readonly maxLength?: number | undefined;
 }
 /** Options of lists. */

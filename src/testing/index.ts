@@ -94,6 +94,7 @@ export interface TestRequest {
   readonly json?: unknown;
   /** Form that is sent as `application/x-www-form-urlencoded`. FormData is sent as `multipart/form-data`. */
   readonly form?: Readonly<Record<string, string | readonly string[]>> | FormData | undefined;
+  /** Body of the request; objects are sent as JSON. */
   readonly body?: WebBody | undefined;
   /** If it aborts, the call rejects at once with its reason, and the signal of the handler aborts. */
   readonly signal?: AbortSignal | undefined;

@@ -1,5 +1,5 @@
 /**
- * src/oauth/README.md lists all codes, options, events and metrics.
+ * src/oauth/README.md lists all codes, events and metrics.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -29,17 +29,6 @@ test('the README of svc/oauth lists exactly the error codes in the source, each 
     assert.match(README, new RegExp(`^\\| \`${code}\` \\| [\\d, ]*\\b${status}\\b`, 'm'));
     assert.match(description, /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/, 'the characters of RFC 6749 §5.2');
   }
-});
-
-test('the README of svc/oauth lists every option of OAuthPlugin', () => {
-  const source = readFileSync(join(FOLDER, 'plugin-options.ts'), 'utf8');
-  const options = source.slice(
-    source.indexOf('interface OAuthPluginOptions'),
-    source.indexOf('type ReadOptions'),
-  );
-  const names = [...options.matchAll(/^ {2}readonly (\w+)\??:/gm)].map(([, name]) => name!);
-  assert.ok(names.length > 20);
-  assert.deepEqual(namesOf('Option').toSorted(), names.toSorted());
 });
 
 test('the README of svc/oauth lists every log event and every metric in the source', () => {

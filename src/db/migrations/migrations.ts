@@ -47,6 +47,7 @@ export interface MigratorOptions {
   readonly lockSeconds?: number | undefined;
   /** Called after each migration that was applied or undone. */
   readonly onDone?: ((done: MigrationDone) => void) | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

@@ -57,6 +57,7 @@ export interface Migratable {
 
 /** A migrator with its open database. Disposing of it closes the database. */
 export interface OpenMigrator extends AsyncDisposable {
+  /** Runs the migrations of the database. */
   readonly migrator: Migrator;
   /** Fills the database with seed rows. Undefined when the plugin has no seeds. */
   readonly seeder?: Seeder | undefined;

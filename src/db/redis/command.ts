@@ -10,6 +10,7 @@ import type { Limit } from '../driver.ts';
 export interface RedisCommandOptions {
   /** Time limit in milliseconds. Default: the client's `commandTimeoutMs`. */
   readonly timeoutMs?: number | undefined;
+  /** Cancels the command. */
   readonly signal?: AbortSignal | undefined;
   /** Whether strings in the reply are returned as bytes instead of text. Default false. */
   readonly asBytes?: boolean | undefined;

@@ -59,7 +59,9 @@ export interface RedisOptions {
   readonly maxReplyBytes?: number | undefined;
   /** Name of the connection in CLIENT LIST. Default `svc`. */
   readonly clientName?: string | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
+  /** Logger of the client. */
   readonly log?: Logger | undefined;
   /** Makes a span for each command. Default: none; with a RedisPlugin, the tracer of the application. */
   readonly tracer?: Tracer | undefined;

@@ -39,8 +39,11 @@ export interface RateLimitPathRule {
   readonly path: string;
   /** Methods to which the rule applies. Default: all. */
   readonly methods?: readonly string[] | undefined;
+  /** Requests per client and minute, 1 ... 1_000_000. Default 120. */
   readonly perMinute?: number | undefined;
+  /** Number of requests that may arrive at once, 1 ... 1_000_000. Default: `perMinute`. */
   readonly burst?: number | undefined;
+  /** Returns the key by which a request is counted. Default: the client's address, for IPv6 its network. */
   readonly key?: RateLimitKey | undefined;
   /**
    * Name of the limit in response fields, metrics and logs. Default: methods and path, for example `POST

@@ -45,6 +45,7 @@ export interface DevProviderOptions {
    * if it is not set.
    */
   readonly env?: Env | undefined;
+  /** Source of the time; tests replace it. Default: the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 

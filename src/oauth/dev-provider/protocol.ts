@@ -9,11 +9,15 @@ import type { DevAlgorithm } from './keys.ts';
 
 /** A user that a developer can choose in order to log in. */
 export interface DevUser {
+  /** Id of the user at the provider. */
   readonly sub: string;
+  /** Name to show. */
   readonly name?: string | undefined;
+  /** Email address. */
   readonly email?: string | undefined;
   /** Whether `email` is verified. Default true. */
   readonly emailVerified?: boolean | undefined;
+  /** URL of a picture. */
   readonly picture?: string | undefined;
   /** Additional claims in user info and id_token. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
@@ -21,6 +25,7 @@ export interface DevUser {
 
 /** A request for `DevProvider.handle()`. */
 export interface DevRequest {
+  /** HTTP method of the request. */
   readonly method: string;
   /** Path below the issuer, for example `/authorize`. */
   readonly path: string;
@@ -28,6 +33,7 @@ export interface DevRequest {
   readonly query: string;
   /** Headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** Text of the body. */
   readonly body: string;
   /**
    * Origin of the request, for example `http://localhost:8000`. Paths in `redirectUris` are relative to it.

@@ -16,6 +16,7 @@ export type ClientSecretMaker = (nowSeconds: number) => string;
 export interface OAuthProviderOptions {
   /** Short name of the provider in routes, logs and metrics: `[a-z][a-z0-9-]*`, at most 32 characters. */
   readonly name: string;
+  /** Id of the application at the provider. */
   readonly clientId: string;
   /**
    * Client secret: read it from an environment variable. Required unless `clientAuth` is `none` or
@@ -50,8 +51,11 @@ export interface OAuthProviderOptions {
    * document.
    */
   readonly authorizeUrl?: string | undefined;
+  /** URL of the token endpoint. Default: from discovery. */
   readonly tokenUrl?: string | undefined;
+  /** URL of the userinfo endpoint. Default: from discovery. */
   readonly userinfoUrl?: string | undefined;
+  /** URL of the keys of the provider. Default: from discovery. */
   readonly jwksUrl?: string | undefined;
   /** Page that ends the session at the provider (OpenID Connect RP-Initiated Logout 1.0). */
   readonly endSessionUrl?: string | undefined;

@@ -27,10 +27,15 @@ export interface UserInfo {
 
 /** Result of `mapUser(raw)`. An absent member becomes null; an absent `emailVerified` becomes false. */
 export interface MappedUser {
+  /** Id of the user at the provider. */
   readonly subject: string | undefined;
+  /** Email address. */
   readonly email?: string | null | undefined;
+  /** Whether the provider has verified the email address. */
   readonly emailVerified?: boolean | undefined;
+  /** Name to show. */
   readonly name?: string | null | undefined;
+  /** URL of a picture. */
   readonly picture?: string | null | undefined;
 }
 

@@ -70,6 +70,18 @@ for (const [host, who, name] of [
     await pictured(page, 'starter-notes');
     assert.deepEqual(await page.run('[document.cookie, localStorage.length]'), ['', 0]);
 
+    const elsewhere = await visitor(home);
+    await elsewhere.click('a.button', `${home}/_dev/dev/authorize?`);
+    await elsewhere.click(`button[value="${who}"]`, home);
+    assert.match(await elsewhere.text(), /Chrome, with dev/);
+    await pictured(elsewhere, 'starter-logins');
+    await elsewhere.click('form[action="/logins/end"] button', home);
+    assert.doesNotMatch(await elsewhere.text(), /Chrome, with dev/);
+    await page.open(home);
+    assert.match(await page.text(), /Log in with dev/, 'the login of the first browser has ended');
+    await page.click('a.button', `${home}/_dev/dev/authorize?`);
+    await page.click(`button[value="${who}"]`, home);
+
     await page.click('form[action="/logout"] button', `${home}/_dev/dev/logout?`);
     assert.match(await page.text(), /^Log out at the provider\?/);
     await page.click('button[name="confirmed"]', home);

@@ -3,10 +3,13 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isPackageName, starterFiles } from '../../../src/cli/starter/starter.ts';
 import { ROOT } from '../../support/build.ts';
+import { run } from '../../support/run.ts';
+import type { AddressInfo } from 'node:net';
 
 type StarterDeps = Parameters<typeof starterFiles>[0];
 const SECRET = 'a1b2'.repeat(16);
@@ -67,6 +70,32 @@ test('README.md of a new project names TypeScript and @types/node with the versi
     assert.deepEqual(manifest['dependencies'], { svc: '1.4.0' });
     assert.equal(manifest['devDependencies'], undefined);
   }
+});
+
+test('the image of a new project has the version of Node.js with which this repository is tested', () => {
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    devDependencies: Record<string, string>;
+  };
+  const images = [...textOf('Dockerfile').matchAll(/^FROM (\S+)/gm)].map(([, image]) => image);
+  const image = `node:${devDependencies['node']}-slim`;
+  assert.deepEqual(images, [image, image]);
+});
+
+test("the image's health check passes for a healthy server only, without a second Node", async (t) => {
+  const [, probe = ''] = /^HEALTHCHECK .* CMD \["bash", "-c", (".*")\]$/m.exec(textOf('Dockerfile')) ?? [];
+  const command = JSON.parse(probe) as string;
+  assert.doesNotMatch(command, /node/);
+  let status = 200;
+  const server = createServer((req, res) => {
+    res.writeHead(req.url === '/healthz' ? status : 404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const env = { ...process.env, SVC_PORT: String((server.address() as AddressInfo).port) };
+  const checked = async (): Promise<number | null> => (await run('bash', ['-c', command], { env })).status;
+  assert.equal(await checked(), 0);
+  status = 503;
+  assert.notEqual(await checked(), 0);
 });
 
 test('README.md of a new project lists exactly the settings that the project reads', () => {
@@ -138,13 +167,13 @@ test('every file and script that README.md of a new project names exists', () =>
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
-test('a new project has at most 10 source files, which have at most 600 lines in total without the tests', () => {
+test('a new project has at most 10 source files, which have at most 640 lines in total without the tests and the style sheet', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files
-    .filter(({ path }) => !path.startsWith('test/'))
+    .filter(({ path }) => !path.startsWith('test/') && !path.endsWith('.css'))
     .flatMap(({ text }) => text.trimEnd().split('\n'));
   assert.ok(files.length <= 10, `${files.length} files`);
-  assert.ok(lines.length <= 600, `${lines.length} lines`);
+  assert.ok(lines.length <= 640, `${lines.length} lines`);
 });
 
 test('template files of a new project such as .env are stored without the leading dot, because npm would omit or read them', () => {
@@ -172,7 +201,7 @@ test('the container image of a new project runs as a non-root user, has a health
   const [probe, main] = commands;
   const bin = 'node node_modules/svc/bin/svc.js';
   assert.deepEqual(main, ['sh', '-c', `${bin} migrate up src/app.ts && exec ${bin} run src/app.ts`]);
-  assert.deepEqual(probe?.slice(0, 2), ['node', '-e']);
+  assert.deepEqual(probe?.slice(0, 2), ['bash', '-c']);
   assert.match(probe?.[2] ?? '', /\/healthz/);
   for (const source of SOURCES)
     assert.equal(/^COPY vendor /m.test(textOf('Dockerfile', { source })), source === 'vendor');

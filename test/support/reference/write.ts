@@ -1,8 +1,6 @@
-/** `npm run docs`: writes src/REFERENCE.md. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { ROOT, build } from '../build.ts';
-import { reference } from './render.ts';
+/** `npm run docs`: writes src/REFERENCE.md, and the tables of options in the manuals. */
+import { build } from '../build.ts';
+import { writeReference } from './render.ts';
 
 build();
-writeFileSync(join(ROOT, 'src/REFERENCE.md'), await reference());
+await writeReference();

@@ -46,7 +46,7 @@ export const app = new Svc({
 // Hosting platforms set DATABASE_URL. In production, run "npm run migrate" before the start.
 const databaseUrl = app.config.get('databaseUrl', process.env['DATABASE_URL'] ?? 'sqlite:./data.db');
 app.register(new DatabasePlugin(databaseUrl, { migrationDirectory: folder('migrations') }));
-const [login, providers] = await addLogin(app);
+const { login, providers, isDevelopment } = await addLogin(app);
 
 // Middleware, outermost first. Each middleware also sees the error responses of the next ones.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:";
@@ -66,7 +66,8 @@ app.exceptionHandler(HTTPException, async (error, req) => {
     return problemPage(req, new Unauthorized('Log in again: your note is kept')).setCookie('draft', draft);
   }
   const isForPeople = req.headers['accept']?.includes('text/html') === true && !req.path.startsWith('/api/');
-  if (error instanceof Unauthorized && req.path === '/') return loginPage(app.title, providers);
+  if (error instanceof Unauthorized && req.path === '/')
+    return loginPage(app.title, providers, isDevelopment);
   if (!isForPeople) throw error;
   if (error instanceof Unauthorized || isStale) return new RedirectResponse('/', { status: 303 });
   return problemPage(req, error);
@@ -97,7 +98,7 @@ const writer = requireScopes('notes:write');
 const token = BearerAuth<{ sid?: string; name?: string }>();
 const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub }, req }) => {
   if (sid === undefined || req.session.get(currentUser) !== sub) throw new LoginRequired();
-  return { id: sub, name };
+  return { id: sub, name, loginId: sid };
 });
 
 /** Returns the name of the WebSocket room of a person. It is a hash, because an id may be too long. */
@@ -156,13 +157,19 @@ function missing(): never {
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const base = app.config.get('baseUrl', `http://127.0.0.1:${app.config.get('port', 8000)}`);
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
-const shownTo = async ({ id, name }: { id: string; name: string }, store: Notes, page = 1) => {
+interface Person {
+  readonly id: string;
+  readonly name: string;
+  readonly loginId: string;
+}
+const shownTo = async ({ id, name, loginId }: Person, store: Notes, page = 1) => {
   const linked = await providersOf(app.state.db, id);
-  return { name, page, providers, linked, ...(await store.list(id, page)) };
+  const logins = (await login?.listSessions(id, { currentId: loginId })) ?? [];
+  return { name, page, providers, linked, logins, ...(await store.list(id, page)) };
 };
 
 app.get('/login', { public: 'people log in here', ...PAGE }, ({ req }) =>
-  loginPage(app.title, providers, req.query.get('error')),
+  loginPage(app.title, providers, isDevelopment, req.query.get('error')),
 );
 
 app.get(
@@ -202,6 +209,15 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
   const call = `curl -H 'Authorization: Bearer ${token}' ${new URL('/api/notes', base).href}`;
   return notesPage(req, app.title, { call, ...(await shownTo(me, store)) });
 });
+
+app.post(
+  '/logins/end',
+  { me: Depends(person), form: { id: Field(str, { maxLength: 100 }) }, ...PAGE },
+  async ({ me, form }) => {
+    await login?.revokeSession(me.id, form.id); // ends no login of another person
+    return home();
+  },
+);
 
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
   await login?.revokeAll(me.id); // ends the sessions in every browser, and revokes the tokens of programs

@@ -7,8 +7,16 @@ import type { OAuthProvider } from 'svc/oauth';
 /** Scopes of a logged-in person in the JSON API. */
 export const SCOPES: readonly string[] = ['notes:read', 'notes:write'];
 
-/** Registers the login, except in production without settings. Returns its plugin and the provider names. */
-export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, readonly string[]]> {
+export interface Login {
+  readonly login: OAuthPlugin | undefined;
+  /** Names of the providers. */
+  readonly providers: readonly string[];
+  /** Whether the providers are those of `developmentProviders()`. */
+  readonly isDevelopment: boolean;
+}
+
+/** Registers the login, except in production without settings. */
+export async function addLogin(app: Svc): Promise<Login> {
   const id = app.config.get('githubClientId', '');
   const secret = app.config.get('githubClientSecret', '');
   const baseUrl = app.config.get('baseUrl', undefined, {
@@ -19,7 +27,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
   if (!isConfigured && app.env === 'production') {
     const remedy = 'For the login, set SVC_GITHUB_CLIENT_ID, SVC_GITHUB_CLIENT_SECRET and SVC_BASE_URL';
     app.onStartup(() => app.log.warn('login_missing', { remedy }));
-    return [undefined, []];
+    return { login: undefined, providers: [], isDevelopment: false };
   }
   const urls = (...paths: string[]): string[] =>
     baseUrl === undefined ? [] : paths.map((path) => new URL(path, baseUrl).href);
@@ -47,7 +55,7 @@ export async function addLogin(app: Svc): Promise<[OAuthPlugin | undefined, read
     onUnlink: (sub, provider, subject) => unlink(app.state.db, sub, provider, subject),
   });
   app.register(plugin);
-  return [plugin, providers.map(({ name }) => name)];
+  return { login: plugin, providers: providers.map(({ name }) => name), isDevelopment: !isConfigured };
 }
 
 /** Providers that let everyone log in as any user. Imported here, so that production does not load them. */

@@ -2,6 +2,7 @@
 import { HTMLResponse, csrfField } from 'svc';
 import { PAGE_SIZE } from './notes.ts';
 import type { HTTPException, HttpRequest } from 'svc';
+import type { SessionInfo } from 'svc/oauth';
 import type { Note } from './notes.ts';
 
 /** Text that is HTML and needs no escaping. */
@@ -26,7 +27,16 @@ function textOf(value: Value): string {
   return String(value).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-function documentOf(title: string, main: Html, status = 200, headers = {}): HTMLResponse {
+interface Document {
+  readonly title: string;
+  readonly main: Html;
+  /** Buttons at the right end of the header. */
+  readonly menu?: Html;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+function documentOf({ title, main, menu, status = 200, headers = {} }: Document): HTMLResponse {
   const { text } = html`<!doctype html>
     <html lang="en">
       <head>
@@ -39,10 +49,8 @@ function documentOf(title: string, main: Html, status = 200, headers = {}): HTML
         <script src="/public/live.js" defer></script>
       </head>
       <body>
-        <main>
-          <h1>${title}</h1>
-          ${main}
-        </main>
+        <header class="row"><h1>${title}</h1>${menu}</header>
+        <main>${main}</main>
       </body>
     </html>`;
   return new HTMLResponse(text, { status, headers: { ...headers, 'Cache-Control': 'no-store' } });
@@ -54,26 +62,41 @@ const LOGIN_ERRORS = new Map([
   ['account_taken', 'This account belongs to another person.'],
 ]);
 
-/** `error` is a code of OAuthPlugin. */
-export function loginPage(title: string, providers: readonly string[], error?: string): HTMLResponse {
+/** `error` is a code of OAuthPlugin. `isDevelopment`: the providers are those of `developmentProviders()`. */
+export function loginPage(
+  title: string,
+  providers: readonly string[],
+  isDevelopment: boolean,
+  error?: string,
+): HTMLResponse {
   const reason = LOGIN_ERRORS.get(error ?? '') ?? (error && `That did not work: ${error}.`);
   const links = providers.map((name, index) => {
     const path = index === 0 ? '/oauth/login' : `/oauth/${name}/login`;
-    return html`<p><a class="button" href="${path}">Log in with ${name}</a></p>`;
+    return html`<a class="button" href="${path}">Log in with ${name}</a>`;
   });
+  const explanation = html`<p class="hint">
+    ${providers.join(' and ')} are fake identity providers of this program, for development: you log in as anyone, without
+    a password. Production does not have them.
+  </p>`;
   const warning = html`<p role="alert">There is no login yet: see “Login” in README.md.</p>`;
-  return documentOf(
+  return documentOf({
     title,
-    html`<p>${reason || 'Notes are for people who have logged in.'}</p>
-      ${links.length > 0 ? links : warning}`,
-  );
+    main: html`<section>
+      <h2>Log in</h2>
+      <p>${reason || 'Notes are for people who have logged in.'}</p>
+      <div class="start">${links.length > 0 ? links : warning}</div>
+      ${isDevelopment && explanation}
+    </section>`,
+  });
 }
 
 /** Returns the page for an error, such as a missing page or a refused request. */
 export function problemPage(req: HttpRequest, error: HTTPException): HTMLResponse {
-  const text = html`<p>Error ${error.status}, request <code>${req.id}</code></p>
-    <p><a href="/">To the start page</a></p>`;
-  return documentOf(error.message, text, error.status, error.headers);
+  const main = html`<section>
+    <p>Error ${error.status}, request <code>${req.id}</code></p>
+    <p><a href="/">To the start page</a></p>
+  </section>`;
+  return documentOf({ title: error.message, main, status: error.status, headers: error.headers });
 }
 
 export interface Shown {
@@ -83,19 +106,23 @@ export interface Shown {
   readonly page: number;
   readonly providers: readonly string[];
   readonly linked: readonly string[]; // providers where the person has linked an account
+  readonly logins: readonly SessionInfo[];
   readonly call?: string; // a command with a new API token for programs, which is shown once
 }
 
 export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLResponse {
-  const { name, items, total, page, providers, linked, call } = shown;
   const csrf = new Html(csrfField(req));
+  const menu = html`<form class="row" method="post" action="/oauth/logout">
+    <span>Logged in as <strong>${shown.name}</strong></span>
+    <button class="quiet">Log out</button>
+  </form>`;
+  const main = html`${notesOf(req, shown, csrf)} ${loginsOf(shown, csrf)} ${tokensOf(shown, csrf)}`;
+  return documentOf({ title, menu, main });
+}
+
+function notesOf(req: HttpRequest, { items, total, page }: Shown, csrf: Html): Html {
   const draft = Buffer.from(req.cookies['draft'] ?? '', 'base64url').toString(); // a note sent after a logout
-  return documentOf(
-    title,
-    html`<form class="row" method="post" action="/logout">
-        ${csrf}<span>Logged in as <strong>${name}</strong></span>
-        <button class="quiet">Log out everywhere</button>
-      </form>
+  return html`<section>
       <form method="post" action="/">
         ${csrf}<label for="text">New note</label>
         <div class="row">
@@ -103,24 +130,50 @@ export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLRe
           <button>Add</button>
         </div>
       </form>
-      <section id="notes" data-live="/live">
-        <h2>Notes</h2>
-        <p>${total === 1 ? '1 note' : `${total} notes`}</p>
-        <ol>${items.map((note) => noteOf(note, csrf))}</ol>
-        <nav class="row" aria-label="Pages">
-          ${page > 1 && html`<a href="/?page=${page - 1}">Newer</a>`}
-          ${page * PAGE_SIZE < total && html`<a href="/?page=${page + 1}">Older</a>`}
-        </nav>
-      </section>
-      <div class="row">Ways to log in: ${linked.join(', ')} ${providers.map((way) => accountForm(way, linked))}</div>
-      <form method="post" action="/token">
-        ${csrf}
-        <p id="token">The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
-        ${call !== undefined && html`<pre tabindex="0"><code>${call}</code></pre>`}
-        <button class="quiet" formaction="/token#token">Make a token</button>
-      </form>
-      <p>In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>`,
-  );
+    </section>
+    <section id="notes" data-live="/live">
+      <h2>Notes</h2>
+      <p>${total === 1 ? '1 note' : `${total} notes`}</p>
+      <ol>${items.map((note) => noteOf(note, csrf))}</ol>
+      <nav class="row" aria-label="Pages">
+        ${page > 1 && html`<a href="/?page=${page - 1}">Newer</a>`}
+        ${page * PAGE_SIZE < total && html`<a href="/?page=${page + 1}">Older</a>`}
+      </nav>
+    </section>`;
+}
+
+function noteOf({ id, text, createdAt }: Note, csrf: Html): Html {
+  return html`<li><p>${text}</p><form class="row" method="post" action="/delete">
+      ${csrf}<input type="hidden" name="id" value="${id}" />
+      ${timeOf(createdAt)}
+      <button class="quiet" aria-label="Delete the note ${text}">Delete</button>
+    </form></li>`;
+}
+
+function timeOf(date: Date): Html {
+  const time = date.toISOString();
+  return html`<time datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>`;
+}
+
+function loginsOf({ logins, linked, providers }: Shown, csrf: Html): Html {
+  return html`<section>
+    <h2>Logins</h2>
+    <ul>${logins.map((login) => loginOf(login, csrf))}</ul>
+    <form class="row" method="post" action="/logout">
+      ${csrf}<span>Ends all logins and tokens of programs.</span><button class="quiet">Log out everywhere</button>
+    </form>
+    <div class="row">Ways to log in: ${linked.join(', ')} ${providers.map((way) => accountForm(way, linked))}</div>
+  </section>`;
+}
+
+function loginOf({ id, provider, isCurrent, userAgent, lastUsedAt }: SessionInfo, csrf: Html): Html {
+  const [browser = 'A program'] = /Firefox|Edg|Chrome|Safari/.exec(userAgent ?? '') ?? [];
+  const place = isCurrent ? 'this browser' : `with ${provider}`;
+  const end = html`<button class="quiet" aria-label="End the login of ${browser}, ${place}">End</button>`;
+  return html`<li><form class="row" method="post" action="/logins/end">
+      ${csrf}<input type="hidden" name="id" value="${id}" />
+      <span>${browser}, ${place}</span><span>last used ${timeOf(lastUsedAt)}</span>${!isCurrent && end}
+    </form></li>`;
 }
 
 /** Returns a button that links or unlinks an account. The last linked account cannot be unlinked. */
@@ -130,11 +183,15 @@ function accountForm(name: string, linked: readonly string[]): Html | false {
   return (action === 'link' || linked.length > 1) && form;
 }
 
-function noteOf({ id, text, createdAt }: Note, csrf: Html): Html {
-  const time = createdAt.toISOString();
-  return html`<li><p>${text}</p><form class="row" method="post" action="/delete">
-      ${csrf}<input type="hidden" name="id" value="${id}" />
-      <time datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>
-      <button class="quiet" aria-label="Delete the note ${text}">Delete</button>
-    </form></li>`;
+function tokensOf({ call }: Shown, csrf: Html): Html {
+  return html`<section>
+    <h2>Programs</h2>
+    <form method="post" action="/token">
+      ${csrf}
+      <p id="token">The same notes as JSON, at <code>/api/notes</code>, need a token, which counts for an hour.</p>
+      ${call !== undefined && html`<pre tabindex="0"><code>${call}</code></pre>`}
+      <button class="quiet" formaction="/token#token">Make a token</button>
+    </form>
+    <p>In development <a href="/docs">/docs</a> shows the interface for programs, and calls it.</p>
+  </section>`;
 }

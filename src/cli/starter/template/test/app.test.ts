@@ -125,8 +125,23 @@ test('the page works with forms alone, and escapes the text of notes', async () 
 
 test('forms without a token of the page are refused, and forms of other sites', async () => {
   await using client = await browserOf('ada');
-  for (const path of ['/', '/delete', '/token', '/logout'])
+  for (const path of ['/', '/delete', '/token', '/logins/end', '/logout'])
     assert.equal((await client.post(path, { form: { text: 'x', id: '1' } })).status, 403, path);
+});
+
+test('the page lists the logins of a person, and ends one of them', async () => {
+  await using here = await browserOf('alan');
+  await using there = await browserOf('alan');
+  await using other = await browserOf('ada');
+  const page = await textOf(here);
+  assert.match(page, /A program, this browser/);
+  const [, id = ''] =
+    /action="\/logins\/end">[^]*?name="id" value="([^"]+)" \/>\s*<span>A program, with dev/.exec(page)!;
+  assert.equal((await submit(other, '/logins/end', { id })).status, 303);
+  assert.match(await textOf(there), /Logged in as/, 'the login belongs to another person');
+  assert.equal((await submit(here, '/logins/end', { id })).status, 303);
+  assert.match(await textOf(there), /Log in with dev/);
+  assert.match(await textOf(here), /Logged in as/);
 });
 
 test('a logout ends the logins of a person in every browser, and the tokens', async () => {
