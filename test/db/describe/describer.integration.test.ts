@@ -239,7 +239,7 @@ onEveryDatabase(
     const proxy = await silencedProxy({ after: (end) => t.after(end) }, url);
     const database = await openDatabase(proxy.url, {
       readOnly: true,
-      pool: { max: 1, acquireTimeoutMs: 300 },
+      pool: { max: 1 },
     });
     const more = { snakeCase: false, hash: '', ownTypes: new Set<string>(), timeoutMs: 300 };
     const describer = await DatabaseDescriber.open(database, more);
