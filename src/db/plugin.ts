@@ -266,6 +266,7 @@ export class DatabasePlugin implements Plugin {
     const { openDescriber } = await import('./describe/open.ts');
     return openDescriber(place, {
       name: this.name,
+      url: this.#url,
       sources: this.#sources(),
       snakeCase: this.#options.snakeCase === true,
       ownTypes: new Set(own.map(([name]) => name.toLowerCase())),

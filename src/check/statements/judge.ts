@@ -11,7 +11,7 @@ import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
 import { endsFunction } from '../reader/nodes.ts';
-import type { Outline } from './outline.ts';
+import { tableNamed } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
 import { ANY } from './finder.ts';
@@ -21,6 +21,7 @@ import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
+import type { Outline } from './outline.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
 import type { Problem, SentCall, SentText, Statement, StatementDescriber } from './statement.ts';
@@ -65,7 +66,8 @@ export async function findStatements(
     const known = new Set(describer.tables.map(({ name }) => name.toLowerCase()));
     const isOfMigrations = ({ outline }: Judged): boolean =>
       outline.tables.every(
-        ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
+        ({ name }) =>
+          !changed.has(name.split('.').at(-1)!) && (partial?.has(database) !== true || known.has(name)),
       );
     for (const each of judged.filter(isOfMigrations)) {
       const choices = call.verb === 'script' ? [each] : judged;
@@ -272,7 +274,7 @@ function judgeFetchOne(
   const [used, ...more] = outline.tables;
   const { equalities } = outline;
   if (verb !== 'fetchOne' || outline.verb !== 'select' || used === undefined || more.length > 0) return [];
-  const table = tables.find(({ name }) => name.toLowerCase() === used.name);
+  const table = tableNamed(tables, used.name);
   const keys = table === undefined ? [] : keysOf(table);
   if (equalities === undefined || keys.length === 0 || outline.has(SHAPES_ROWS)) return [];
   // an aggregate returns one row

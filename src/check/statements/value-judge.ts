@@ -7,6 +7,7 @@ import type { Dialect } from '../../db/driver.ts';
 import type { ColumnType, TableColumn, TableDescription } from '../../db/tables.ts';
 import type { Constraints } from '../../schema/types.ts';
 import type { Value } from '../values/value.ts';
+import { tableNamed } from './outline.ts';
 import type { ColumnName, Outline, Token } from './outline.ts';
 import type { Problem, SentValue, StatementDescriber } from './statement.ts';
 
@@ -47,10 +48,9 @@ function columnOf(
 ): TableColumn | undefined {
   if (named === undefined) return undefined;
   const used = outline.tables.filter(({ alias }) => named.table === undefined || alias === named.table);
-  const found = used.flatMap(({ name }) =>
-    tables
-      .filter((table) => table.name.toLowerCase() === name)
-      .flatMap(({ columns }) => columns.filter((column) => column.name.toLowerCase() === named.column)),
+  const found = used.flatMap(
+    ({ name }) =>
+      tableNamed(tables, name)?.columns.filter((column) => column.name.toLowerCase() === named.column) ?? [],
   );
   return found.length === 1 ? found[0] : undefined;
 }
@@ -173,7 +173,7 @@ function tooLong({ placeholder, value, name, type }: Pair): readonly Problem[] {
 export function judgeInsertion(outline: Outline, tables: readonly TableDescription[]): readonly Problem[] {
   const { insertion } = outline;
   if (insertion?.columns === undefined) return [];
-  const table = tables.find(({ name }) => name.toLowerCase() === insertion.table.name);
+  const table = tableNamed(tables, insertion.table.name);
   // a trigger may give the values
   if (table?.hasInsertTrigger === true) return [];
   const given = new Set(insertion.columns.map(({ name }) => name));

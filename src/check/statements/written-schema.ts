@@ -3,11 +3,11 @@
  * statements only, so no database is needed, and the dialect does not matter.
  */
 import { walk } from '../reader/nodes.ts';
-import { Outline } from './outline.ts';
+import { Outline, tableAt } from './outline.ts';
 import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
 
-/** A table as its statement declares it. All names are in lower case. */
+/** A table as its statement declares it. All names are in lower case, with the schema unless that is the default one. */
 export interface KnownTable {
   readonly name: string;
   readonly columns: readonly string[];
@@ -32,7 +32,7 @@ export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTabl
     tokens.forEach(({ word }, index) => {
       const found =
         word === 'create'
-          ? (tableAt(tokens, index) ?? keyAt(tokens, index, tables))
+          ? (createdAt(tokens, index) ?? keyAt(tokens, index, tables))
           : word === 'alter' && tokens[index + 1]?.word === 'table'
             ? changeAt(tokens, index, tables)
             : undefined;
@@ -70,12 +70,11 @@ export function sqlTexts({ modules }: Project): readonly string[] {
   return texts;
 }
 
-function tableAt(tokens: readonly Token[], create: number): KnownTable | undefined {
+function createdAt(tokens: readonly Token[], create: number): KnownTable | undefined {
   const open = tokens.findIndex(({ text }, index) => index > create && text === '(');
   const head = open === -1 ? [] : tokens.slice(create, open);
-  const name = head.at(-1)?.name;
-  if (name === undefined || name === '' || !head.slice(1, 3).some(({ word }) => word === 'table'))
-    return undefined;
+  const name = nameBefore(tokens, open);
+  if (name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
   return withParts({ name, columns: [], keys: [], references: [] }, partsOf(tokens, open));
 }
 
@@ -88,7 +87,7 @@ function changeAt(
   const end = tokens.findIndex(({ text }, index) => index > alter && text === ';');
   const words = tokens.slice(alter, end === -1 ? undefined : end);
   const first = words.findIndex(({ word }) => word === 'add' || word === 'rename');
-  const table = tables.get(words[first - 1]?.name ?? '');
+  const table = tables.get(nameBefore(words, first));
   if (table === undefined) return undefined;
   if (words[first]!.word === 'rename')
     return words[first + 1]?.word === 'to' ? { ...table, name: words[first + 2]?.name ?? '' } : undefined;
@@ -118,14 +117,14 @@ function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): Kno
     const to = part.findIndex(({ word }) => word === 'references');
     const [column] = named;
     if (to !== -1 && named.length === 1 && column !== undefined)
-      references.push({ column, table: nameAt(part, to + 1) });
+      references.push({ column, table: tableAt(part, to + 1).name });
   }
   return { ...table, columns, keys, references };
 }
 
-/** Returns the name of a table without its schema. */
-function nameAt(tokens: readonly Token[], index: number): string {
-  return tokens[tokens[index + 1]?.text === '.' ? index + 2 : index]?.name ?? '';
+/** Returns the name of the table that ends before a token. */
+function nameBefore(tokens: readonly Token[], index: number): string {
+  return tableAt(tokens, tokens[index - 2]?.text === '.' ? index - 3 : index - 1).name;
 }
 
 /** Returns a table with the columns of `create unique index … on table (…)`. */
@@ -137,7 +136,7 @@ function keyAt(
   if (tokens[create + 1]?.word !== 'unique') return undefined;
   const on = tokens.findIndex(({ word }, index) => index > create && word === 'on');
   const only = tokens[on + 1]?.word === 'only' ? 1 : 0;
-  const table = on === -1 ? undefined : tables.get(nameAt(tokens, on + 1 + only));
+  const table = on === -1 ? undefined : tables.get(tableAt(tokens, on + 1 + only).name);
   const open = tokens.findIndex(({ text }, index) => index > on && text === '(');
   // a partial index leaves some rows out
   const isPartial = tokens.slice(on, on + 20).some(({ word }) => word === 'where');

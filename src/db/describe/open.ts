@@ -8,7 +8,7 @@ import { hashOf, readMigrations, type MigrationSources } from '../migrations/sou
 import { labelOf } from '../migrations/start.ts';
 import { prepareDatabase } from '../open.ts';
 import { MEMORY } from '../sqlite/connection.ts';
-import { parseDatabaseUrl, readingAddress, shownUrl } from '../url.ts';
+import { parseDatabaseUrl, readingAddress, shownUrl, withMeaning } from '../url.ts';
 import { DatabaseDescriber, type DescribedPlace, type Describer } from './describer.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -17,9 +17,18 @@ import type { Database } from '../database.ts';
 /** Default time limit of each statement in milliseconds, also while tables are read. */
 const STATEMENT_MS = 10_000;
 
+/** Creates the schema of `search_path`, which the database of the application had before its first migration. */
+const NEEDED_SCHEMA = `do $$ begin
+  if current_schema() is null then
+    execute 'create schema ' || split_part(current_setting('search_path'), ',', 1);
+  end if;
+end $$`;
+
 /** A database plugin, as far as describing statements needs it. */
 interface DescribedPlugin {
   readonly name: string;
+  /** Address of the database that the application uses. */
+  readonly url: string;
   readonly sources: MigrationSources;
   readonly snakeCase: boolean;
   /** Lower-case names of types that the application itself parses. */
@@ -37,10 +46,12 @@ interface DescribedPlugin {
 export async function openDescriber(place: DescribedPlace, plugin: DescribedPlugin): Promise<Describer> {
   const { timeoutMs = STATEMENT_MS } = place;
   if (place.database !== undefined) {
-    const database = await openToRead(place.database, plugin, timeoutMs);
-    return describing(database, plugin, timeoutMs, () => refuseOthers(place.database!, database, plugin));
+    const url = withMeaning(place.database, plugin.url);
+    const database = await openToRead(url, plugin, timeoutMs);
+    return describing(database, plugin, timeoutMs, () => refuseOthers(url, database, plugin));
   }
-  if (place.scratch !== undefined) return onScratch(place.scratch, plugin, timeoutMs, place.signal);
+  if (place.scratch !== undefined)
+    return onScratch(withMeaning(place.scratch, plugin.url), plugin, timeoutMs, place.signal);
   const { clock, log, name } = plugin;
   const { database } = await prepareDatabase(
     `sqlite:${MEMORY}`,
@@ -122,6 +133,7 @@ async function onScratch(
       { name, isCommand: true },
     ).open();
     try {
+      if (dialect === 'postgres') await database.script(NEEDED_SCHEMA);
       await new Migrator(database, sources, { clock }).up();
     } finally {
       await database.close();

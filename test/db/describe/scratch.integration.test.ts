@@ -44,11 +44,12 @@ function onEachServer(behavior: string, run: (server: Server, t: TestContext) =>
     });
 }
 
-const described = (t: TestContext, url: string, migration: string): Promise<Describer> =>
+const described = (t: TestContext, url: string, migration: string, own = ''): Promise<Describer> =>
   openDescriber(
     { scratch: url },
     {
       name: 'database',
+      url: own,
       sources: { directory: folder(t, { '0001_first.up.sql': migration }) },
       snakeCase: false,
       ownTypes: new Set(),
@@ -78,6 +79,31 @@ onEachServer(
     );
     assert.equal((await describer.describeStatement('select titel from book')).kind, 'refused');
     await describer[Symbol.asyncDispose]();
+  },
+);
+
+onEachServer(
+  'a scratch database reads statements with the schemas and the mode that the application sets',
+  async ({ url, admin }, t) => {
+    const isPostgres = admin.dialect === 'postgres';
+    await using describer = await described(
+      t,
+      url,
+      isPostgres
+        ? 'create schema shop; create table shop.book (id int)'
+        : 'create table book (id int) engine = InnoDB',
+      isPostgres ? `${url}?set.search_path=shop,public` : `${url}?set.sql_mode=ANSI_QUOTES`,
+    );
+    if (isPostgres)
+      await (
+        await described(t, url, 'create table shop.pen (id int)', `${url}?set.search_path=shop`)
+      )[Symbol.asyncDispose]();
+    const text = isPostgres ? 'select id from book' : 'select "id" from "book"';
+    assert.equal((await describer.describeStatement(text)).kind, 'described');
+    assert.deepEqual(
+      describer.tables.map(({ name }) => name),
+      ['book'],
+    );
   },
 );
 
