@@ -131,6 +131,7 @@ function problemsOf(
     const isReported =
       isPossible(statement, all) &&
       (statement.isCertain || !isOfSyntax(description)) &&
+      (!statement.isPartial || unknownIn(description.message) !== undefined) &&
       !ATTACHED.test(description.message) &&
       !isOfOneEngine(statement, call);
     return isReported ? [refusal(description, outline, judging)] : [];
@@ -139,6 +140,7 @@ function problemsOf(
   const needed = description.parameters.length;
   if (values !== undefined && values.length !== needed)
     return all.length === 1 ? [wrongNumber(needed, values.length, outline)] : [];
+  if (statement.isPartial) return [];
   const kinds = description.parameters.map(({ kind }) => kind);
   return [
     ...judgeRows({ call, described: description, outline, dialect, snakeCase: call.snakeCase ?? snakeCase }),
@@ -211,12 +213,20 @@ const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[]
   ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
 ];
 
+/** Returns the name that a message does not know. */
+function unknownIn(
+  message: string,
+): { readonly kind: 'table' | 'column'; readonly name: string } | undefined {
+  return UNKNOWN.flatMap(([kind, pattern]) => {
+    const name = pattern.exec(message)?.[1];
+    return name === undefined ? [] : [{ kind, name }];
+  })[0];
+}
+
 function refusal({ message, position }: Refused, outline: Outline, judging: Judging): Problem {
   const start = position ?? outline.tokens[0]?.start ?? 0;
-  const found = UNKNOWN.map(([kind, pattern]) => ({ kind, name: pattern.exec(message)?.[1] })).find(
-    ({ name }) => name !== undefined,
-  );
-  const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, judging);
+  const found = unknownIn(message);
+  const near = found && nearestName(found.kind, found.name, outline, judging);
   const remedy =
     near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
   return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };

@@ -125,6 +125,11 @@ export class Statement {
     return this.pieces.every(({ bound }) => bound?.isCertain !== false);
   }
 
+  /** Whether the text has one item of a list in place of a number of items that is not known. */
+  get isPartial(): boolean {
+    return this.pieces.some(({ isPartial }) => isPartial === true);
+  }
+
   /** Returns the place in the sources of an offset in the text for a dialect. */
   placeAt(offset: number, dialect: Dialect): Place {
     let before = 0;

@@ -21,6 +21,8 @@ interface Operation {
 type Effect = (operation: Operation) => Value;
 
 const { KNOWN } = values;
+/** Greatest number of items for each of which the function of map() is called. */
+const MOST_MAPPED = 16;
 /** Type of the value of an SQL template. */
 export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
@@ -338,6 +340,18 @@ const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
   return { texts: items.texts, items };
 };
 
+/** map() calls its function for each item of a short list that the program writes. */
+const mappedEach: Effect = (operation) => {
+  const { receiver, args, run } = operation;
+  const { members, items } = receiver;
+  if (items !== undefined || members === undefined || members.size === 0 || members.size > MOST_MAPPED)
+    return mapped(operation);
+  const results = [...members].map(
+    ([key, item]) => [key, run(args[0] ?? KNOWN, [item, KNOWN, receiver])] as const,
+  );
+  return { texts: values.oneOf(results.map(([, result]) => result)).texts, members: new Map(results) };
+};
+
 const visited: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
   run(callback, [itemOf(receiver), KNOWN, receiver]);
   return KNOWN;
@@ -516,7 +530,7 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
   exec: tests,
-  map: mapped,
+  map: mappedEach,
   flatMap: mapped,
   forEach: visited,
   filter: filtered,
