@@ -73,6 +73,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC213',
     'SVC215',
     'SVC216',
+    'SVC220',
     'SVC301',
     'SVC304',
     'SVC403',

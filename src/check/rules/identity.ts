@@ -1,10 +1,9 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { isGuarded } from '../statements/trace.ts';
+import { isEmpty, isGuarded } from '../statements/trace.ts';
 import { isOfPrincipal } from '../values/marks.ts';
-import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
-import { constantIn } from '../values/tests.ts';
+import { KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { requiresRights } from './ownership.ts';
 import type { ClientPart } from '../values/text.ts';
@@ -98,11 +97,6 @@ function verifies(fn: Fn, trace: Trace): boolean {
       ({ call, meaning, args }) =>
         !call.isNew && !INDIFFERENT.test(meaning) && args.some((arg) => clientIn(arg) !== undefined),
     );
-}
-
-/** Whether a comparison with the value says only that there is a text. */
-function isEmpty(value: Value): boolean {
-  return value === ABSENT || constantIn(value) === '';
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */

@@ -377,8 +377,7 @@ export class Interpreter extends ControlFlow {
         : this.value(callee);
     const args = call.args.flatMap((arg) => {
       const value = this.value(arg);
-      if (arg.type !== 'spread' || value.members === undefined) return [value];
-      return [...value.members.values(), ...(value.items === undefined ? [] : [value.items])];
+      return arg.type === 'spread' && value.members !== undefined ? values.innerOf(value) : [value];
     });
     const method = callee.type === 'member' ? (callee.property ?? '') : '';
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
@@ -412,10 +411,7 @@ export class Interpreter extends ControlFlow {
     }
     const isBuilt = meaning === 'Promise' && call.isNew;
     if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
-      const all = [
-        ...(args[0]?.members?.values() ?? []),
-        ...(args[0]?.items === undefined ? [] : [args[0].items]),
-      ];
+      const all = args[0] === undefined ? [] : values.innerOf(args[0]);
       const mayFail = isBuilt
         ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
         : !neverRejects(meaning) &&

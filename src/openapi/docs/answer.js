@@ -89,7 +89,10 @@ async function showResponse(out, response, ms, signal) {
     (type === '' || /^text\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type));
   const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Response body' });
   const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
-  if (isLive) holder.append(shown);
+  if (isLive) {
+    holder.append(shown);
+    out.scrollIntoView({ block: 'nearest' });
+  }
   const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
   size.textContent = ` · ${sizeText(bytes.size)}${isCut ? ', cut' : ''}`;
   say(status.textContent); // screen readers announce the status only, not the body
