@@ -3,6 +3,7 @@
  * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
+import { argumentsOf, matchIn } from './captures.ts';
 import { awaited } from './promises.ts';
 import { among, constantIn, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
@@ -163,7 +164,7 @@ export function keyOf(value: Value): Value {
 
 const keys: Effect = ({ args: [value = KNOWN] }) => {
   const key = keyOf(value);
-  return { texts: key.texts, items: key };
+  return { texts: key.texts, items: key, lasting: value.lasting };
 };
 
 const lengthened: Effect = ({ args }) => values.joined(args);
@@ -174,7 +175,8 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
-  String: ({ args: [value = KNOWN] }) => values.addressText(value),
+  // a text has no members of an input
+  String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -212,6 +214,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   },
   'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),
+  'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
   'Object.keys': keys,
   'Object.values': inner,
   'Object.entries': inner,
@@ -306,7 +309,11 @@ const sliced: Effect = ({ receiver, args: [from, to], at }) => {
 const split: Effect = ({ receiver, args: [by], at }) => {
   const text = constantIn(by);
   const items = values.mapParts(receiver, (part) =>
-    texts.derived(part, `split ${at}`, text?.length === 1 ? { may: part.may & ~charsOf(text) } : {}),
+    texts.derived(
+      part,
+      `split ${text ?? ''} ${at}`,
+      text?.length === 1 ? { may: part.may & ~charsOf(text) } : {},
+    ),
   );
   return { texts: items.texts, items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) } };
 };
@@ -326,51 +333,58 @@ const replaced =
         : text?.length === 1
           ? charsOf(text)
           : 0n;
-    const new_ = by.fn === undefined ? by : run(by, [{ texts: [[texts.OWN]] }]);
+    const own: Value = { texts: [[texts.OWN]] };
+    const [match = own, ...groups] = argumentsOf(pattern, receiver, at);
+    const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
     // whole elements, such as <br>, stay markup of the program
     const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
     const added = isMarkup
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
-    return values.mapParts(receiver, (part) =>
-      texts.derived(part, `replace ${at}`, gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added }),
-    );
+    const written = constantIn(new_) ?? '';
+    return values.mapParts(receiver, (part) => {
+      // where a text takes the place of each match, the beginning is this text, or what it was before
+      const notFirst =
+        written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
+      const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+      return texts.derived(part, `replace ${at}`, fact);
+    });
   };
 
-const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const items = run(callback, [itemOf(receiver), KNOWN, receiver]);
+/** Returns the result of the function that a method of lists calls for each item. */
+const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = itemOf(receiver)): Value =>
+  run(callback, [item, KNOWN, receiver]);
+
+const mapped: Effect = (operation) => {
+  const items = called(operation);
   return { texts: items.texts, items };
 };
 
 /** map() calls its function for each item of a short list that the program writes. */
 const mappedEach: Effect = (operation) => {
-  const { receiver, args, run } = operation;
-  const { members, items } = receiver;
+  const { members, items } = operation.receiver;
   if (items !== undefined || members === undefined || members.size === 0 || members.size > MOST_MAPPED)
     return mapped(operation);
-  const results = [...members].map(
-    ([key, item]) => [key, run(args[0] ?? KNOWN, [item, KNOWN, receiver])] as const,
-  );
+  const results = [...members].map(([key, item]) => [key, called(operation, item)] as const);
   return { texts: values.oneOf(results.map(([, result]) => result)).texts, members: new Map(results) };
 };
 
-const visited: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  run(callback, [itemOf(receiver), KNOWN, receiver]);
+const visited: Effect = (operation) => {
+  called(operation);
   return KNOWN;
 };
 
-const filtered: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
-  const items = values.withFacts(itemOf(receiver), values.factsIf(test, true));
+const filtered: Effect = (operation) => {
+  const items = values.withFacts(itemOf(operation.receiver), values.factsIf(called(operation), true));
   return { texts: items.texts, items };
 };
 
 /** find() with a key of a client: the item exists only for a known key. */
-const found: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
+const found: Effect = (operation) => {
+  const facts = [...values.factsIf(called(operation), true)];
   return {
-    ...itemOf(receiver),
-    keys: [...values.factsIf(test, true)].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+    ...itemOf(operation.receiver),
+    keys: facts.flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
   };
 };
 
@@ -460,8 +474,20 @@ function isFolderOf({ texts: all, type }: Value): boolean {
   });
 }
 
-const matches: Effect = ({ receiver, args: [arg = KNOWN] }) =>
-  arg.pattern === undefined ? KNOWN : matchOf(arg.pattern, receiver);
+const matches: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at);
+const executes: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at);
+
+/** Returns the match of a pattern, with the facts that hold if there is one. */
+function matched({ pattern }: Value, value: Value, at: number): Value {
+  if (pattern === undefined) return KNOWN;
+  const match = matchIn(pattern, value, at);
+  return { ...matchOf(pattern, value), ...match };
+}
+
+const allMatches: Effect = ({ receiver, args: [{ pattern } = KNOWN], at }) => {
+  const match = pattern && matchIn(pattern, receiver, at);
+  return match === undefined ? KNOWN : { texts: match.texts, items: match };
+};
 const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
   receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
 
@@ -494,14 +520,13 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
   return result === undefined || isExact ? result : values.inexact(result);
 }
 
+/** Methods that return the text or list on which they are called, or a part of the same kind. */
+const SAME = 'valueOf trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted'.split(' ');
+
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
+  ...Object.fromEntries(SAME.map((name) => [name, self])),
   toString: asText,
-  valueOf: self,
-  trim: self,
-  trimStart: self,
-  trimEnd: self,
-  normalize: self,
   toLowerCase: cased,
   toUpperCase: cased,
   toLocaleLowerCase: cased,
@@ -510,9 +535,6 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   substring: sliced,
   substr: sliced,
   subarray: sliced,
-  padStart: self,
-  padEnd: self,
-  repeat: self,
   replace: replaced(false),
   replaceAll: replaced(true),
   concat: ({ receiver, args }) =>
@@ -521,20 +543,18 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
       : { texts: receiver.texts, items: values.oneOf([receiver, ...args].map(itemOf)) },
   split,
   match: matches,
+  matchAll: allMatches,
   includes: search,
   startsWith: starts,
   endsWith: ends,
   has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
-  exec: tests,
+  exec: executes,
   map: mappedEach,
   flatMap: mapped,
   forEach: visited,
   filter: filtered,
-  some: ({ args: [callback = KNOWN], receiver, run }) => {
-    const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
-    return values.judged(values.factsIf(test, true));
-  },
+  some: (operation) => values.judged(values.factsIf(called(operation), true)),
   every: visited,
   find: found,
   reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
@@ -545,12 +565,10 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   add: added,
   set: stored,
   append: added,
-  sort: self,
-  toSorted: self,
   reverse: self,
   toReversed: self,
-  flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   values: self,
+  flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
