@@ -521,7 +521,7 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 }
 
 /** Methods that return the text or list on which they are called, or a part of the same kind. */
-const SAME = 'valueOf trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted'.split(' ');
+const SAME = 'valueOf trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind'.split(' ');
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
@@ -580,7 +580,6 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     run(failed, [KNOWN]);
     return run(callback, [awaited(receiver)]);
   },
-  bind: self,
 };
 
 /** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
