@@ -14,7 +14,7 @@ import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
-import type { Site } from './values/interpreter.ts';
+import type { Site } from './values/calls.ts';
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 

@@ -9,7 +9,7 @@ import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Watch } from '../sources.ts';
