@@ -34,13 +34,9 @@ interface Block {
   readonly place: string;
   /** Name of its program. */
   readonly file: string;
-  readonly runs: boolean;
   readonly code: string;
   readonly requests: readonly string[];
 }
-
-/** Manuals with fragments of programs, and with programs that need a server. */
-const HAS_FRAGMENTS: readonly string[] = ['src/db/README.md'];
 
 const BLOCKS: readonly Block[] = MANUALS.filter(
   ({ path }) => path !== 'src/TUTORIAL.md', // test/tutorial.integration.test.ts follows it
@@ -48,7 +44,6 @@ const BLOCKS: readonly Block[] = MANUALS.filter(
   const parts = blocksOf(text);
   return parts.flatMap(({ language, text: code, offset }, index): Block[] => {
     if (language !== 'ts') return [];
-    if (HAS_FRAGMENTS.includes(path) && !code.startsWith('import ')) return [];
     const end = parts.findIndex(({ kind }, at) => at > index && kind !== 'html comment');
     const comments = parts.slice(index + 1, end === -1 ? parts.length : end);
     const requests = comments.map((comment) => comment.text.replace(/^<!-- | -->$/g, ''));
@@ -59,7 +54,6 @@ const BLOCKS: readonly Block[] = MANUALS.filter(
         file: `${path.replace('/README.md', '').replaceAll(/\W/g, '-')}-${line}.ts`,
         code: dedented(code),
         requests,
-        runs: !HAS_FRAGMENTS.includes(path) || requests.length > 0,
       },
     ];
   });
@@ -90,15 +84,7 @@ test('the manuals contain at least 30 example programs', () => {
 });
 
 test('every example program in the manuals compiles', (t) => {
-  /** Functions that the reader of an example of svc/db has. */
-  const theirs = ['handle(message: string): void', 'readThemAll(): void'];
-  const withTheirs = ({ code, runs }: Block): string =>
-    code +
-    (runs ? [] : theirs)
-      .filter((text) => code.includes(text.split('(')[0]!))
-      .map((text) => `declare function ${text};\n`)
-      .join('');
-  const files = Object.fromEntries(BLOCKS.map((block) => [block.file, withTheirs(block)]));
+  const files = Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code]));
   const cwd = folder(t, {
     'package.json': '{"type":"module"}',
     'tsconfig.json': JSON.stringify({
@@ -143,7 +129,7 @@ test('the command below the first example of README.md runs this example without
   assert.equal(await (await fetch(`${url}/notes`)).text(), '[]');
 });
 
-for (const { place, file: name, requests } of BLOCKS.filter(({ runs }) => runs)) {
+for (const { place, file: name, requests } of BLOCKS) {
   const file = join(programs, name);
 
   test(`the example program of the manuals at ${place} runs and exits with status 0`, async () => {

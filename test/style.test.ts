@@ -19,29 +19,13 @@
  *
  * The first argument of `test`, `describe` or a similar function is a test name. Every other literal is data; this
  * includes templates that hold a program.
- *
- * test/support/style-exceptions.txt lists the files that are not clean yet. The list only shrinks:
- * UPDATE_STYLE_EXCEPTIONS=1 removes clean and missing files from it and adds none.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { problemsByFile, problemsOf, readExceptions, writeExceptions } from './support/style.ts';
+import { problemsOf, projectProblems } from './support/style.ts';
 
-test("no file breaks the project's rules for plain English, except the files in style-exceptions.txt", () => {
-  const problems = problemsByFile();
-  if (process.env['UPDATE_STYLE_EXCEPTIONS'] === '1') {
-    writeExceptions(readExceptions().filter((file) => problems.has(file)));
-  }
-  const exceptions = readExceptions();
-  const unlisted = [...problems].filter(([file]) => !exceptions.includes(file)).flatMap(([, found]) => found);
-  assert.deepEqual(unlisted, [], 'reword these passages: see "Style" in .github/CONTRIBUTING.md');
-  const done = exceptions.filter((file) => !problems.has(file));
-  assert.deepEqual(
-    done,
-    [],
-    'clean or missing files in the list: run this test with UPDATE_STYLE_EXCEPTIONS=1',
-  );
-  assert.deepEqual(exceptions, [...new Set(exceptions)].sort(), 'the list is not sorted or has duplicates');
+test("no file breaks the project's rules for plain English", () => {
+  assert.deepEqual(projectProblems(), [], 'reword these passages: see "Style" in .github/CONTRIBUTING.md');
 });
 
 const WORDS = ['whoever', 'Nobody', 'somebody', 'anybody', 'told', 'hears', 'hear'];

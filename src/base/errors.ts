@@ -135,6 +135,19 @@ export function withoutStack<T extends HTTPException>(make: () => T): T {
   }
 }
 
+/**
+ * 503 of a component that reports its own state, in a metric or in the log. So a flood of such responses writes no
+ * line `unhandled_error` for each.
+ * @internal
+ */
+export class Unavailable extends HTTPException {}
+
+/** Returns an {@link Unavailable} with `Retry-After`. @internal */
+export function unavailable(detail: string, retryAfterSeconds: number, code?: string): Unavailable {
+  const headers = { 'Retry-After': String(retryAfterSeconds) };
+  return withoutStack(() => new Unavailable(503, detail, { code, headers }));
+}
+
 /** 400: the request is malformed, or its input fails validation. */
 export class BadRequest extends HTTPException {
   constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) {

@@ -120,7 +120,8 @@ function lineOf(place: Place | undefined): string {
 function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefined {
   const entries = sources
     .all('entry')
-    .filter(({ node }) => node.key === key && node.parent?.type === 'object' && mayBe(node.value, value));
+    .filter(({ node }) => node.key === key && node.parent?.type === 'object' && mayBe(node.value, value))
+    .toArray();
   const [first] = entries;
   if (entries.length === 1) return first!.module.placeAt(first!.node.start);
   const variable = /^[A-Z_]+$/.test(key)

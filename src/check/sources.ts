@@ -64,7 +64,8 @@ const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 export class Sources {
   readonly project: Project;
   readonly handlers: Functions = new Functions();
-  readonly #nodes = new Map<Node['type'], Located<Node['type']>[]>();
+  /** Nodes by their types, and the module of each node. */
+  readonly #nodes = new Map<Node['type'], { readonly nodes: Node[]; readonly homes: SourceModule[] }>();
   readonly #unjudged = new Map<string, Unjudged>();
   #ofBrowsers: Set<SourceModule> | undefined;
 
@@ -72,10 +73,10 @@ export class Sources {
     this.project = project;
     for (const module of project.modules) {
       walk(module.body, (node) => {
-        const located = { module, node };
-        const same = this.#nodes.get(node.type);
-        if (same === undefined) this.#nodes.set(node.type, [located]);
-        else same.push(located);
+        let same = this.#nodes.get(node.type);
+        if (same === undefined) this.#nodes.set(node.type, (same = { nodes: [], homes: [] }));
+        same.nodes.push(node);
+        same.homes.push(module);
         if (node.type === 'function') this.handlers.add(node, module);
       });
     }
@@ -92,9 +93,12 @@ export class Sources {
   }
 
   /** Returns every node of a type, with its module. */
-  all<T extends Node['type']>(type: T): readonly Located<T>[] {
-    // each list holds nodes of one type only, so the cast is correct
-    return (this.#nodes.get(type) ?? []) as readonly unknown[] as readonly Located<T>[];
+  *all<T extends Node['type']>(type: T): Generator<Located<T>, undefined> {
+    const { nodes = [], homes = [] } = this.#nodes.get(type) ?? {};
+    for (let index = 0; index < nodes.length; index++)
+      // each list holds nodes of one type only, and as many modules, so the casts are correct
+      yield { module: homes[index]!, node: nodes[index] as Located<T>['node'] };
+    return undefined;
   }
 
   /**
@@ -202,22 +206,6 @@ export function isInPage(node: Node): boolean {
 
 export function bare(name: string): string {
   return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
-}
-
-export function wordOfTarget(target: Node): string | undefined {
-  const path = pathOf(target);
-  return path?.slice(path.lastIndexOf('.') + 1);
-}
-
-export function nameOfCallback(fn: Fn): string | undefined {
-  return (
-    fn.name ??
-    (fn.parent?.type === 'entry'
-      ? fn.parent.key
-      : fn.parent?.type === 'declarator'
-        ? wordOfTarget(fn.parent.target)
-        : undefined)
-  );
 }
 
 /**

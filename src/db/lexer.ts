@@ -68,7 +68,7 @@ const COMMENT_MARK = /\/\*|\*\//g;
  * PostgreSQL joins string literals that are separated by a line break: `'a'`, a line break and `'b'` mean
  * `'ab'`.
  */
-const CONTINUED = /(?:[ \t\f]|--[^\n\r]*)*[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
+const CONTINUED = /[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
 /** Options of a {@link Lexer}. */
 export interface LexerOptions {

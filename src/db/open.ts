@@ -85,17 +85,18 @@ export interface DatabaseOptions {
   readonly int8?: Int8 | undefined;
   /**
    * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies to statements inside
-   * transactions, and to their BEGIN, COMMIT and ROLLBACK. The default 0 means no limit.
+   * transactions, and to their BEGIN, COMMIT and ROLLBACK. 0 means no limit: if the server vanishes, a statement
+   * waits until TCP reports this, which takes many minutes. Default 0.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**
-   * Milliseconds after which a statement is logged as `slow_statement`, 0 ... 2_147_483_647; 0 disables the
-   * log. Default 50 for SQLite, whose statements block the event loop, and 1_000 for all other engines.
+   * Milliseconds after which a statement is logged as `slow_statement`, without its values, 0 ... 2_147_483_647;
+   * 0 disables the log. Default 50 for SQLite, whose statements block the event loop, and 1_000 for all other engines.
    */
   readonly slowStatementMs?: number | undefined;
   /**
    * Maximum number of prepared statements per connection, 0 ... 10_000. Use 0 for a server behind a
-   * connection pooler. Default 256; 128 for MySQL and MariaDB.
+   * connection pooler; SQLite refuses 0. Default 256; 128 for MySQL and MariaDB.
    */
   readonly statementCache?: number | undefined;
   /**
@@ -117,8 +118,8 @@ export interface DatabaseOptions {
    */
   readonly readOnly?: boolean | undefined;
   /**
-   * Durability of commits in SQLite and PostgreSQL. With the default `full`, a commit survives a power
-   * failure. With `normal`, the last commits may then be lost, but a commit takes less time.
+   * Durability of commits in SQLite and PostgreSQL. With `full`, a commit survives a power failure. With
+   * `normal`, the last commits may then be lost, but a commit takes less time. Default `full`.
    */
   readonly synchronous?: 'full' | 'normal' | undefined;
   /**
@@ -127,8 +128,8 @@ export interface DatabaseOptions {
    */
   readonly busyTimeoutMs?: number | undefined;
   /**
-   * SQLite: number of extra processes for long reads, read-only transactions and streams, 0 ... 64. With the
-   * default 0, these run in this process and block the event loop.
+   * SQLite: number of extra processes for long reads, read-only transactions and streams, 0 ... 64. With 0,
+   * these run in this process and block the event loop. Default 0.
    */
   readonly readers?: number | undefined;
   /** Source of the time; tests replace it. Default: the clock of the system. */

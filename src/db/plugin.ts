@@ -90,8 +90,8 @@ export interface DatabasePluginOptions extends DatabaseOptions {
    */
   readonly name?: string | undefined;
   /**
-   * Action for pending migrations at start. The default in production is `check`, which refuses to start. In
-   * other environments, and for a database in memory, the default is `apply`.
+   * Action for pending migrations at start: `apply`, `check`, which refuses to start, or `ignore`. The default in
+   * production is `check`. In other environments, and for a database in memory, the default is `apply`.
    */
   readonly migrations?: MigrationPolicy | undefined;
   /**

@@ -18,7 +18,10 @@ import type { Transaction, TransactionOptions } from './transaction.ts';
 
 /** Options of {@link transaction}. */
 export interface RequestTransactionOptions {
-  /** Minimum isolation level. Default: the default level of the engine. SQLite is always serializable. */
+  /**
+   * Minimum isolation level: `read committed`, `repeatable read` or `serializable`. Default: the default level of
+   * the engine. SQLite is always serializable.
+   */
   readonly isolation?: Isolation | undefined;
   /**
    * Whether the transaction refuses writes. In SQLite, it then does not wait for the connection that writes.
@@ -27,7 +30,7 @@ export interface RequestTransactionOptions {
   readonly readOnly?: boolean | undefined;
   /**
    * Time limit in milliseconds for the wait for a connection, for each statement, and for the handler, 1 ...
-   * 2_147_483_647. At the limit, the transaction is rolled back. The default 0 means no limit.
+   * 2_147_483_647. At the limit, the transaction is rolled back. 0 means no limit. Default 0.
    */
   readonly timeoutMs?: number | undefined;
   /** Name of the `DatabasePlugin` whose database is used. Default: the plugin without a name of its own. */

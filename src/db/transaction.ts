@@ -16,7 +16,10 @@ import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driv
 
 /** Options of a transaction. */
 export interface TransactionOptions {
-  /** Minimum isolation level. Default: the default level of the engine. SQLite is always serializable. */
+  /**
+   * Minimum isolation level: `read committed`, `repeatable read` or `serializable`. Default: the default level of
+   * the engine. SQLite is always serializable.
+   */
   readonly isolation?: Isolation | undefined;
   /**
    * Whether the transaction refuses writes. Then SQLite reads without waiting for the writing connection.
@@ -34,7 +37,7 @@ export interface TransactionOptions {
    * statements. A commit is not cut off: it gets at least 5 seconds.
    */
   readonly signal?: AbortSignal | undefined;
-  /** Time limit in ms; see `signal`. */
+  /** Time limit in milliseconds, 0 ... 2_147_483_647; see `signal`. 0 means no limit. Default 0. */
   readonly timeoutMs?: number | undefined;
 }
 

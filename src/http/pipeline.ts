@@ -5,12 +5,11 @@
  * `next()` of a middleware calls the next middleware, or at last the handler. If one of these throws, next()
  * returns an error response. So outer middleware can still add header fields to error responses.
  */
-import { ClientDisconnected, HTTPException, SvcError, errorAfter } from '../base/errors.ts';
+import { ClientDisconnected, HTTPException, SvcError, Unavailable, errorAfter } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
 import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
-import { isBudgetExceeded } from './request/budget.ts';
 import { shown } from '../base/options.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
@@ -370,7 +369,7 @@ function problemFor(
 
 /** Returns whether an error is a response for the client, and no failure of the server. */
 function isRefusal(error: unknown): error is HTTPException {
-  return error instanceof HTTPException && (error.status < 500 || isBudgetExceeded(error));
+  return error instanceof HTTPException && (error.status < 500 || error instanceof Unavailable);
 }
 
 /**

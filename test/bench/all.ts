@@ -2,7 +2,7 @@
  * Measures the tables of test/README.md about performance, and prints them as Markdown.
  *
  *   npm run bench                              20 to 30 minutes; nothing else should run on the machine
- *   npm run bench -- http startup              these alone: http, startup, parts, dependencies, rows, streams, websocket, realistic
+ *   npm run bench -- http startup              these alone: http, startup, parts, tokens, dependencies, rows, streams, websocket, realistic
  *
  * Exits 1 when a ratio is above its bound. A bench skips what needs a missing server, program or registry.
  */
@@ -10,7 +10,17 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
-const BENCHES = ['http', 'startup', 'parts', 'dependencies', 'rows', 'streams', 'websocket', 'realistic'];
+const BENCHES = [
+  'http',
+  'startup',
+  'parts',
+  'tokens',
+  'dependencies',
+  'rows',
+  'streams',
+  'websocket',
+  'realistic',
+];
 /** Benches that run the sources. The others need the built package. */
 const OF_SOURCES = new Set(['dependencies', 'rows']);
 

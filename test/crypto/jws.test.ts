@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { sign } from 'node:crypto';
 import { test } from 'node:test';
 import { readKeySet } from '../../src/crypto/jwk.ts';
 import { isSignedBy } from '../../src/crypto/jws.ts';
+import { EC, EC384, EC521, jwk } from '../oauth/support/fake-provider.ts';
 
 test('isSignedBy() accepts the example signature of RFC 7515 §A.4 (ES512)', async () => {
   const [key] = readKeySet([
@@ -33,4 +35,32 @@ test('isSignedBy() accepts the example signature of RFC 7515 §A.4 (ES512)', asy
       ),
       false,
     );
+});
+
+test('isSignedBy() accepts ECDSA signatures whose numbers begin with zeros or with a set bit', async () => {
+  for (const [algorithm, digest, pair] of [
+    ['ES256', 'sha256', EC],
+    ['ES384', 'sha384', EC384],
+    ['ES512', 'sha512', EC521],
+  ] as const) {
+    const [key] = readKeySet([jwk(pair.publicKey)]).keys;
+    const seen = new Set<string>();
+    for (let n = 0; !['zero 0', 'zero 1', 'high 0', 'high 1'].every((kind) => seen.has(kind)); n++) {
+      const signed = Buffer.from(String(n));
+      const signature = sign(digest, signed, { key: pair.privateKey, dsaEncoding: 'ieee-p1363' });
+      assert.equal(await isSignedBy({ algorithm, signed, signature }, key!), true);
+      const half = signature.length / 2;
+      for (const number of [0, 1]) {
+        const bytes = signature.subarray(number * half).subarray(0, half);
+        const first = bytes.find((byte) => byte !== 0)!;
+        if (bytes[0] === 0) seen.add(`zero ${number}`);
+        if (first > 0x7f) seen.add(`high ${number}`);
+      }
+    }
+    for (const zeros of [[0, 1], [0], [1]]) {
+      const signature = sign(digest, Buffer.alloc(0), { key: pair.privateKey, dsaEncoding: 'ieee-p1363' });
+      for (const number of zeros) signature.fill(0, (number * signature.length) / 2, ((number + 1) * signature.length) / 2); // prettier-ignore
+      assert.equal(await isSignedBy({ algorithm, signed: Buffer.alloc(0), signature }, key!), false);
+    }
+  }
 });

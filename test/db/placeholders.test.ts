@@ -25,6 +25,12 @@ for (const [what, source, text, placeholders] of [
     1,
   ],
   [
+    'a comment of many dashes after text with escapes',
+    `select E'a' ${'-'.repeat(5_000)} ?\n, ?`,
+    `select E'a' ${'-'.repeat(5_000)} ?\n, $1`,
+    1,
+  ],
+  [
     'text with escapes that continues after a comment',
     "select E'a' -- '\n'\\'?', ?",
     "select E'a' -- '\n'\\'?', $1",

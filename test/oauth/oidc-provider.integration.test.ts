@@ -4,27 +4,17 @@
  */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { SessionMiddleware, Svc } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { collectedLog } from '../support/collected-log.ts';
-import { scratch } from '../support/scratch.ts';
-import { LateServer } from './support/late-server.ts';
+import { CertifiedProvider } from '../support/oidc-provider.ts';
 import { ScriptedBrowser } from './support/scripted-browser.ts';
 import { SECRET } from './support/site.ts';
 import type { TestContext } from 'node:test';
 import type { ProviderTokenAnswer } from 'svc/oauth';
-import type { Listener } from './support/late-server.ts';
-
-/** Members of `oidc-provider` that these tests use. */
-interface OidcProviderModule {
-  readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
-}
 
 const CLIENT_KEY = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-const PROVIDER_KEY = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 
 interface Site extends AsyncDisposable {
   readonly url: string;
@@ -38,13 +28,9 @@ interface Site extends AsyncDisposable {
 }
 
 async function opened(t: TestContext): Promise<Site | undefined> {
-  const folder = scratch(t, 'oauth-parties', { 'oidc-provider': '^9.13.0', oauth4webapi: '^3.8.0' });
-  if (folder === undefined) return undefined;
-  const file = pathToFileURL(join(folder, 'node_modules/oidc-provider/lib/index.js')).href;
-  const module = (await import(file)) as OidcProviderModule;
-  for (const method of ['info', 'warn'] as const) t.mock.method(console, method, () => undefined); // its advice for production
   await using stack = new AsyncDisposableStack();
-  const late = stack.use(await LateServer.start());
+  const certified = stack.use(await CertifiedProvider.start(t));
+  if (certified === undefined) return undefined;
   const { logger, events } = collectedLog();
   const given: (string | undefined)[] = [];
   const app = new Svc({ authSecret: SECRET, logger, env: 'development' });
@@ -57,7 +43,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
         privateKey: CLIENT_KEY.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
         keyId: 'client-1',
       },
-      issuer: late.url,
+      issuer: certified.url,
       allowInsecure: true,
       scopes: ['openid', 'profile', 'offline_access'],
       authorizeParams: { prompt: 'consent' }, // or there is no refresh token
@@ -75,7 +61,7 @@ async function opened(t: TestContext): Promise<Site | undefined> {
   app.register(oauth).use(new SessionMiddleware());
   app.get('/', () => 'home');
   const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) => running.close());
-  const certified = new module.default(late.url, {
+  certified.configure({
     clients: [
       {
         client_id: 'app',
@@ -94,12 +80,6 @@ async function opened(t: TestContext): Promise<Site | undefined> {
         },
       },
     ],
-    jwks: {
-      keys: [
-        { ...PROVIDER_KEY.privateKey.export({ format: 'jwk' }), kid: 'provider-1', use: 'sig', alg: 'RS256' },
-      ],
-    },
-    cookies: { keys: [SECRET] },
     fetch: (url: string, options: RequestInit & { dispatcher?: unknown }) => {
       const { dispatcher: _dispatcher, ...rest } = options; // its dispatcher refuses the loopback interface
       return fetch(url, rest);
@@ -107,7 +87,6 @@ async function opened(t: TestContext): Promise<Site | undefined> {
     acrValues: ['urn:example:strong'],
     rotateRefreshToken: true,
     features: {
-      devInteractions: { enabled: true },
       rpInitiatedLogout: { enabled: true },
       backchannelLogout: { enabled: true },
     },
@@ -117,12 +96,11 @@ async function opened(t: TestContext): Promise<Site | undefined> {
       claims: () => ({ sub: id, name: 'Ada Lovelace' }),
     }),
   });
-  late.answerWith(certified.callback());
   const browser = new ScriptedBrowser();
   const site = stack.move();
   return {
     url: server.url,
-    issuer: late.url,
+    issuer: certified.url,
     oauth,
     browser,
     events,

@@ -4,27 +4,18 @@
  */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { BearerAuth, Depends, Svc } from 'svc';
 import { OAuthPlugin, OAuthProvider } from 'svc/oauth';
 import { collectedLog } from '../support/collected-log.ts';
-import { scratch } from '../support/scratch.ts';
-import { LateServer } from './support/late-server.ts';
+import { CertifiedProvider, importedParty } from '../support/oidc-provider.ts';
 import { ScriptedBrowser } from './support/scripted-browser.ts';
 import { SECRET, claimsOf } from './support/site.ts';
 import type { TestContext } from 'node:test';
 import type { RunningServer } from 'svc';
 import type { IdTokenAlgorithm, OAuthProviderOptions, UserInfo } from 'svc/oauth';
-import type { Listener } from './support/late-server.ts';
 import type { Visited } from './support/scripted-browser.ts';
 import type { Tokens } from './support/site.ts';
-
-/** Members of `oidc-provider` that these tests use. */
-interface OidcProviderModule {
-  readonly default: new (issuer: string, configuration: object) => { callback(): Listener };
-}
 
 /** Members of `oauth4webapi` that these tests use. */
 interface OAuth4WebApi {
@@ -86,14 +77,6 @@ function jwk(alg: IdTokenAlgorithm, key: object): object {
   return { ...key, kid: alg.toLowerCase(), use: 'sig', alg };
 }
 
-/** Imports a module from a package in a scratch folder; undefined when the test is skipped. */
-async function imported<T>(t: TestContext, file: string): Promise<T | undefined> {
-  const folder = scratch(t, 'oauth-parties', { 'oidc-provider': '^9.13.0', oauth4webapi: '^3.8.0' });
-  return folder === undefined
-    ? undefined
-    : ((await import(pathToFileURL(join(folder, 'node_modules', file)).href)) as T);
-}
-
 interface Registration {
   readonly clientAuth: 'client_secret_basic' | 'client_secret_post' | 'none';
   readonly algorithm: IdTokenAlgorithm;
@@ -101,7 +84,7 @@ interface Registration {
 
 /** Application with logins at `oidc-provider`. */
 class Application implements AsyncDisposable {
-  readonly provider: LateServer;
+  readonly provider: CertifiedProvider;
   readonly events: Record<string, unknown>[];
   readonly users: UserInfo[];
   readonly visitor: ScriptedBrowser = new ScriptedBrowser();
@@ -109,7 +92,7 @@ class Application implements AsyncDisposable {
   readonly #stack: AsyncDisposableStack;
 
   private constructor(
-    provider: LateServer,
+    provider: CertifiedProvider,
     server: RunningServer,
     {
       events,
@@ -129,11 +112,9 @@ class Application implements AsyncDisposable {
     { clientAuth, algorithm }: Registration,
     options: Partial<OAuthProviderOptions> = {},
   ): Promise<Application | undefined> {
-    const module = await imported<OidcProviderModule>(t, 'oidc-provider/lib/index.js');
-    if (module === undefined) return undefined;
-    for (const method of ['info', 'warn'] as const) t.mock.method(console, method, () => undefined); // its advice for production
     await using stack = new AsyncDisposableStack();
-    const provider = stack.use(await LateServer.start());
+    const provider = stack.use(await CertifiedProvider.start(t));
+    if (provider === undefined) return undefined;
     const { logger, events } = collectedLog();
     const users: UserInfo[] = [];
     const app = new Svc({ authSecret: SECRET, logger, env: 'development' });
@@ -162,7 +143,7 @@ class Application implements AsyncDisposable {
     const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) =>
       running.close(),
     );
-    const certified = new module.default(provider.url, {
+    provider.configure({
       clients: [
         {
           client_id: CLIENT_ID,
@@ -175,9 +156,7 @@ class Application implements AsyncDisposable {
         },
       ],
       jwks: { keys: Object.values(KEYS) },
-      cookies: { keys: [SECRET] },
       pkce: { required: () => true },
-      features: { devInteractions: { enabled: true } },
       claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
       enabledJWA: { idTokenSigningAlgValues: Object.keys(KEYS) },
       findAccount: (_context: unknown, id: string) => ({
@@ -185,7 +164,6 @@ class Application implements AsyncDisposable {
         claims: () => ({ sub: id, name: 'Ada Lovelace', email: 'ada@example.test', email_verified: true }),
       }),
     });
-    provider.answerWith(certified.callback());
     return new Application(provider, server, { events, users, stack: stack.move() });
   }
 
@@ -386,7 +364,7 @@ function readsAs(library: OAuth4WebApi, error: string, status: number = 400): (t
 }
 
 test('the npm package oauth4webapi can refresh and revoke tokens at the endpoints of OAuthPlugin, and can parse their errors', async (t) => {
-  const library = await imported<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
+  const library = await importedParty<OAuth4WebApi>(t, 'oauth4webapi/build/index.js');
   await using application = await Application.open(t, {
     clientAuth: 'client_secret_basic',
     algorithm: 'RS256',

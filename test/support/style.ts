@@ -9,13 +9,12 @@
  * manual, the same texts are passages as in a file of its language.
  * The opening comment of test/style.test.ts states what counts as a message.
  */
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { blocksOf } from './markdown.ts';
 import type { Block } from './markdown.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
-const EXCEPTIONS = join(ROOT, 'test/support/style-exceptions.txt');
 const FOLDERS: readonly string[] = ['.ci', '.github', 'bin', 'src', 'test'];
 const SOURCE_FILE = /\.[cm]?[jt]s$/;
 const SCRIPT_FILE = /\.(?:sh|ya?ml)$|^\.ci\/[^.]+$/;
@@ -299,34 +298,7 @@ export function checkedFiles(): string[] {
     .sort();
 }
 
-/** Returns the problems of the whole repository, by file. Clean files are left out. */
-export function problemsByFile(): Map<string, readonly string[]> {
-  const all = checkedFiles().map(
-    (file) => [file, problemsOf(file, readFileSync(join(ROOT, file), 'utf8'))] as const,
-  );
-  return new Map(all.filter(([, problems]) => problems.length > 0));
-}
-
-export function readExceptions(): string[] {
-  return readFileSync(EXCEPTIONS, 'utf8')
-    .split('\n')
-    .filter((line) => line !== '');
-}
-
-export function writeExceptions(files: readonly string[]): void {
-  writeFileSync(
-    EXCEPTIONS,
-    [...files]
-      .sort()
-      .map((file) => `${file}\n`)
-      .join(''),
-  );
-}
-
-/**
- * Replaces the list by the files that have problems now. For use by hand after files were moved; a test must
- * not call it.
- */
-export function regenerateExceptions(): void {
-  writeExceptions([...problemsByFile().keys()]);
+/** Returns the problems of all files. */
+export function projectProblems(): string[] {
+  return checkedFiles().flatMap((file) => problemsOf(file, readFileSync(join(ROOT, file), 'utf8')));
 }

@@ -8,7 +8,7 @@
  *
  * reader.ts, which is imported at the start of the application, verifies the tokens.
  */
-import { isRealm, mistaken, named, noteGuard, requirementOf, wayIn } from '../auth.ts';
+import { isRealm, mistaken, named, noteGuard, requirementOf, wayIn, wayOf } from '../auth.ts';
 import { issueOfProxy, issueOfUrl } from '../provider/addresses.ts';
 import { Depends, provide } from '../../routing/di.ts';
 import {
@@ -30,6 +30,7 @@ import type { AuthSource } from '../auth.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { Context } from '../../http/contracts.ts';
+import type { DependencySource } from '../../routing/di.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 import type {
   IssuerAlgorithm,
@@ -75,13 +76,8 @@ export function IssuerAuth(
   const read = readReaderOptions(options);
   const readerOf = (issuers: readonly ResolvedIssuer[]): ReaderSource =>
     named('issuerReader', async function* ({ state }: Context) {
-      const { makeReader } = await import('./reader.ts');
-      const reader = makeReader(issuers, read, state.get(services));
-      try {
-        yield reader;
-      } finally {
-        reader.close();
-      }
+      const { openReader } = await import('./reader.ts');
+      yield* openReader(issuers, read, state.get(services));
     });
   const readers = readerOf(trusted);
   const bare = provide(
@@ -96,13 +92,13 @@ export function IssuerAuth(
     requirement: { ...requirementOf('bearer', read.optional), issuers: trusted.map(({ issuer }) => issuer) },
     realm: read.realm,
   });
-  MADE.set(source, { trusted, readers, readerOf });
+  MADE.set(bare, { trusted, readers, readerOf });
   return source;
 }
 
 type ReaderSource = (context: Context) => AsyncGenerator<IssuerReader>;
 
-/** How each guard was made. */
+/** How each guard was made. The keys of the map are the sources that verify tokens. */
 const MADE = new WeakMap<
   object,
   {
@@ -113,6 +109,14 @@ const MADE = new WeakMap<
 >();
 
 /**
+ * Returns the issuers that a source trusts; none if IssuerAuth() did not make it. `svc check` reads them.
+ * @internal
+ */
+export function trustedBy(source: object): readonly ResolvedIssuer[] {
+  return MADE.get(source)?.trusted ?? [];
+}
+
+/**
  * Returns an override for the test client, which gives a guard other keys: those in `keys`, by issuer. No keys
  * are fetched.
  *
@@ -120,10 +124,10 @@ const MADE = new WeakMap<
  * @internal
  */
 export function withKeys(
-  guard: object,
+  guard: DependencySource,
   keys: ReadonlyMap<string, readonly unknown[]>,
 ): readonly [source: unknown, replacement: (context: Context) => unknown] {
-  const made = MADE.get(guard);
+  const made = MADE.get(wayOf(guard).bare);
   if (made === undefined) mistaken('FakeIssuer', 'the guard is not made by IssuerAuth()');
   const { trusted, readers, readerOf } = made;
   const foreign = [...keys.keys()].find((name) => trusted.every(({ issuer }) => issuer !== name));

@@ -13,11 +13,11 @@ import { Proxies, issueOfUrl } from '../provider/addresses.ts';
 import { ProviderFault } from '../provider/failure.ts';
 import { KeySource } from '../provider/key-source.ts';
 import { Outbound, jsonObject } from '../provider/outbound.ts';
-import type { KeySet } from '../../crypto/jwk.ts';
+import { sharedCounter } from '../../observability/metrics.ts';
 import type { Services } from '../../http/contracts.ts';
-import type { Counter, Metrics } from '../../observability/metrics.ts';
-import type { OutboundAnswer, OutboundCall, Target } from '../provider/outbound.ts';
-import type { IssuerKeys, ResolvedIssuer } from './options.ts';
+import type { Counter } from '../../observability/metrics.ts';
+import type { OutboundAnswer, Target } from '../provider/outbound.ts';
+import type { ResolvedIssuer } from './options.ts';
 
 /** Time limit of each stage of a call in milliseconds. */
 const STAGE_MS = 5_000;
@@ -27,16 +27,16 @@ const FETCH_MS = 10_000;
 const UNKNOWN_KEY_MS = 10_000;
 const DISCOVERED_MS = 3_600_000;
 
-/** Fetches the keys of one issuer. */
-export class FetchedKeys implements IssuerKeys {
+/** Keys of one issuer. */
+export class IssuerKeys {
+  readonly source: KeySource;
   readonly #issuer: ResolvedIssuer;
   readonly #services: Services;
   readonly #outbound: Outbound;
-  readonly #keys: KeySource;
   readonly #fetches: Counter;
   #located: { readonly target: Target; readonly untilMs: number } | undefined;
-  #deadline: AbortController | undefined;
-  #timer: Disposable | undefined;
+  /** Whether the last fetch succeeded; if not, whether earlier keys are still used. */
+  #state: 'fetched' | 'kept' | 'unknown' = 'fetched';
 
   /** @throws SvcError `E_AUTH` for an invalid variable of a proxy */
   constructor(issuer: ResolvedIssuer, services: Services) {
@@ -46,26 +46,19 @@ export class FetchedKeys implements IssuerKeys {
     const proxies = Proxies.chosen(issuer.proxy);
     if (typeof proxies === 'string') mistaken('IssuerAuth()', `the variable ${proxies}`);
     this.#outbound = new Outbound({ clock, timeoutMs: STAGE_MS, ca: issuer.ca, proxies });
-    this.#fetches = fetchesOf(services.metrics);
-    this.#keys = new KeySource({
-      outbound: { call: (call) => this.#measured(call) },
+    this.#fetches = sharedCounter(
+      services.metrics,
+      'svc_auth_key_fetches_total',
+      'Fetches of the keys of token issuers by outcome',
+      ['issuer', 'outcome'],
+    );
+    this.source = new KeySource({
       clock,
-      locate: () => this.#limited(),
+      fetch: () => this.#fetch(),
+      onFetched: (error) => this.#note(error),
       pinned: issuer.jwks?.keys,
       unknownKeyMs: UNKNOWN_KEY_MS,
     });
-  }
-
-  atHand(): KeySet | Promise<KeySet> {
-    return this.#keys.atHand();
-  }
-
-  again(): Promise<KeySet> | undefined {
-    return this.#keys.again();
-  }
-
-  renewed(): Promise<KeySet> | undefined {
-    return this.#keys.renewed();
   }
 
   /** Cancels all calls that are running. */
@@ -73,26 +66,25 @@ export class FetchedKeys implements IssuerKeys {
     this.#outbound.close();
   }
 
-  /** Starts the time limit of a fetch, whose first step is to find the URL of the keys. */
-  async #limited(): Promise<Target> {
-    const deadline = (this.#deadline = new AbortController());
-    this.#timer = this.#services.clock.after(FETCH_MS, () =>
+  /** Finds the URL of the keys, and requests them. One time limit applies to both. */
+  async #fetch(): Promise<OutboundAnswer> {
+    const deadline = new AbortController();
+    const timer = this.#services.clock.after(FETCH_MS, () =>
       deadline.abort(new ProviderFault('provider_timeout', 'fetch')),
     );
     try {
-      return await this.#locate();
-    } catch (error) {
-      this.#timer[Symbol.dispose]();
-      throw this.#failed(error);
+      return await this.#get(await this.#locate(deadline.signal), deadline.signal);
+    } finally {
+      timer[Symbol.dispose]();
     }
   }
 
-  async #locate(): Promise<Target> {
+  async #locate(signal: AbortSignal): Promise<Target> {
     const { jwksUri } = this.#issuer;
     if (jwksUri !== undefined) return this.#target(jwksUri);
     const nowMs = this.#services.clock.monotonicMs();
     if (this.#located !== undefined && nowMs < this.#located.untilMs) return this.#located.target;
-    const document = await this.#discovered();
+    const document = await this.#discovered(signal);
     const { issuer, jwks_uri: url } = document;
     if (issuer !== this.#issuer.issuer) throw new ProviderFault('provider_error', 'discovery_other_issuer');
     // issueOfUrl() refuses values of any type except string
@@ -104,11 +96,11 @@ export class FetchedKeys implements IssuerKeys {
   }
 
   /** Returns the first of the issuer's two discovery documents that exists. */
-  async #discovered(): Promise<Readonly<Record<string, unknown>>> {
+  async #discovered(signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
     const [openId, oauth] = discoveryUrls(this.#issuer.issuer);
-    const answer = await this.#call({ method: 'GET', ...this.#target(openId) });
+    const answer = await this.#get(this.#target(openId), signal);
     if (answer.status < 400 || answer.status >= 500) return jsonObject('discovery', answer);
-    return jsonObject('discovery', await this.#call({ method: 'GET', ...this.#target(oauth) }));
+    return jsonObject('discovery', await this.#get(this.#target(oauth), signal));
   }
 
   /** A URL with `http:` is one that `allowInsecure` names, so its address may be private. */
@@ -116,31 +108,25 @@ export class FetchedKeys implements IssuerKeys {
     return { url, isGuarded: !this.#issuer.allowPrivate && !url.startsWith('http:') };
   }
 
-  /** Fetches the keys, and counts the result. */
-  async #measured(call: OutboundCall): Promise<OutboundAnswer> {
-    try {
-      const answer = await this.#call(call);
-      jsonObject('jwks', answer); // an answer that KeySource will refuse is a failure, too
-      this.#fetches.add(1, this.#issuer.issuer, 'succeeded');
-      return answer;
-    } catch (error) {
-      throw this.#failed(error);
-    } finally {
-      this.#timer?.[Symbol.dispose]();
-    }
+  #get(target: Target, signal: AbortSignal): Promise<OutboundAnswer> {
+    return this.#outbound.call({ method: 'GET', ...target, signal });
   }
 
-  #call(call: OutboundCall): Promise<OutboundAnswer> {
-    return this.#outbound.call({ ...call, signal: this.#deadline?.signal });
-  }
-
-  #failed(error: unknown): unknown {
-    this.#fetches.add(1, this.#issuer.issuer, 'failed');
-    this.#services.log.child('svc_auth').warn('issuer_keys_unavailable', {
-      issuer: this.#issuer.issuer,
-      reason: error instanceof ProviderFault ? error.reason : 'failed',
-    });
-    return error;
+  /** Counts a fetch. Writes a line only if the state has changed. */
+  #note(error: unknown): void {
+    const { issuer } = this.#issuer;
+    this.#fetches.add(1, issuer, error === undefined ? 'succeeded' : 'failed');
+    const state = error === undefined ? 'fetched' : this.source.known === undefined ? 'unknown' : 'kept';
+    if (state === this.#state) return;
+    this.#state = state;
+    const log = this.#services.log.child('svc_auth');
+    if (error === undefined) log.info('issuer_keys_available', { issuer });
+    else
+      log.warn('issuer_keys_unavailable', {
+        issuer,
+        reason: error instanceof ProviderFault ? error.reason : 'failed',
+        requests: state === 'unknown' ? 'refused' : 'verified by the known keys',
+      });
   }
 }
 
@@ -152,18 +138,4 @@ function discoveryUrls(issuer: string): readonly [openId: string, oauth: string]
     `${base}/.well-known/openid-configuration`,
     `${origin}/.well-known/oauth-authorization-server${pathname === '/' ? '' : pathname}`,
   ];
-}
-
-/** Counters of fetches, one for each application. They are cached: a metric can be declared only once. */
-const counters = new WeakMap<Metrics, Counter>();
-
-function fetchesOf(metrics: Metrics): Counter {
-  const known =
-    counters.get(metrics) ??
-    metrics.counter('svc_auth_key_fetches_total', 'Fetches of the keys of token issuers by outcome', [
-      'issuer',
-      'outcome',
-    ]);
-  counters.set(metrics, known);
-  return known;
 }

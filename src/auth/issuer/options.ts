@@ -1,6 +1,5 @@
 /** Types of the options of IssuerAuth(), and of what it makes of them. */
 import type { RecordStore } from '../../cache/stores.ts';
-import type { KeySet } from '../../crypto/jwk.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { Awaitable, Context } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
@@ -60,7 +59,7 @@ export interface TrustedIssuer {
   readonly allowPrivate?: boolean | undefined;
   /**
    * Allows `http:` to the loopback interface, or also to the hosts in a list, such as `['keycloak']`. Anyone in
-   * between can then replace the keys. Default false.
+   * between can then replace the keys, so `svc check` reports a list (SVC220). Default false.
    */
   readonly allowInsecure?: boolean | readonly string[] | undefined;
   /** Trusted certificate authorities in PEM. Default: the authorities of Node.js. */
@@ -122,15 +121,4 @@ export interface ReaderOptions {
   readonly leewaySeconds: number;
   readonly maxLength: number;
   readonly records: RecordStore | undefined;
-}
-
-/** Keys of one issuer. */
-export interface IssuerKeys {
-  /** Returns the known keys, or fetches them. */
-  atHand(): KeySet | Promise<KeySet>;
-  /** Fetches the keys again; undefined if they were fetched shortly before. */
-  again(): Promise<KeySet> | undefined;
-  /** Fetches the keys again after a wrong signature, because a new key may have the id of an old one. */
-  renewed(): Promise<KeySet> | undefined;
-  close(): void;
 }

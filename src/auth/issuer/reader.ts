@@ -9,7 +9,7 @@
 import { SCHEMES, RefusedToken, challenge } from '../auth.ts';
 import { PROOF_ALGORITHMS, carrierOf, dpopTokenOf, issueOfSender } from '../dpop.ts';
 import { ProviderFault } from '../provider/failure.ts';
-import { HTTPException, Unauthorized, withoutStack } from '../../base/errors.ts';
+import { Unauthorized, unavailable, withoutStack } from '../../base/errors.ts';
 import { isTextList } from '../../base/options.ts';
 import { whenReady } from '../../base/promises.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
@@ -18,17 +18,18 @@ import { UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
 import { issueOfClaims, mediaType, tokenChecks } from '../../crypto/jwt.ts';
 import { SecurityLog } from '../../http/security-log.ts';
 import { TOKEN_END_MS } from '../../http/state.ts';
+import { sharedCounter } from '../../observability/metrics.ts';
 import { planOf } from '../../schema/schema.ts';
-import { FetchedKeys } from './keys.ts';
+import { IssuerKeys } from './keys.ts';
 import type { Challenge } from '../auth.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
 import type { JsonObject } from '../../crypto/jwt-json.ts';
 import type { TokenChecks, TokenRefusal } from '../../crypto/jwt.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../../http/contracts.ts';
-import type { Counter, Metrics } from '../../observability/metrics.ts';
+import type { Counter } from '../../observability/metrics.ts';
 import type { SchemaPlan } from '../../schema/schema.ts';
-import type { IssuerClaims, IssuerKeys, ReaderOptions, ResolvedIssuer } from './options.ts';
+import type { IssuerClaims, ReaderOptions, ResolvedIssuer } from './options.ts';
 
 /** An issuer with its keys, and the checks of its tokens. */
 interface Known {
@@ -48,33 +49,30 @@ interface Opened {
 
 /** Type of access tokens (RFC 9068 §2.1). */
 const ACCESS_TOKEN = 'at+jwt';
-const CREDENTIALS = /^bearer +([\w.~+/-]+=*)$/i;
+const BEARER = /^bearer +/i;
 const SCHEME = /^(?:bearer|dpop)(?: |$)/i;
 /** Claims that only id_tokens, logout tokens and security events have. */
 const OTHER_TOKENS = ['at_hash', 'c_hash', 's_hash', 'events'];
-const RETRY_AFTER_SECONDS = '5';
+const RETRY_AFTER_SECONDS = 5;
 /** Maximum number of parsed headers. An issuer has one header for each of its keys. */
 const MOST_HEADERS = 64;
 
 /**
- * Creates the reader of one application. Outside of tests, it fetches the keys in the background. In
- * production, warns of issuers whose keys may come by http.
+ * Yields the reader of one application, and closes it afterwards. Outside of tests, it fetches the keys in the
+ * background.
  */
-export function makeReader(
+export function* openReader(
   issuers: readonly ResolvedIssuer[],
   options: ReaderOptions,
   services: Services,
-): IssuerReader {
-  const insecure = issuers.filter(({ allowInsecure, jwks }) => allowInsecure !== false && jwks === undefined);
-  if (services.env === 'production')
-    for (const { issuer } of insecure) services.log.child('svc_auth').warn('issuer_insecure', { issuer });
-  const reader = new IssuerReader(
-    issuers.map((issuer) => ({ issuer, keys: new FetchedKeys(issuer, services) })),
-    options,
-    services,
-  );
+): Generator<IssuerReader> {
+  const reader = new IssuerReader(issuers, options, services);
   if (services.env !== 'test') reader.fetchKeys();
-  return reader;
+  try {
+    yield reader;
+  } finally {
+    reader.close();
+  }
 }
 
 /** Verifies the access tokens of the trusted issuers. */
@@ -90,31 +88,32 @@ export class IssuerReader {
   readonly #absent: Challenge;
   readonly #refused: Challenge;
 
-  constructor(
-    issuers: readonly { readonly issuer: ResolvedIssuer; readonly keys: IssuerKeys }[],
-    options: ReaderOptions,
-    services: Services,
-  ) {
+  constructor(issuers: readonly ResolvedIssuer[], options: ReaderOptions, services: Services) {
     const { leewaySeconds, maxLength, realm, schema, records } = options;
     this.#known = new Map(
-      issuers.map(({ issuer, keys }) => {
+      issuers.map((issuer) => {
         const { audience } = issuer;
         const checks = tokenChecks('IssuerAuth()', { audience, leewaySeconds, maxLength });
-        return [issuer.issuer, { issuer, keys, checks }];
+        return [issuer.issuer, { issuer, keys: new IssuerKeys(issuer, services), checks }];
       }),
     );
     this.#options = options;
     this.#services = services;
     this.#schema = schema === undefined ? undefined : planOf(schema);
     this.#records = records ?? new MemoryRecordStore({ clock: services.clock });
-    this.#refusals = refusalsOf(services.metrics);
+    this.#refusals = sharedCounter(
+      services.metrics,
+      'svc_auth_tokens_refused_total',
+      'Refused access tokens by reason',
+      ['reason'],
+    );
     this.#absent = { 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm }) };
     this.#refused = { 'WWW-Authenticate': challenge(SCHEMES.bearer, { realm, error: 'invalid_token' }) };
   }
 
   /** Fetches the keys of all issuers in the background. A failure is only logged. */
   fetchKeys(): void {
-    for (const { keys } of this.#known.values()) Promise.resolve(keys.atHand()).catch(() => undefined);
+    for (const { keys } of this.#known.values()) Promise.resolve(keys.source.atHand()).catch(() => undefined);
   }
 
   close(): void {
@@ -134,7 +133,8 @@ export class IssuerReader {
       if (this.#options.optional) return undefined;
       throw withoutStack(() => new Unauthorized('An access token is needed', { headers: this.#absent }));
     }
-    const text = CREDENTIALS.exec(field)?.[1] ?? dpopTokenOf(req);
+    const scheme = BEARER.exec(field)?.[0];
+    const text = scheme === undefined ? dpopTokenOf(req) : field.slice(scheme.length);
     const opened = text === undefined ? 'form' : this.#open(text);
     if (typeof opened === 'string') throw this.#refusal(opened, req);
     const signer = this.#signer(opened);
@@ -164,12 +164,12 @@ export class IssuerReader {
 
   /** Verifies the signature. Returns undefined, or the reason to refuse the token. */
   #signer(opened: Opened): Awaitable<TokenRefusal | undefined> {
-    const { keys } = opened.known;
+    const { source } = opened.known.keys;
     const set = this.#reachable(opened.known);
     return whenReady(set, (current) =>
       whenReady(signerIn(opened, current), (found) => {
         if (found === 'signed') return undefined;
-        const fresh = found === 'unknown' ? keys.again() : found === 'other' ? keys.renewed() : undefined;
+        const fresh = found === 'unknown' ? source.again() : found === 'other' ? source.renewed() : undefined;
         if (fresh === undefined) return refusalOf(found, opened, current);
         return this.#signerInFresh(opened, fresh, current);
       }),
@@ -189,20 +189,14 @@ export class IssuerReader {
 
   /** @throws HTTPException 503 when the keys cannot be fetched */
   #reachable({ keys }: Known): KeySet | Promise<KeySet> {
-    const set = keys.atHand();
+    const set = keys.source.atHand();
     if (!(set instanceof Promise)) return set;
     return set.catch((error: unknown) => {
       if (!(error instanceof ProviderFault)) throw error;
       this.#refusals.add(1, 'keys_unavailable');
-      throw withoutStack(
-        () =>
-          new HTTPException(
-            503,
-            'The access token cannot be verified at the moment; repeat the request later',
-            {
-              headers: { 'Retry-After': RETRY_AFTER_SECONDS },
-            },
-          ),
+      throw unavailable(
+        'The access token cannot be verified at the moment; repeat the request later',
+        RETRY_AFTER_SECONDS,
       );
     });
   }
@@ -315,15 +309,4 @@ function scopesOf(claims: Readonly<Record<string, unknown>>): string[] {
   const value = name === undefined ? undefined : claims[name];
   if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '');
   return isTextList(value) ? [...value] : [];
-}
-
-/** Counters of refused tokens, one for each application: a metric can be declared only once. */
-const counters = new WeakMap<Metrics, Counter>();
-
-function refusalsOf(metrics: Metrics): Counter {
-  const known =
-    counters.get(metrics) ??
-    metrics.counter('svc_auth_tokens_refused_total', 'Refused access tokens by reason', ['reason']);
-  counters.set(metrics, known);
-  return known;
 }

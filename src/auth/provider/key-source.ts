@@ -9,7 +9,7 @@ import { ProviderFault } from './failure.ts';
 import { jsonObject } from './outbound.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { KeySet } from '../../crypto/jwk.ts';
-import type { Outbound, Target } from './outbound.ts';
+import type { OutboundAnswer } from './outbound.ts';
 
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
@@ -23,14 +23,12 @@ const RETRY_MS = 60_000;
 /** Pause in milliseconds after a failed fetch while no keys are known. */
 const FIRST_RETRY_MS = 5_000;
 
-/** Finds the URL of the keys, for example in a discovery document. */
-type Locate = () => Target | undefined | Promise<Target | undefined>;
-
 interface KeySourceDeps {
-  readonly outbound: Pick<Outbound, 'call'>;
+  /** Requests the key set. */
+  readonly fetch: () => Promise<OutboundAnswer>;
+  /** Called after each fetch, with its error if it has failed. */
+  readonly onFetched?: (error?: unknown) => void;
   readonly clock: Clock;
-  /** Finds the URL of the keys. If it returns undefined, the provider has no keys. */
-  readonly locate: Locate;
   /** Keys in the options. If they are given, no keys are fetched. */
   readonly pinned?: readonly unknown[] | undefined;
   /** Minimum time between two fetches for tokens that no key fits, in milliseconds. Default 60_000. */
@@ -54,6 +52,11 @@ export class KeySource {
     this.#unknownKeyMs = deps.unknownKeyMs ?? UNKNOWN_KEY_MS;
   }
 
+  /** The cached keys; undefined if they are absent, or older than a day. */
+  get known(): KeySet | undefined {
+    return this.#deps.clock.monotonicMs() < this.#fetchedMs + STALE_MS ? this.#set : undefined;
+  }
+
   /**
    * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
    * keys that are at most a day old.
@@ -63,7 +66,7 @@ export class KeySource {
   current(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const nowMs = this.#deps.clock.monotonicMs();
-    const known = nowMs < this.#fetchedMs + STALE_MS ? this.#set : undefined;
+    const known = this.known;
     if (known === undefined) return this.#fetch();
     if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
     return this.#fetch().catch((error: unknown) => {
@@ -83,14 +86,15 @@ export class KeySource {
   atHand(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const nowMs = this.#deps.clock.monotonicMs();
-    if (this.#set === undefined || nowMs >= this.#fetchedMs + STALE_MS) {
+    const known = this.known;
+    if (known === undefined) {
       if (nowMs < this.#failedMs + FIRST_RETRY_MS)
         return Promise.reject(new ProviderFault('temporarily_unavailable', 'keys_unknown'));
       return this.#noted();
     }
     if (nowMs >= this.#fetchedMs + TTL_MS && nowMs >= this.#failedMs + RETRY_MS)
-      this.#noted().catch(() => undefined); // the known keys stay in use, and locate() or call() logs the error
-    return this.#set;
+      this.#noted().catch(() => undefined); // the known keys stay in use, and onFetched() logs the error
+    return known;
   }
 
   /** Fetches the keys, and notes the time of a failure. */
@@ -132,12 +136,17 @@ export class KeySource {
   }
 
   async #read(): Promise<KeySet> {
-    const target = await this.#deps.locate();
-    if (target === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
-    const { keys } = jsonObject('jwks', await this.#deps.outbound.call({ method: 'GET', ...target }));
-    if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
-    this.#set = readKeySet(keys);
-    this.#fetchedMs = this.#deps.clock.monotonicMs();
+    const { fetch, onFetched, clock } = this.#deps;
+    try {
+      const { keys } = jsonObject('jwks', await fetch());
+      if (!Array.isArray(keys)) throw new ProviderFault('provider_error', 'jwks_without_keys');
+      this.#set = readKeySet(keys);
+      this.#fetchedMs = clock.monotonicMs();
+    } catch (error) {
+      onFetched?.(error);
+      throw error;
+    }
+    onFetched?.();
     return this.#set;
   }
 }

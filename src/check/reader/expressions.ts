@@ -66,7 +66,10 @@ export abstract class ExpressionReader {
   }
 
   protected take(): Token {
-    return this.tokens[this.at++] ?? this.textEnd;
+    const token = this.tokens[this.at];
+    if (token === undefined) this.refuse('the file ends too early');
+    this.at++;
+    return token;
   }
 
   /**
@@ -211,7 +214,7 @@ export abstract class ExpressionReader {
       if (!this.is(close)) this.expect(',');
     }
     this.isInHead = before;
-    return items;
+    return items.slice(); // push() has reserved room for 16 items
   }
 
   protected conditional(): Node {
@@ -445,7 +448,7 @@ export abstract class ExpressionReader {
         members.push(this.block());
       } else members.push(this.member(';'));
     }
-    return { type: 'class', name, base, members, start, end: this.lastEnd };
+    return { type: 'class', name, base, members: members.slice(), start, end: this.lastEnd };
   }
 
   protected object(): Node {
@@ -461,7 +464,7 @@ export abstract class ExpressionReader {
       if (!this.is('}')) this.expect(',');
     }
     this.isInHead = before;
-    return { type: 'object', entries, start, end: this.lastEnd };
+    return { type: 'object', entries: entries.slice(), start, end: this.lastEnd };
   }
 
   /**

@@ -5,17 +5,12 @@
  * assignment `b = 1`.
  */
 
-/** The position of a node in the text, and its parent and children. */
+/** The position of a node in the text, and its parent. */
 interface Placed {
   readonly start: number;
   readonly end: number;
   /** The enclosing node; undefined for the module. Set after the whole module has been parsed. */
   parent?: Node | undefined;
-  /**
-   * The child nodes in the order of the text. Cached together with `parent`, because rules walk over the tree
-   * many times.
-   */
-  parts?: readonly Node[] | undefined;
 }
 
 interface Name extends Placed {
@@ -233,26 +228,52 @@ export type Node =
   | Import
   | Export;
 
+type PartOf<N> = Exclude<
+  { [K in keyof N]-?: N[K] extends Node | readonly Node[] | undefined ? K : never }[keyof N],
+  'parent'
+>;
+
+/** Members of each type of node that hold its children, in the order of the text. */
+const PARTS: { readonly [T in Node['type']]: readonly PartOf<Extract<Node, { type: T }>>[] } = {
+  name: [],
+  text: [],
+  value: [],
+  pattern: [],
+  template: ['tag', 'values'],
+  member: ['object', 'index'],
+  call: ['callee', 'args'],
+  function: ['params', 'body'],
+  class: ['base', 'members'],
+  entry: ['computed', 'value'],
+  object: ['entries'],
+  list: ['items'],
+  spread: ['value'],
+  await: ['value'],
+  unary: ['value'],
+  binary: ['left', 'right'],
+  assign: ['target', 'value'],
+  choice: ['test', 'yes', 'no'],
+  sequence: ['items'],
+  block: ['body'],
+  statement: ['value'],
+  declare: ['items'],
+  declarator: ['target', 'value'],
+  leave: ['value'],
+  if: ['test', 'yes', 'no'],
+  loop: ['head', 'body'],
+  try: ['block', 'param', 'handler', 'finalizer'],
+  switch: ['value', 'cases'],
+  case: ['test', 'body'],
+  import: [],
+  export: ['declared'],
+};
+
+type Parts = Readonly<Record<string, Node | readonly Node[] | undefined>>;
+
 /** Returns the direct child nodes in the order of the text. */
 export function childrenOf(node: Node): readonly Node[] {
-  return node.parts ?? collectParts(node);
-}
-
-function collectParts(node: Node): readonly Node[] {
-  const children: Node[] = [];
-  for (const key in node) {
-    if (key === 'parent' || key === 'parts') continue;
-    const part = (node as unknown as Record<string, unknown>)[key];
-    if (typeof part !== 'object' || part === null) continue;
-    if (Array.isArray(part)) {
-      for (const item of part) if (isNode(item)) children.push(item);
-    } else if (isNode(part)) children.push(part);
-  }
-  return children;
-}
-
-function isNode(value: unknown): value is Node {
-  return typeof value === 'object' && value !== null && 'type' in value;
+  // PARTS names only members that hold nodes
+  return PARTS[node.type].flatMap((key) => (node as unknown as Parts)[key] ?? []);
 }
 
 /**
@@ -261,8 +282,12 @@ function isNode(value: unknown): value is Node {
  */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) === false) return;
-  const parts = childrenOf(node);
-  for (let index = 0; index < parts.length; index++) walk(parts[index]!, visit);
+  for (const key of PARTS[node.type]) {
+    const part = (node as unknown as Parts)[key]; // as in childrenOf()
+    if (part === undefined) continue;
+    if ('type' in part) walk(part, visit);
+    else for (const each of part) walk(each, visit);
+  }
 }
 
 /**
@@ -319,9 +344,6 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
   return found?.type === 'entry' ? found.value : undefined;
 }
 
-/** Placeholder, in the literal text of an expression, for a value that is not literal. */
-const HOLE = '\0';
-
 export function returnsOf(fn: Fn): Node[] {
   const values: Node[] = [];
   for (const statement of fn.body)
@@ -330,13 +352,6 @@ export function returnsOf(fn: Fn): Node[] {
       return node.type !== 'function';
     });
   return values;
-}
-
-/** Returns the literal text of an expression. A placeholder replaces every other value in it. */
-export function leadOf(node: Node): string {
-  if (node.type === 'text') return node.value;
-  if (node.type === 'template') return node.texts.join(HOLE);
-  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : HOLE;
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */

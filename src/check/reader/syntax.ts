@@ -27,8 +27,7 @@ export function parse(source: string): Parsed {
 }
 
 function adopt(node: Node): void {
-  const parts = (node.parts = childrenOf(node));
-  for (const child of parts) {
+  for (const child of childrenOf(node)) {
     child.parent = node;
     adopt(child);
   }
@@ -81,7 +80,7 @@ class Reader extends ExpressionReader {
       body.push(...this.statement());
     }
     this.take();
-    return { type: 'block', body, start, end: this.lastEnd };
+    return { type: 'block', body: body.slice(), start, end: this.lastEnd };
   }
 
   protected keyword(word: string, start: number): readonly Node[] | undefined {
@@ -149,7 +148,7 @@ class Reader extends ExpressionReader {
       items.push({ type: 'declarator', target, value, start: from, end: this.lastEnd });
     } while (this.skip(','));
     if (!this.isInHead) this.skip(';');
-    return { type: 'declare', kind, items, start, end: this.lastEnd };
+    return { type: 'declare', kind, items: items.slice(), start, end: this.lastEnd };
   }
 
   protected ifStatement(start: number): Node {

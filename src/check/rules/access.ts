@@ -1,5 +1,5 @@
 /**
- * Rules about access (SVC201 … SVC204, SVC206): missing or weak authentication, CORS, CSRF, and logins
+ * Rules about access (SVC201 … SVC204, SVC206, SVC220): missing or weak authentication, CORS, CSRF, and logins
  * without a rate limit.
  */
 import { CORSMiddleware } from '../../http/middleware/cors.ts';
@@ -11,6 +11,7 @@ import { functionOfTool } from '../../mcp/mcp.ts';
 import { codeOf } from '../reader/functions.ts';
 import { guards } from './code.ts';
 import { placeOfGuard } from '../../auth/auth.ts';
+import { trustedBy } from '../../auth/issuer/guard.ts';
 import { predicateOf } from '../../auth/require.ts';
 import { functionOf } from '../../routing/di.ts';
 import {
@@ -96,6 +97,19 @@ export const ACCESS_RULES: readonly CoreRule[] = [
     right: "origins: ['https://shop.example'], credentials: true",
     run: findStrangers,
   },
+  {
+    id: 'SVC220',
+    severity: 'warning',
+    phase: 'security',
+    cwe: [319, 345],
+    sources: ['RFC 8725 §3.11', 'RFC 9068 §4'],
+    why: 'An attacker who replaces the keys, or who has another token of a user, is accepted as a user of this API',
+    remedy:
+      'Name a claim that only access tokens have: requiredClaims: { token_use: "access" }. If the issuer sends typ: at+jwt, remove requireType',
+    wrong: 'IssuerAuth({ issuer, audience, requireType: false })',
+    right: 'IssuerAuth({ issuer, audience })',
+    run: findDoubtfulIssuers,
+  },
 ];
 
 function findUnguarded(view: ApplicationView, report: ReportFinding): void {
@@ -175,6 +189,32 @@ function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
         placeOfGuard(dependency.source) ?? detail.route.place,
         { remedy: 'Return undefined from verify() if the key is unknown' },
       );
+  }
+}
+
+/** SVC220: guards whose keys come without TLS, or that accept tokens of any type. */
+function findDoubtfulIssuers(view: ApplicationView, report: ReportFinding): void {
+  for (const { dependency, detail } of dependenciesOf(view)) {
+    const place = placeOfGuard(dependency.source) ?? detail.route.place;
+    for (const { issuer, jwks, allowInsecure, requireType, requiredClaims } of trustedBy(dependency.source)) {
+      const hosts = typeof allowInsecure === 'object' && jwks === undefined ? allowInsecure : [];
+      if (hosts.length > 0 && view.env === 'production')
+        report(
+          subjectOf(detail),
+          `the keys of the issuer "${issuer}" may come by http from ${hosts.join(', ')}, so an attacker on the network can replace them and sign tokens for every user`,
+          place,
+          {
+            remedy:
+              'Let the issuer use https, with its own certificate authority in the option ca, and remove allowInsecure',
+          },
+        );
+      if (!requireType && Object.keys(requiredClaims).length === 0)
+        report(
+          subjectOf(detail),
+          `the guard accepts tokens of the issuer "${issuer}" that may be of another kind, such as an id_token: it requires neither the type at+jwt nor a claim`,
+          place,
+        );
+    }
   }
 }
 

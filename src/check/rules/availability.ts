@@ -358,7 +358,7 @@ function findBlockingHelpers(sources: Sources, report: ReportAt): void {
 function isCalledOnce(fn: Fn, sources: Sources): boolean {
   const name = nameOf(fn);
   if (name === undefined) return false;
-  const calls = sources.all('call').filter(({ node }) => calledName(node) === name);
+  const calls = [...sources.all('call')].filter(({ node }) => calledName(node) === name);
   return (
     calls.length > 0 &&
     calls.every(({ node, module }) => isOnce(node, module) || isOnlyInDevelopment(node, module))

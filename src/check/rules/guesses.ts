@@ -92,7 +92,7 @@ function limitOf(sources: Sources): number {
     .map(({ node }) =>
       node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
     );
-  return limits.length === 0 ? Infinity : Math.min(...limits);
+  return Math.min(...limits);
 }
 
 function limitOfRoute({ route }: Run, general: number): number {

@@ -1,10 +1,10 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { isGuarded } from '../statements/trace.ts';
+import { isEmpty, isGuarded } from '../statements/trace.ts';
+import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
-import { constantIn } from '../values/tests.ts';
 import { isStored } from '../values/text.ts';
 import { requiresRights } from './ownership.ts';
 import type { ClientPart } from '../values/text.ts';
@@ -150,11 +150,6 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
     .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
     .flatMap((each) => each.sides);
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
-}
-
-/** Whether a comparison with the value says only that there is a text. */
-function isEmpty(value: Value): boolean {
-  return value === ABSENT || constantIn(value) === '';
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */

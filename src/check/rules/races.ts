@@ -3,7 +3,7 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
-import { isGuarded } from '../statements/trace.ts';
+import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
@@ -12,7 +12,6 @@ import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
 import type { Value } from '../values/value.ts';
-import type { Node } from '../reader/nodes.ts';
 import type { Token } from '../statements/outline.ts';
 
 /** Rules about statements that belong together, sorted by id. */
@@ -107,7 +106,9 @@ function findDoubled(trace: Trace, report: ReportAt): void {
       );
       if (
         read === undefined ||
-        !trace.comparedBy(run).some(({ sides }) => sides.some((side) => readBy(side).includes(read.call)))
+        !trace
+          .comparedBy(run)
+          .some(({ sides }) => sides.some((side) => rowsIn(side, [ROW]).includes(read.call)))
       )
         continue;
       const { node, module } = write.nodeAt(undefined);
@@ -154,8 +155,7 @@ function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
   const ordered = trace
     .comparedBy(run)
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
-  const marks = ordered.flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
-  return new Set(marks.filter(({ by }) => by === ROW || by === COMPUTED).map(({ node }) => node));
+  return new Set(ordered.flatMap(({ sides }) => sides.flatMap((side) => rowsIn(side))));
 }
 
 /** Whether a client chooses the value that a placeholder writes, as in a form that is saved as a whole. */
@@ -174,18 +174,10 @@ function isTested(run: Run, trace: Trace, read: Sending, column: string): boolea
       return (
         plain(name ?? '') === plain(column) &&
         (other === ABSENT || constantIn(other) !== undefined) &&
-        readBy(side).includes(read.call)
+        rowsIn(side, [ROW]).includes(read.call)
       );
     });
   });
-}
-
-/** Returns the calls that read the columns of which a value consists. */
-function readBy(value: Value): readonly Node[] {
-  const columns = value.texts
-    .flat()
-    .flatMap((part) => (part.kind === 'client' ? (part.origin.made ?? []) : []));
-  return [...columns, ...madeIn(value)].filter(({ by }) => by === ROW).map(({ node }) => node);
 }
 
 function plain(column: string): string {
@@ -349,7 +341,7 @@ function findReusable(trace: Trace, report: ReportAt): void {
         (each) =>
           each.handler === run.handler &&
           each.outline.verb === 'select' &&
-          keys.some((key) => readBy(key).includes(each.call)) &&
+          keys.some((key) => rowsIn(key, [ROW]).includes(each.call)) &&
           isOfToken(each, trace),
       );
       if (read === undefined || sent.some((each) => each.isWrite && each.tables.includes(read.target ?? '')))

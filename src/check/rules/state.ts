@@ -154,7 +154,7 @@ function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: 
 
 /** Returns all uses of a variable except its declaration. */
 function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
-  return sources.all('name').flatMap(({ module, node }) => {
+  return [...sources.all('name')].flatMap(({ module, node }) => {
     if (node.name !== name || node.parent === declarator) return [];
     const binding = module.lookup(name, node);
     return binding?.kind === 'declared' && binding.node === declarator ? [node] : [];

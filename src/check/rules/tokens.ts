@@ -241,11 +241,10 @@ export function placeIn(text: Text): Pick<Made, 'node' | 'module'> | undefined {
 function hostOfLink(value: Value | undefined, depth = 0): Pick<Made, 'node' | 'module'> | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
-    const isSecret = madeIn({ texts: [text] }).some(({ by }) =>
-      /^crypto\.random|^svc\.createToken$/.test(by),
-    );
     const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));
-    if (isSecret && host?.kind === 'own') return placeIn(text) ?? host.made;
+    const hasSecret = (): boolean =>
+      madeIn({ texts: [text] }).some(({ by }) => /^crypto\.random|^svc\.createToken$/.test(by));
+    if (host?.kind === 'own' && hasSecret()) return placeIn(text) ?? host.made;
   }
   for (const inner of value.members?.values() ?? []) {
     const found = hostOfLink(inner, depth + 1);

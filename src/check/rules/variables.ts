@@ -107,7 +107,7 @@ function readsThroughHelpers(sources: Sources): Read[] {
     if (position !== -1) positions.set(fn, position);
   }
   if (positions.size === 0) return [];
-  return sources.all('call').flatMap(({ module, node: call }) => {
+  return [...sources.all('call')].flatMap(({ module, node: call }) => {
     const fn = sources.handlers.resolve(call.callee, module);
     const arg = fn === undefined ? undefined : call.args[positions.get(fn) ?? -1];
     return arg?.type === 'text' ? [{ module, node: arg, name: arg.value }] : [];
@@ -257,7 +257,7 @@ function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
   }
   const name = at.type === 'function' ? nameOf(at) : undefined;
   if (name === undefined || depth > 2) return false;
-  const calls = sources.all('call').filter(({ node: call }) => calledName(call) === name);
+  const calls = [...sources.all('call')].filter(({ node: call }) => calledName(call) === name);
   return calls.length > 0 && calls.every(({ node: call }) => isAlternative(call, sources, depth + 1));
 }
 

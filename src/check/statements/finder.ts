@@ -9,6 +9,7 @@ import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
+import { innerOf } from '../values/value.ts';
 import type { Site } from '../values/calls.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -109,10 +110,9 @@ export class StatementFinder implements Watch {
 /** Returns the calls whose rows are in a value as a whole. */
 function rowsIn(value: Value | undefined, depth = 0): readonly Node[] {
   if (value === undefined || depth > 4) return [];
-  const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
   return [
     ...(value.whole === undefined ? [] : [value.whole.node]),
-    ...inner.flatMap((each) => rowsIn(each, depth + 1)),
+    ...innerOf(value).flatMap((each) => rowsIn(each, depth + 1)),
   ];
 }
 

@@ -1,10 +1,11 @@
 /**
  * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
-import { GUARDS, OWN_CHANGE, PRINCIPAL, isOfPrincipal } from '../values/marks.ts';
+import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
+import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { tablesIn } from './written-schema.ts';
-import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
+import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project } from '../reader/modules.ts';
 import type { ValueListeners } from '../values/interpreter.ts';
@@ -111,6 +112,13 @@ export class Trace {
     return [...this.#testing].some((fn) => !known.has(fn));
   }
 
+  /** Keeps a comparison of a row, or of an input with another value. Rules ask for no other ones. */
+  #keep(compared: Compared): void {
+    const { sides } = compared;
+    const isOfInput = !sides.some(isEmpty) && sides.some(isGiven);
+    if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.#compared.push(compared);
+  }
+
   readonly watch: Listeners = {
     onHandler: ({ handler, route, dependencies }) => {
       const functions = new Set([handler]);
@@ -132,22 +140,19 @@ export class Trace {
     onCompare: (compared) => {
       const { handler, sides } = compared;
       if (handler === undefined) return;
-      this.#compared.push(compared);
+      this.#keep(compared);
       if (!sides.includes(ABSENT) && sides.some(isOwn)) {
         this.#testing.add(handler);
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
     },
     onTest: ({ value, handler, node, module }) => {
-      if (handler !== undefined) this.#compared.push({ node, module, handler, sides: [value, ABSENT] });
+      if (handler === undefined) return;
+      this.#keep({ node, module, handler, sides: [value, ABSENT] });
       // a test whether there is a principal says nothing of its rights
-      if (handler !== undefined && value.type === undefined && isOwn(value)) this.#testing.add(handler);
-      if (
-        handler !== undefined &&
-        value.type === undefined &&
-        madeIn(value).some(({ by }) => by === PRINCIPAL)
-      )
-        this.#deciding.add(handler);
+      if (value.type !== undefined || !isOwn(value)) return;
+      this.#testing.add(handler);
+      if (madeIn(value).some(({ by }) => by === PRINCIPAL)) this.#deciding.add(handler);
     },
     onStatement: (sending) => {
       if (sending.handler !== undefined) this.#sent.push(sending);
@@ -155,9 +160,22 @@ export class Trace {
   };
 }
 
+/** Whether a comparison with the value says only that there is a text. */
+export function isEmpty(value: Value): boolean {
+  return value === ABSENT || constantIn(value) === '';
+}
+
+/** Returns the calls that read the columns of which a value consists, or from which it was computed. */
+export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED]): readonly Node[] {
+  const columns = value.texts
+    .flat()
+    .flatMap((part) => (part.kind === 'client' ? (part.origin.made ?? []) : []));
+  return [...columns, ...madeIn(value)].filter(({ by }) => marks.includes(by)).map(({ node }) => node);
+}
+
 /** Whether a client gave a part of a value. */
 function isGiven(value: Value | undefined): boolean {
-  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => by.startsWith('input '));
+  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => /^(?:input|endless) /.test(by));
 }
 
 function isOwn(value: Value | undefined): boolean {

@@ -130,7 +130,7 @@ const inner: Effect = ({ args: [value = KNOWN] }) => itemsOf(value);
 
 /** Returns the list of the values in a list or object. */
 function itemsOf(value: Value): Value {
-  const all = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
+  const all = values.innerOf(value);
   if (all.length === 0 && value.source === undefined) return value;
   const items = all.length === 0 ? { texts: value.texts } : values.oneOf(all);
   return { texts: items.texts, items };
@@ -264,12 +264,14 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'shell-quote.quote': QUOTES,
 };
 
+const LETTERS = charsOf('', /[A-Za-z]/);
+
 /** Returns the value with parts whose letters may differ in case and at the ends. */
 const cased: Effect = ({ receiver }) =>
-  values.mapParts(receiver, (part) => {
-    const letters = texts.charsOf('', /[A-Za-z]/);
-    return { ...part, may: (part.may & letters) === 0n ? part.may : part.may | letters };
-  });
+  values.mapParts(receiver, (part) => ({
+    ...part,
+    may: (part.may & LETTERS) === 0n ? part.may : part.may | LETTERS,
+  }));
 
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
@@ -407,13 +409,8 @@ const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
 
 /** Returns an item of a list, or a character of a text. */
 export function itemOf(value: Value): Value {
-  if (value.items !== undefined || value.members !== undefined)
-    return values.oneOf([
-      ...(value.members?.values() ?? []),
-      ...(value.items === undefined ? [] : [value.items]),
-      ...(value.items === undefined && value.members?.size === 0 ? [KNOWN] : []),
-    ]);
-  return value;
+  const isList = value.items !== undefined || value.members !== undefined;
+  return isList ? values.oneOf(values.innerOf(value)) : value;
 }
 
 /** Returns a character of the program that a computed index chooses: it is as predictable as the index. */

@@ -34,7 +34,7 @@ import {
 } from './calls.ts';
 import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
-import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, digestOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -266,9 +266,11 @@ export class Interpreter extends ControlFlow {
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
-      ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        handlerId(this.handler) +
-        handlerId(this.#transaction?.work)
+      ? digestOf(
+          [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
+            handlerId(this.handler) +
+            handlerId(this.#transaction?.work),
+        )
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -351,8 +353,7 @@ export class Interpreter extends ControlFlow {
         : this.value(callee);
     const args = call.args.flatMap((arg) => {
       const value = this.value(arg);
-      if (arg.type !== 'spread' || value.members === undefined) return [value];
-      return [...value.members.values(), ...(value.items === undefined ? [] : [value.items])];
+      return arg.type === 'spread' && value.members !== undefined ? values.innerOf(value) : [value];
     });
     const method = callee.type === 'member' ? (callee.property ?? '') : '';
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
@@ -386,10 +387,7 @@ export class Interpreter extends ControlFlow {
     }
     const isBuilt = meaning === 'Promise' && call.isNew;
     if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
-      const all = [
-        ...(args[0]?.members?.values() ?? []),
-        ...(args[0]?.items === undefined ? [] : [args[0].items]),
-      ];
+      const all = args[0] === undefined ? [] : values.innerOf(args[0]);
       const mayFail = isBuilt
         ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
         : !neverRejects(meaning) &&

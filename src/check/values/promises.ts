@@ -1,4 +1,5 @@
 /** Promises: which calls return one, and how code uses it without `await`. */
+import { innerOf } from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Promised, Value } from './value.ts';
@@ -52,10 +53,7 @@ export function awaited(value: Value): Value {
 export function promiseIn(value: Value | undefined, depth = 0): Promised | undefined {
   if (value === undefined || depth > 2 || value.of !== undefined) return undefined;
   if (value.promise !== undefined) return value.promise;
-  for (const inner of [
-    ...(value.members?.values() ?? []),
-    ...(value.items === undefined ? [] : [value.items]),
-  ]) {
+  for (const inner of innerOf(value)) {
     const found = promiseIn(inner, depth + 1);
     if (found !== undefined) return found;
   }

@@ -2,6 +2,7 @@
  * Contents of texts: literal parts, parts that no client chooses, and parts of a client with the
  * characters that they may hold. A test such as `/^\w+$/.test(name)` adds facts about a part.
  */
+import { hash } from 'node:crypto';
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -132,7 +133,19 @@ export function clientPart(
 /** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
 export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
   const { begins: _begins, notFirst: _first, isNot: _not, hostOf: _host, pathOf: _path, ...kept } = part;
-  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${part.id} ${operation}` };
+  const { id } = part;
+  const before = id.length > MAX_ID ? digestOf(id) + id.slice(-KEPT_OF_ID) : id;
+  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${before} ${operation}` };
+}
+
+/** The beginning of a longer id, in characters, becomes a digest, because each operation in a chain makes the id longer. */
+const MAX_ID = 80;
+/** The last operations stay readable, because rules ask for them. */
+const KEPT_OF_ID = 40;
+
+/** Returns a short text that differs for each text. */
+export function digestOf(text: string): string {
+  return hash('sha1', text, 'base64');
 }
 
 /** Joins texts, and merges adjacent literals. */

@@ -153,9 +153,18 @@ export function inexact(value: Value): Value {
 const MAX_TEXTS = 12;
 
 export function textsOf(values: readonly Value[]): readonly Text[] {
-  const all = values.flatMap(({ texts }) => texts);
+  const all = new Set<Text>();
+  for (const { texts } of values) for (const text of texts) all.add(text);
+  return first([...all], hasClient);
+}
+
+/** Returns as many alternatives as one value may have, those of clients first if there are more. */
+function first<T>(all: readonly T[], isOfClient: (one: T) => boolean): readonly T[] {
   if (all.length <= MAX_TEXTS) return all;
-  return all.toSorted((a, b) => Number(hasClient(b)) - Number(hasClient(a))).slice(0, MAX_TEXTS);
+  const ofClients = all.filter(isOfClient);
+  return ofClients.length < MAX_TEXTS
+    ? [...ofClients, ...all.filter((one) => !isOfClient(one))].slice(0, MAX_TEXTS)
+    : ofClients.slice(0, MAX_TEXTS);
 }
 
 /** Members within members are merged to this depth, because an object may hold itself. */
@@ -242,8 +251,8 @@ export function joined(values: readonly Value[]): Value {
   let texts: readonly Text[] = [[]];
   for (const value of values.map(addressText)) {
     const alternatives = value.texts.length === 0 ? [[OWN]] : value.texts;
-    texts = texts.flatMap((before) => alternatives.map((text) => concat(before, text)));
-    if (texts.length > MAX_TEXTS) texts = textsOf([{ texts }]);
+    const pairs = texts.flatMap((before) => alternatives.map((text): readonly Text[] => [before, text]));
+    texts = first(pairs, (pair) => pair.some(hasClient)).map((pair) => concat(...pair));
   }
   return { texts };
 }
@@ -260,10 +269,7 @@ export function withFacts(value: Value, facts: Facts): Value {
 export function clientIn(value: Value | undefined, depth = 0): ClientPart | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) for (const part of text) if (part.kind === 'client') return part;
-  for (const inner of [
-    ...(value.members?.values() ?? []),
-    ...(value.items === undefined ? [] : [value.items]),
-  ]) {
+  for (const inner of innerOf(value)) {
     const found = clientIn(inner, depth + 1);
     if (found !== undefined) return found;
   }
@@ -287,12 +293,26 @@ export function givenOf(value: Value | undefined): Given | undefined {
     : origin && { what: origin.what, part: source?.whole, route: origin.route };
 }
 
+/** Returns the values in an object or list. */
+export function innerOf({ members, items }: Value): readonly Value[] {
+  if (members === undefined) return items === undefined ? [] : [items];
+  return items === undefined ? [...members.values()] : [...members.values(), items];
+}
+
+/** Calls `visit` with each part of a value, also of its members, down to a depth. */
+function visitParts(value: Value, depth: number, visit: (part: Part) => void): void {
+  for (const text of value.texts) for (const part of text) visit(part);
+  if (depth > 0) for (const inner of innerOf(value)) visitParts(inner, depth - 1, visit);
+}
+
 /** Returns the calls and members that made parts of a value, also of its members. */
-export function madeIn(value: Value | undefined, depth = 0): readonly Made[] {
-  if (value === undefined || depth > 4) return [];
-  const own = value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
-  const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
-  return [...own, ...inner.flatMap((each) => madeIn(each, depth + 1))];
+export function madeIn(value: Value | undefined): readonly Made[] {
+  const found: Made[] = [];
+  if (value !== undefined)
+    visitParts(value, 4, (part) => {
+      if (part.kind === 'own' && part.made !== undefined) found.push(part.made);
+    });
+  return found;
 }
 
 /**
@@ -323,11 +343,12 @@ export function marked(value: Value, made: Made, depth = 0): Value {
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
-export function idsIn(value: Value, depth = 0): string[] {
-  const own = value.texts.flat().flatMap((part) => (part.kind === 'client' ? [part.id] : []));
-  if (depth > 2) return own;
-  const inner = [...(value.members?.values() ?? []), ...(value.items === undefined ? [] : [value.items])];
-  return [...own, ...inner.flatMap((each) => idsIn(each, depth + 1))];
+export function idsIn(value: Value): readonly string[] {
+  const found: string[] = [];
+  visitParts(value, 3, (part) => {
+    if (part.kind === 'client') found.push(part.id);
+  });
+  return found;
 }
 
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */

@@ -48,13 +48,13 @@ export interface RedisOptions {
    */
   readonly maxPending?: number | undefined;
   /**
-   * Maximum number of commands that wait for a connection, each up to its time limit, 0 ... 1_000_000. With
-   * the default 0, commands fail at once while there is no connection.
+   * Maximum number of commands that wait for a connection, each up to its time limit, 0 ... 1_000_000. With 0,
+   * commands fail at once while there is no connection. Default 0.
    */
   readonly offlineQueue?: number | undefined;
   /**
-   * Maximum size of a reply in bytes, 1_024 ... 536_870_912. A larger reply closes the connection. Default 64
-   * MiB.
+   * Maximum size of a reply in bytes, 1_024 ... 536_870_912. A larger reply closes the connection, and its
+   * error names this option. Default 64 MiB.
    */
   readonly maxReplyBytes?: number | undefined;
   /** Name of the connection in CLIENT LIST. Default `svc`. */

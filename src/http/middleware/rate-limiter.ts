@@ -12,7 +12,7 @@
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { HTTPException, SvcError, TooManyRequests, withoutStack } from '../../base/errors.ts';
+import { SvcError, TooManyRequests, unavailable, withoutStack } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text, optionalInt } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
@@ -347,13 +347,7 @@ export class Gate {
         requests: onStoreError === 'refuse' ? 'refused' : 'allowed',
       });
     if (onStoreError === 'refuse')
-      throw new HTTPException(
-        503,
-        'The rate limit of this request cannot be checked at the moment; try again later',
-        {
-          headers: { 'Retry-After': '1' },
-        },
-      );
+      throw unavailable('The rate limit of this request cannot be checked at the moment; try again later', 1);
     return undefined;
   }
 }

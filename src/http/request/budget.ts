@@ -9,7 +9,8 @@
  * Clients are counted only while more than half of the budget is held. So a small request does not pay for them.
  */
 import { getHeapStatistics } from 'node:v8';
-import { HTTPException, withoutStack } from '../../base/errors.ts';
+import { unavailable } from '../../base/errors.ts';
+import type { HTTPException } from '../../base/errors.ts';
 
 /** A body or a WebSocket that holds received bytes. */
 export interface Holder {
@@ -23,11 +24,8 @@ export interface Holder {
   readonly client: string;
 }
 
-/** Refusal of a body beyond the budget. It is a sign of load, and not logged as a failure. */
-class BudgetExceeded extends HTTPException {}
-
 /** Time in seconds after which a refused client may try again. */
-const RETRY_SECONDS = '1';
+const RETRY_SECONDS = 1;
 /** The default budget has room for a body of the largest size that json(), text() and form() read by default. */
 const LEAST_USUAL_BYTES = 10_000_000;
 /**
@@ -114,20 +112,9 @@ export function holdBytes(holder: Holder, bytes: number): void {
 
 /** Returns the error for a body beyond the budget: 503 with `Retry-After`. */
 export function budgetExceeded(): HTTPException {
-  return withoutStack(
-    () =>
-      new BudgetExceeded(
-        503,
-        'The server holds too many request bodies at the moment; repeat the request later',
-        {
-          code: 'body_budget',
-          headers: { 'Retry-After': RETRY_SECONDS },
-        },
-      ),
+  return unavailable(
+    'The server holds too many request bodies at the moment; repeat the request later',
+    RETRY_SECONDS,
+    'body_budget',
   );
-}
-
-/** Whether an error is a refusal by the budget. */
-export function isBudgetExceeded(error: unknown): boolean {
-  return error instanceof BudgetExceeded;
 }

@@ -111,9 +111,12 @@ export class ProviderClient {
     };
     this.#discovery = new Discovery(this.#options, measured, deps.clock);
     this.#keys = new KeySource({
-      outbound: measured,
       clock: deps.clock,
-      locate: async () => (await this.#discovery.endpoints()).keys,
+      fetch: async () => {
+        const { keys } = await this.#discovery.endpoints();
+        if (keys === undefined) throw new ProviderFault('provider_error', 'jwks_unknown');
+        return measured.call({ method: 'GET', ...keys });
+      },
       pinned: jwks?.keys,
     });
   }

@@ -89,8 +89,16 @@ async function showResponse(out, response, ms, signal) {
     (type === '' || /^text\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type));
   const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Response body' });
   const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
-  if (isLive) holder.append(shown);
-  const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+  if (isLive) {
+    holder.append(shown);
+    out.scrollIntoView({ block: 'nearest' });
+  }
+  const append = (text) => {
+    const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+    shown.append(text);
+    if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+  };
+  const { bytes, isCut } = await readAll(response, isLive ? append : undefined, signal);
   size.textContent = ` · ${sizeText(bytes.size)}${isCut ? ', cut' : ''}`;
   say(status.textContent); // screen readers announce the status only, not the body
   if (bytes.size === 0) return;

@@ -3,6 +3,7 @@
  * parameters and resolved references.
  */
 
+import { uniqueName } from '../openapi.ts';
 import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
@@ -68,6 +69,8 @@ export interface Operation {
   /** True for webhooks: the application sends them, so the page has no form for calls. */
   readonly isWebhook: boolean;
   readonly security: ReadOperation['security'];
+  /** Whether each security alternative has credentials, apart from a CSRF token: the page gets this token by itself. */
+  readonly isProtected: boolean;
 }
 
 export interface Section {
@@ -127,7 +130,7 @@ export function readDocument(document: object): ReadDocument {
     email: /^[\w.+-]+@[\w.-]+$/.exec(text(record(info['contact'])['email']) ?? '')?.[0],
     schemas: new Map(named.map(([name, schema]) => [name, { id: ids.of(`schema-${name}`), name, schema }])),
     operationCount: sections.reduce((sum, { operations }) => sum + operations.length, 0),
-    hasSecurity: Object.keys(schemes).length > 0,
+    hasSecurity: Object.values(schemes).some((scheme) => !isCsrf(resolve(root, scheme))),
     schemes: Object.entries(schemes).flatMap(([name, scheme]) => {
       const description = text(resolve(root, scheme)['description']);
       return description === undefined ? [] : [[name, description] as const];
@@ -147,11 +150,7 @@ class Ids {
   ]);
 
   of(wanted: string): string {
-    const base = wanted.replace(/\s+/g, '-').replace(/^:/, '-:');
-    let id = base;
-    for (let number = 2; this.#taken.has(id); number++) id = `${base}-${number}`;
-    this.#taken.add(id);
-    return id;
+    return uniqueName(wanted.replace(/\s+/g, '-').replace(/^:/, '-:'), this.#taken, '-');
   }
 }
 
@@ -192,6 +191,7 @@ function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
 
 function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: Ids): Operation {
   const { method, item, operation, security } = read;
+  const schemes = record(record(root['components'])['securitySchemes']);
   const summary = text(operation['summary']) ?? text(item['summary']);
   return {
     id: ids.of(text(operation['operationId']) ?? `${method}${path.replace(/[^\w]+/g, '-')}`),
@@ -214,7 +214,15 @@ function operationOf(root: JsonObject, path: string, read: ReadOperation, ids: I
     ),
     isWebhook: false,
     security,
+    isProtected:
+      security.length > 0 &&
+      security.every((alternative) => alternative.some(([name]) => !isCsrf(resolve(root, schemes[name])))),
   };
+}
+
+/** Whether a security scheme is the CSRF token of the application. */
+function isCsrf({ in: place, name }: JsonObject): boolean {
+  return place === 'header' && text(name)?.toLowerCase() === 'x-csrf-token';
 }
 
 /** Returns the parameter in a list, which is empty if `name` or `in` is missing. */

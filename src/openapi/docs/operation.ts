@@ -38,7 +38,7 @@ const MOST_EXAMPLES = 10;
 export function operationMarkup(operation: Operation, schemas: SchemaWriter): Markup {
   const { id, method, path, summary, description, isDeprecated, parameters, body, responses } = operation;
   const { callbacks, isWebhook } = operation;
-  return html`<details class="op ${method}${isWebhook && ' hook'}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${isProtected(operation) && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}${callbacks.length > 0 && callbacksMarkup(callbacks, schemas)}</div></div></details>
+  return html`<details class="op ${method}${isWebhook && ' hook'}"><summary><h3><b class="m">${method.toUpperCase()}</b> <code>${pathMarkup(path)}</code></h3>${summary !== undefined && html`<span class="s">${summary}</span>`}${isDeprecated && html`<s>deprecated</s>`}${operation.isProtected && LOCK}</summary><div class="b" id="${id}"><div class="d">${accessMarkup(operation)}${prose(description)}${parametersMarkup(parameters, schemas)}${body !== undefined && bodyMarkup(body, schemas)}${responses.length > 0 && responsesMarkup(responses, schemas)}${callbacks.length > 0 && callbacksMarkup(callbacks, schemas)}</div></div></details>
 `;
 }
 
@@ -51,18 +51,11 @@ export function pathMarkup(path: string): Markup {
   );
 }
 
-/** Whether every security alternative needs credentials. */
-function isProtected({ security }: Operation): boolean {
-  return security.length > 0 && security.every((alternative) => alternative.length > 0);
-}
-
-function accessMarkup(operation: Operation): Markup {
-  const { security } = operation;
-  const alternatives = security
-    .filter((alternative) => alternative.length > 0)
-    .map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
+function accessMarkup({ security, isProtected }: Operation): Markup {
+  const needs = security.filter((alternative) => alternative.length > 0);
+  const alternatives = needs.map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
   if (alternatives.length === 0) return NOTHING;
-  return html`<p class="a">${LOCK} Authorization: ${joined(alternatives, ' or ')}${!isProtected(operation) && ', or none'}</p>`;
+  return html`<p class="a">${isProtected && LOCK} Authorization: ${joined(alternatives, ' or ')}${needs.length < security.length && ', or none'}</p>`;
 }
 
 function schemeMarkup([scheme, scopes]: readonly [string, readonly string[]]): Markup {

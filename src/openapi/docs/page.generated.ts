@@ -64,7 +64,7 @@ nav ul{list-style:none}
 nav :is(summary, .h){padding:0.5rem 0.5rem 0.375rem;font-weight:650;color:var(--text);text-decoration:none;border-radius:0.375rem}
 nav .h{display:block}
 nav :is(summary, a):hover{background:var(--hover)}
-nav li a{display:flex;gap:0.5rem;align-items:baseline;padding:0.25rem 0.5rem;border-radius:0.375rem;color:var(--text);text-decoration:none;line-height:1.4}
+nav li a{display:flex;scroll-margin-block:3rem;gap:0.5rem;align-items:baseline;padding:0.25rem 0.5rem;border-radius:0.375rem;color:var(--text);text-decoration:none;line-height:1.4}
 nav li a span{min-width:0}
 nav li a.here{background:var(--hover);box-shadow:inset 2px 0 var(--accent)}
 nav .m{flex:none;width:2.375rem;font-size:0.625rem;background:none;padding:0;text-align:left;min-width:0}
@@ -129,6 +129,7 @@ section{margin-bottom:2.5rem}
 p.t{margin:0.375rem 0}
 .t > code{color:var(--text)}
 .one details{border:1px solid var(--line);border-radius:0.375rem;margin-top:0.25rem;padding:0.25rem 0.75rem}
+.one .f.peek{margin:0.25rem 0 0;padding:0;border:0}
 .k{font-size:0.8125rem !important;color:var(--soft)}
 .x{display:inline-flex;align-items:center;justify-content:center;min-width:1.5rem;height:1.5rem;margin-left:0.3rem;padding:0 0.25rem;border:1px solid var(--line);border-radius:0.3125rem;background:var(--bg);color:var(--soft);cursor:pointer;font-size:0.75rem;line-height:1;vertical-align:middle}
 .x:hover{background:var(--hover)}
@@ -168,7 +169,7 @@ textarea.in{display:block;resize:vertical;line-height:1.5}
 .curl .go{align-items:center}
 .curl select{flex:1}
 :is(.curl, .out) pre{margin-top:0.375rem;background:var(--bg);border:1px solid var(--line)}
-.out{border-top:1px solid var(--line);padding:0.75rem 1rem 1rem}
+.out{border-top:1px solid var(--line);padding:0.75rem 1rem 1rem;scroll-margin-top:4rem}
 .out:empty{display:none}
 .out img{display:block;max-width:100%;margin-top:0.375rem;border:1px solid var(--line);border-radius:0.375rem}
 .st b{font-size:1rem}
@@ -184,6 +185,8 @@ dialog p{color:var(--soft);font-size:0.8125rem}
 dialog .tick{display:flex;gap:0.5rem;align-items:center;margin-top:1rem;font-size:0.875rem}
 @container (min-width:50rem){.js .b{grid-template-columns:minmax(0, 1fr) minmax(19rem, 44%);gap:1.5rem}
 .y{position:sticky;top:4.5rem;max-height:calc(100vh - 5.5rem);overflow-y:auto}
+}
+@container (max-width:50rem){.b > .skip{position:static;justify-self:start;border:1px solid var(--line);background:var(--side);color:inherit;font-weight:550}
 }
 @container (max-width:40rem){.s{flex:1 0 100%;order:1}
 .op h3{min-width:0}
@@ -312,7 +315,7 @@ const heading = section.querySelector('h2').textContent;
 const items = all('.op,.sc', section).map((op) => {
 const { id } = op.querySelector('.b');
 const method = op.querySelector('.m');
-const name = op.querySelector('h3 code,h3').textContent;
+const name = (op.querySelector('h3 code') ?? op.querySelector('h3')).textContent;
 const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
 const given = { href: \`#\${encodeURIComponent(id)}\`, class: method ? op.classList[1] : undefined };
 const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
@@ -406,8 +409,12 @@ for (const { link, op } of entries) {
 const anchor = link.firstChild;
 const isHere = target !== null && op.contains(target);
 anchor.classList.toggle('here', isHere);
-if (isHere) anchor.setAttribute('aria-current', 'location');
-else anchor.removeAttribute('aria-current');
+if (!isHere) anchor.removeAttribute('aria-current');
+else {
+anchor.setAttribute('aria-current', 'location');
+link.closest('details').open = true;
+anchor.scrollIntoView({ block: 'nearest' });
+}
 }
 const fold = target?.closest('.op,.sc');
 if (!fold) return;
@@ -420,29 +427,42 @@ fold.scrollIntoView({ block: 'start' });
 if (isFocused) fold.querySelector('summary').focus({ preventScroll: true });
 }
 function addPeeks(within, seen) {
+const byHost = new Map();
 for (const link of all('a[href^="#schema"]', within)) {
 const id = decodeURIComponent(link.getAttribute('href').slice(1));
-const written = byId(id);
 const host = link.closest('li,p');
-if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
+if (!byId(id) || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek'))
+continue;
 if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k,.one')) continue;
-const label = \`Members of \${link.textContent}\`;
+byHost.set(host, [...(byHost.get(host) ?? []), { link, id }]);
+}
+for (const [host, links] of byHost) addPeek(host, links, seen);
+}
+function addPeek(host, links, seen) {
+const label = \`Members of \${links.map(({ link }) => link.textContent).join(', ')}\`;
 const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
 const button = make('button', { ...given, title: 'Show its members here' }, '+');
 let shown;
 button.addEventListener('click', () => {
 if (shown) shown.hidden = !shown.hidden;
 else {
-shown = copyOf(written);
+const copies = links.map(({ id }) => copyOf(byId(id)));
+shown = links.length > 1 ? choiceOf(links, copies) : copies[0];
 if (host.tagName === 'LI') host.append(shown);
 else host.after(shown);
-addPeeks(shown, [...seen, id]);
+for (const [index, { id }] of links.entries()) addPeeks(copies[index], [...seen, id]);
 }
 button.setAttribute('aria-expanded', String(!shown.hidden));
 button.textContent = shown.hidden ? '+' : '–';
 });
-link.after(button);
+links.at(-1).link.after(button);
 }
+function choiceOf(links, copies) {
+const name = nextId();
+const folds = links.map(({ link }, index) =>
+make('details', { name, open: index === 0 }, make('summary', {}, link.textContent), copies[index]),
+);
+return make('div', { class: 'one' }, ...folds);
 }
 function copyOf(written) {
 const copied = make('div', { class: 'peek f' }, ...written.querySelector('.d').cloneNode(true).childNodes);
@@ -992,14 +1012,33 @@ panel
 .append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
 const request = () => requestOf({ method, path, operation, fields, body });
 const showCode = startCode(panel.querySelector('.curl'), request);
+const link = make('a', { class: 'button', target: '_blank', rel: 'noopener' }, 'Open in a new tab');
+if (method === 'GET' && Object.keys(operation.responses ?? {}).some((status) => status.startsWith('3')))
+send.after(link);
 const show = () => {
 showCode();
+link.href = request().url;
 const missing = missingProofs(operation);
 needs.hidden = missing.length === 0;
 needs.firstElementChild.textContent = \`Needs \${missing.join(' or ')}.\`;
 };
+form.addEventListener('submit', sending({ send, out, fields, request }));
+form.addEventListener('input', show);
+form.addEventListener('change', show);
+form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+});
+needs.querySelector('button').addEventListener('click', openAuth);
+document.addEventListener('proofs', show);
+addExamples(panel, operation);
+const first = () => form.querySelector('input,select,textarea') ?? send;
+panel.parentElement.prepend(jump('Go to the form', first));
+form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
+show();
+}
+function sending({ send, out, fields, request }) {
 let running;
-const submit = async (event) => {
+return async (event) => {
 event.preventDefault();
 if (running) return running.abort();
 const empty = fields.filter((field) => !field.check());
@@ -1016,43 +1055,24 @@ running = undefined;
 send.textContent = 'Send';
 }
 };
-form.addEventListener('submit', submit);
-form.addEventListener('input', show);
-form.addEventListener('change', show);
-form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
-if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
-});
-needs.querySelector('button').addEventListener('click', openAuth);
-document.addEventListener('proofs', show);
-showExamples(panel, operation);
-const first = () => form.querySelector('input,select,textarea') ?? send;
-panel.parentElement.prepend(jump('Skip to the form', first));
-form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
-show();
 }
-function showExamples(panel, operation) {
-const part = panel.querySelector('.eg');
-const byContent = new Map();
+function addExamples(panel, operation) {
+const groups = new Map();
 for (const [status, given] of Object.entries(operation.responses ?? {})) {
 const { content } = resolved(given);
 const [, media] = Object.entries(content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
 const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
 if (example === undefined) continue;
-const isGood = status.startsWith('2');
-const text = isGood && !part.dataset.used ? (part.dataset.used = 'yes') : JSON.stringify(content);
-byContent.set(text, { example, statuses: [...(byContent.get(text)?.statuses ?? []), status] });
+const text = JSON.stringify(content);
+groups.set(text, { example, statuses: [...(groups.get(text)?.statuses ?? []), status] });
 }
-for (const [text, { example, statuses }] of byContent) {
-const shown = text === 'yes' ? part : part.cloneNode(true);
-if (shown !== part) {
-shown.classList.replace('eg', 'er');
-shown.open = false;
-panel.querySelector('.out').before(shown);
+for (const { example, statuses } of groups.values()) {
+const isGood = statuses[0].startsWith('2');
+const given = { class: \`curl \${isGood ? 'eg' : 'er'}\`, open: isGood && !panel.querySelector('.eg') };
+const code = { tabindex: '0', 'aria-label': 'Example response' };
+const summary = make('summary', {}, \`Example response \${statuses.join(', ')}\`);
+panel.append(make('details', given, summary, make('pre', code, ...jsonNodes(JSON.stringify(example)))));
 }
-shown.querySelector('summary').textContent = \`Example response \${statuses.join(', ')}\`;
-shown.querySelector('pre').replaceChildren(...jsonNodes(JSON.stringify(example)));
-}
-if (!part.dataset.used) part.remove();
 }
 const jump = (text, target) =>
 make('button', { type: 'button', class: 'skip', onclick: () => target().focus() }, text);
@@ -1091,14 +1111,12 @@ control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\\n') :
 if ('placeholder' in control && schema.default !== undefined)
 control.placeholder = \`default \${asText(schema.default)}\`;
 const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\`, hidden: true }, 'Required');
-const label = make(
-'label',
-{ for: id },
-make('code', {}, name),
+const hints = [
 make('span', { class: 't' }, place && \` \${place}\`, isList && !isFiles && ', one on a line'),
 isRequired && make('em', {}, ' required'),
 isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
-);
+];
+const label = make('label', { for: id }, make('code', {}, name), ...hints);
 if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
 return {
 name,
@@ -1139,8 +1157,9 @@ return make('input', { type: 'file', multiple: isList });
 const only = schema.const === undefined ? undefined : [schema.const];
 const choices = schema.enum ?? only ?? (type === 'boolean' ? [true, false] : undefined);
 if (choices) {
-const values = [...(isRequired ? [] : ['']), ...choices.map(String)];
-return make('select', {}, ...values.map((value) => make('option', { value }, value)));
+const usual = schema.default === undefined ? '' : \`default \${asText(schema.default)}\`;
+const none = isRequired ? [] : [make('option', { value: '' }, usual)];
+return make('select', {}, ...none, ...choices.map((value) => make('option', { value }, String(value))));
 }
 if (isList || type === 'object')
 return make('textarea', { class: 'c', rows: isList ? 2 : 4, spellcheck: 'false' });
@@ -1192,7 +1211,7 @@ area.classList.toggle('wrong', isWrong);
 const example = exampleIn(media);
 const fill = (begin) => {
 area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
-area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 24);
+area.rows = Math.min(Math.max(area.value.split('\\n').length, 3), 14);
 area.dispatchEvent(new Event('input', { bubbles: true }));
 };
 const choice = isJson ? variantChoice(schema, fill) : [];
@@ -1535,8 +1554,16 @@ const isText =
 (type === '' || /^text\\/|[/+](json|xml|yaml)|javascript|x-ndjson|jsonl|urlencoded/.test(type));
 const shown = make('pre', { class: 'w', tabindex: '0', 'aria-label': 'Response body' });
 const isLive = isText && /event-stream|ndjson|jsonl/.test(type);
-if (isLive) holder.append(shown);
-const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+if (isLive) {
+holder.append(shown);
+out.scrollIntoView({ block: 'nearest' });
+}
+const append = (text) => {
+const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+shown.append(text);
+if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+};
+const { bytes, isCut } = await readAll(response, isLive ? append : undefined, signal);
 size.textContent = \` · \${sizeText(bytes.size)}\${isCut ? ', cut' : ''}\`;
 say(status.textContent);
 if (bytes.size === 0) return;
@@ -1711,6 +1738,7 @@ aria-keyshortcuts="/"
 <div class="fields"></div>
 <div class="go"><button class="button main">Send</button></div>
 </form>
+<div class="out" role="region" aria-label="Response"></div>
 <div class="curl">
 <div class="go">
 <select class="in" aria-label="Language"></select>
@@ -1718,11 +1746,6 @@ aria-keyshortcuts="/"
 </div>
 <pre tabindex="0" aria-label="The request as code"></pre>
 </div>
-<details class="curl eg" open>
-<summary>Example response</summary>
-<pre tabindex="0" aria-label="Example response"></pre>
-</details>
-<div class="out" role="region" aria-label="Response"></div>
 </template>
 <template id=":failed">
 <form>

@@ -135,7 +135,7 @@ function contentsOf(section) {
   const items = all('.op,.sc', section).map((op) => {
     const { id } = op.querySelector('.b');
     const method = op.querySelector('.m');
-    const name = op.querySelector('h3 code,h3').textContent;
+    const name = (op.querySelector('h3 code') ?? op.querySelector('h3')).textContent;
     const label = make('span', { title: name }, op.querySelector('.s')?.textContent ?? name);
     const given = { href: `#${encodeURIComponent(id)}`, class: method ? op.classList[1] : undefined };
     const link = make('li', {}, make('a', given, method?.cloneNode(true), label));
@@ -244,8 +244,12 @@ function follow(isFocused) {
     const anchor = link.firstChild;
     const isHere = target !== null && op.contains(target);
     anchor.classList.toggle('here', isHere);
-    if (isHere) anchor.setAttribute('aria-current', 'location');
-    else anchor.removeAttribute('aria-current');
+    if (!isHere) anchor.removeAttribute('aria-current');
+    else {
+      anchor.setAttribute('aria-current', 'location');
+      link.closest('details').open = true;
+      anchor.scrollIntoView({ block: 'nearest' });
+    }
   }
   const fold = target?.closest('.op,.sc');
   if (!fold) return;
@@ -259,33 +263,49 @@ function follow(isFocused) {
 }
 
 /**
- * Adds a button to each link to a schema, which shows the members of the schema in place. `seen` has the ids of the schemas that
- * are open around the links.
+ * Adds a button behind links to schemas, which shows the members of the schema in place, or the members of one schema of a union.
+ * `seen` has the ids of the schemas that are open around the links.
  */
 function addPeeks(within, seen) {
+  const byHost = new Map();
   for (const link of all('a[href^="#schema"]', within)) {
     const id = decodeURIComponent(link.getAttribute('href').slice(1));
-    const written = byId(id);
     const host = link.closest('li,p');
-    if (!written || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek')) continue;
+    if (!byId(id) || !host || seen.includes(id) || link.closest('.peek') !== within.closest('.peek'))
+      continue;
     if (host.matches('p.t') && host.nextElementSibling?.matches('.f,.k,.one')) continue; // the members are already shown there
-    const label = `Members of ${link.textContent}`;
-    const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
-    const button = make('button', { ...given, title: 'Show its members here' }, '+');
-    let shown;
-    button.addEventListener('click', () => {
-      if (shown) shown.hidden = !shown.hidden;
-      else {
-        shown = copyOf(written);
-        if (host.tagName === 'LI') host.append(shown);
-        else host.after(shown);
-        addPeeks(shown, [...seen, id]);
-      }
-      button.setAttribute('aria-expanded', String(!shown.hidden));
-      button.textContent = shown.hidden ? '+' : '–';
-    });
-    link.after(button);
+    byHost.set(host, [...(byHost.get(host) ?? []), { link, id }]);
   }
+  for (const [host, links] of byHost) addPeek(host, links, seen);
+}
+
+function addPeek(host, links, seen) {
+  const label = `Members of ${links.map(({ link }) => link.textContent).join(', ')}`;
+  const given = { type: 'button', class: 'x', 'aria-expanded': 'false', 'aria-label': label };
+  const button = make('button', { ...given, title: 'Show its members here' }, '+');
+  let shown;
+  button.addEventListener('click', () => {
+    if (shown) shown.hidden = !shown.hidden;
+    else {
+      const copies = links.map(({ id }) => copyOf(byId(id)));
+      shown = links.length > 1 ? choiceOf(links, copies) : copies[0];
+      if (host.tagName === 'LI') host.append(shown);
+      else host.after(shown);
+      for (const [index, { id }] of links.entries()) addPeeks(copies[index], [...seen, id]);
+    }
+    button.setAttribute('aria-expanded', String(!shown.hidden));
+    button.textContent = shown.hidden ? '+' : '–';
+  });
+  links.at(-1).link.after(button);
+}
+
+/** Returns the members of several schemas as folds, of which one is open at a time. */
+function choiceOf(links, copies) {
+  const name = nextId();
+  const folds = links.map(({ link }, index) =>
+    make('details', { name, open: index === 0 }, make('summary', {}, link.textContent), copies[index]),
+  );
+  return make('div', { class: 'one' }, ...folds);
 }
 
 /** Returns a copy of a schema's description, without members that are shown in place there. */

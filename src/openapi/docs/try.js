@@ -44,14 +44,35 @@ function startForm(panel, { method, path, item, operation }) {
     .append(...fields.flatMap(({ elements }) => elements), ...(body?.elements ?? []));
   const request = () => requestOf({ method, path, operation, fields, body });
   const showCode = startCode(panel.querySelector('.curl'), request);
+  const link = make('a', { class: 'button', target: '_blank', rel: 'noopener' }, 'Open in a new tab');
+  if (method === 'GET' && Object.keys(operation.responses ?? {}).some((status) => status.startsWith('3')))
+    send.after(link); // such as a login: the response is for browsers
   const show = () => {
     showCode();
+    link.href = request().url;
     const missing = missingProofs(operation);
     needs.hidden = missing.length === 0;
     needs.firstElementChild.textContent = `Needs ${missing.join(' or ')}.`;
   };
+  form.addEventListener('submit', sending({ send, out, fields, request }));
+  form.addEventListener('input', show);
+  form.addEventListener('change', show);
+  form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+    if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+  });
+  needs.querySelector('button').addEventListener('click', openAuth);
+  document.addEventListener('proofs', show);
+  addExamples(panel, operation);
+  const first = () => form.querySelector('input,select,textarea') ?? send;
+  panel.parentElement.prepend(jump('Go to the form', first));
+  form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
+  show();
+}
+
+/** Returns the listener that sends the request of a form, or stops the request that is under way. */
+function sending({ send, out, fields, request }) {
   let running;
-  const submit = async (event) => {
+  return async (event) => {
     event.preventDefault();
     if (running) return running.abort();
     const empty = fields.filter((field) => !field.check());
@@ -68,45 +89,26 @@ function startForm(panel, { method, path, item, operation }) {
       send.textContent = 'Send';
     }
   };
-  form.addEventListener('submit', submit);
-  form.addEventListener('input', show);
-  form.addEventListener('change', show);
-  form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
-    if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
-  });
-  needs.querySelector('button').addEventListener('click', openAuth);
-  document.addEventListener('proofs', show);
-  showExamples(panel, operation);
-  const first = () => form.querySelector('input,select,textarea') ?? send;
-  panel.parentElement.prepend(jump('Skip to the form', first));
-  form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
-  show();
 }
 
-/** Shows an example of each response with JSON. Statuses with equal content share one; that of the success is open. */
-function showExamples(panel, operation) {
-  const part = panel.querySelector('.eg');
-  const byContent = new Map();
+/** Adds an example of each response with JSON. Statuses with equal content share one; that of the success is open. */
+function addExamples(panel, operation) {
+  const groups = new Map();
   for (const [status, given] of Object.entries(operation.responses ?? {})) {
     const { content } = resolved(given);
     const [, media] = Object.entries(content ?? {}).find(([type]) => /[/+]json/.test(type)) ?? [];
     const example = media && (exampleIn(media) ?? (media.schema && responseSample(media.schema)));
     if (example === undefined) continue;
-    const isGood = status.startsWith('2');
-    const text = isGood && !part.dataset.used ? (part.dataset.used = 'yes') : JSON.stringify(content);
-    byContent.set(text, { example, statuses: [...(byContent.get(text)?.statuses ?? []), status] });
+    const text = JSON.stringify(content);
+    groups.set(text, { example, statuses: [...(groups.get(text)?.statuses ?? []), status] });
   }
-  for (const [text, { example, statuses }] of byContent) {
-    const shown = text === 'yes' ? part : part.cloneNode(true);
-    if (shown !== part) {
-      shown.classList.replace('eg', 'er');
-      shown.open = false;
-      panel.querySelector('.out').before(shown);
-    }
-    shown.querySelector('summary').textContent = `Example response ${statuses.join(', ')}`;
-    shown.querySelector('pre').replaceChildren(...jsonNodes(JSON.stringify(example)));
+  for (const { example, statuses } of groups.values()) {
+    const isGood = statuses[0].startsWith('2');
+    const given = { class: `curl ${isGood ? 'eg' : 'er'}`, open: isGood && !panel.querySelector('.eg') };
+    const code = { tabindex: '0', 'aria-label': 'Example response' };
+    const summary = make('summary', {}, `Example response ${statuses.join(', ')}`);
+    panel.append(make('details', given, summary, make('pre', code, ...jsonNodes(JSON.stringify(example)))));
   }
-  if (!part.dataset.used) part.remove();
 }
 
 /** Returns a button that is visible when it has the focus, and moves the focus to an element. */
@@ -155,14 +157,12 @@ function valueField({ name, place = '', isRequired, schema, example, mediaType =
   if ('placeholder' in control && schema.default !== undefined)
     control.placeholder = `default ${asText(schema.default)}`;
   const wrong = make('p', { class: 'wrongs', id: `${id}-wrong`, hidden: true }, 'Required');
-  const label = make(
-    'label',
-    { for: id },
-    make('code', {}, name),
+  const hints = [
     make('span', { class: 't' }, place && ` ${place}`, isList && !isFiles && ', one on a line'),
     isRequired && make('em', {}, ' required'),
     isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
-  );
+  ];
+  const label = make('label', { for: id }, make('code', {}, name), ...hints);
   if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
   return {
     name,
@@ -207,8 +207,9 @@ function controlOf(schema, isRequired) {
   const only = schema.const === undefined ? undefined : [schema.const];
   const choices = schema.enum ?? only ?? (type === 'boolean' ? [true, false] : undefined);
   if (choices) {
-    const values = [...(isRequired ? [] : ['']), ...choices.map(String)];
-    return make('select', {}, ...values.map((value) => make('option', { value }, value)));
+    const usual = schema.default === undefined ? '' : `default ${asText(schema.default)}`;
+    const none = isRequired ? [] : [make('option', { value: '' }, usual)];
+    return make('select', {}, ...none, ...choices.map((value) => make('option', { value }, String(value))));
   }
   if (isList || type === 'object')
     return make('textarea', { class: 'c', rows: isList ? 2 : 4, spellcheck: 'false' });
@@ -265,7 +266,7 @@ function bodyEditor(type, media, isRequired) {
   const example = exampleIn(media);
   const fill = (begin) => {
     area.value = isJson ? JSON.stringify(begin, undefined, 2) : asText(begin ?? '');
-    area.rows = Math.min(Math.max(area.value.split('\n').length, 3), 24);
+    area.rows = Math.min(Math.max(area.value.split('\n').length, 3), 14);
     area.dispatchEvent(new Event('input', { bubbles: true }));
   };
   const choice = isJson ? variantChoice(schema, fill) : [];

@@ -164,6 +164,37 @@ test('an answer without keys is a failure, too', async () => {
   await using at = await site();
   at.fake.failNext('jwks', { body: { keys: {} } });
   assert.equal(await at.ask(), 503);
+  assert.deepEqual(reasons(at.events), ['jwks_without_keys']);
+});
+
+test('the log has one line for each change between known, kept and unknown keys, however many requests get 503', async () => {
+  await using at = await site();
+  const logged = (): unknown[] =>
+    at.events.splice(0).map(({ level, event, reason, requests }) => [level, event, reason, requests]);
+  const unavailable = (reason: string, requests: string): unknown[] => ['warn', 'issuer_keys_unavailable', reason, requests]; // prettier-ignore
+  const available = ['info', 'issuer_keys_available', undefined, undefined];
+  for (const status of [500, 502, 500]) {
+    at.fake.failNext('jwks', { status, body: {} });
+    assert.deepEqual([await at.ask(), await at.ask(), await at.ask()], [503, 503, 503]);
+    await at.clock.advance(5_000);
+  }
+  assert.deepEqual(logged(), [unavailable('jwks_status_500', 'refused')]);
+  assert.deepEqual([await at.ask(), await at.ask()], [200, 200]);
+  assert.deepEqual(logged(), [available]);
+  for (let minute = 0; minute < 3; minute++) {
+    await at.clock.advance(minute === 0 ? 600_000 : 60_000);
+    at.fake.failNext('jwks', { status: 500, body: {} });
+    assert.equal(await at.ask(), 200);
+    await at.ask(at.token({ kid: 'waits for the fetch' }));
+  }
+  assert.deepEqual(logged().slice(0, 1), [unavailable('jwks_status_500', 'verified by the known keys')]);
+  await at.clock.advance(86_400_000);
+  at.fake.failNext('discovery', { status: 500, body: {} });
+  assert.deepEqual([await at.ask(), await at.ask()], [503, 503]);
+  assert.deepEqual(logged(), [unavailable('discovery_status_500', 'refused')]);
+  await at.clock.advance(5_000);
+  assert.equal(await at.ask(), 200);
+  assert.deepEqual(logged(), [available]);
 });
 
 test('if the issuer does not answer, the response is 503 after five seconds, or after ten for a slow issuer', async () => {

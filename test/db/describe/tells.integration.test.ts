@@ -138,7 +138,7 @@ const ROWS: readonly (readonly [row: string, asks: Asks, statements: readonly st
     ],
   ],
   [
-    'the same in subqueries and views',
+    'the table of a column in subqueries and views',
     comes,
     [
       'select s.title from (select title from book) s',

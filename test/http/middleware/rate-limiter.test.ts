@@ -172,6 +172,7 @@ for (const [how, take] of [
       const later = await client.post('/login', from('192.0.2.1', 'ada'));
       assert.equal(later.headers.get('retry-after'), onStoreError === 'allow' ? null : '1');
       assert.equal(events.filter(({ event }) => event === 'rate_limit_store_failed').length, 2);
+      assert.ok(!events.some(({ event }) => event === 'unhandled_error'));
     }
   });
 }

@@ -29,6 +29,8 @@ import {
   sessionKey,
   str,
 } from 'svc';
+import { OAuthPlugin, currentUser } from 'svc/oauth';
+import { DevProvider } from 'svc/testing';
 import { DocsPage } from '../../../src/openapi/docs/page.ts';
 import { assertAccessible, axeSource } from '../../support/axe.ts';
 import { Chromium, chromiumProgram, needsChromium } from '../../support/chromium.ts';
@@ -111,6 +113,26 @@ const FOREIGN = {
             ]),
           ),
         },
+      },
+    },
+    '/refunds': {
+      post: {
+        operationId: 'refund',
+        requestBody: {
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                properties: {
+                  by: {
+                    oneOf: [{ $ref: '#/components/schemas/Card' }, { $ref: '#/components/schemas/Transfer' }],
+                  },
+                },
+              },
+            },
+          },
+        },
+        responses: { 204: { description: 'Refunded' } },
       },
     },
     '/{name}': {
@@ -300,6 +322,17 @@ function library(): Svc {
       new EventStreamResponse(
         (async function* () {
           yield { data: 'tick' };
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        })(),
+      ),
+  );
+  app.get(
+    '/log',
+    { tags: ['files'], summary: 'Many lines', public: true },
+    ({ signal }) =>
+      new EventStreamResponse(
+        (async function* () {
+          for (let line = 1; line <= 60; line++) yield { data: `line ${line}` };
           await new Promise((resolve) => signal.addEventListener('abort', resolve));
         })(),
       ),
@@ -682,13 +715,17 @@ test('/docs in Chromium shows a union as a choice, code and example at once, err
   assert.deepEqual(
     await page.run('[...document.querySelectorAll(".facts > :is(span, a)")].map((one) => one.textContent)'),
     [
-      '2 operations',
+      '3 operations',
       'OpenAPI document',
       'at https://elsewhere.example/v1 for trials',
       'at /{prefix}',
       'ada@example.com',
       'Licence: MIT',
     ],
+  );
+  assert.deepEqual(
+    await page.run('[...document.querySelectorAll("nav ul")[0].children].map((one) => one.textContent)'),
+    ['POST/payments', 'POST/refunds', 'GET/{name}'],
   );
   await unfold(page, 'pay');
   const of = (selector: string, what: string): Promise<unknown> =>
@@ -865,6 +902,18 @@ test('/docs in Chromium can send files, and shows responses that are images, str
     /^200 OK/,
     'what had come is still there',
   );
+  await unfold(page, 'getLog');
+  await page.run('document.querySelector("#getLog .y form").requestSubmit()');
+  await until(page, 'document.querySelector("#getLog .out pre")?.textContent.includes("line 60")');
+  assert.equal(
+    await page.run(
+      '(({ scrollTop, clientHeight, scrollHeight }) => scrollTop > 0 && scrollTop + clientHeight >= scrollHeight - 1)(document.querySelector("#getLog .out pre"))',
+    ),
+    true,
+    'the last events are in view',
+  );
+  await pictured(page, 'stream');
+  await page.run('document.querySelector("#getLog .y form").requestSubmit()');
   await unfold(page, 'getAway');
   assert.match((await sent(page, 'getAway')).status, /^No response/);
   // the redirect starts this request, and the policy blocks it
@@ -998,6 +1047,126 @@ test('/docs in Chromium has buttons that expand the members of a referenced sche
     'it holds itself: there is nothing new to show',
   );
   assertPeaceful(page);
+});
+
+test('/docs in Chromium shows the members of one schema at a time for a member that is a union', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/foreign/docs#refund');
+  await until(page, 'document.querySelector("#refund .y form")');
+  const folds = (): Promise<unknown> =>
+    page.run(
+      'Array.from(document.querySelectorAll("#refund .f .one > details"), (one) => [one.querySelector("summary").textContent, one.open, one.querySelector(".peek").textContent])',
+    );
+  assert.deepEqual(
+    await page.run(
+      'Array.from(document.querySelectorAll("#refund .f .x"), (one) => (one.click(), one.getAttribute("aria-label")))',
+    ),
+    ['Members of Card, Transfer'],
+  );
+  assert.deepEqual(await folds(), [
+    ['Card', true, 'kind "card" requirednumber string requiredexample "4242"'],
+    ['Transfer', false, 'kind "transfer" requirediban string requiredexample "DE00"'],
+  ]);
+  await page.run('document.querySelectorAll("#refund .f .one summary")[1].click()');
+  assert.deepEqual(
+    ((await folds()) as unknown[][]).map(([name, isOpen]) => [name, isOpen]),
+    [
+      ['Card', false],
+      ['Transfer', true],
+    ],
+  );
+  await pictured(page, 'member-union');
+  assertPeaceful(page);
+});
+
+test('/docs in Chromium shows the operation of the address in the contents, even if it is far down', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/large/docs');
+  const ids = await page.run<string[]>(
+    "['.op', '.sc'].map((kind) => [...document.querySelectorAll(`${kind} > .b`)].at(-1).id)",
+  );
+  for (const id of ids) {
+    await page.run(`location.hash = ${JSON.stringify(id)}`);
+    await until(
+      page,
+      `(() => { const here = document.querySelector('nav [aria-current][href$="${id}"]'); if (!here) return false; const { top, bottom } = here.getBoundingClientRect(); return here.checkVisibility() && top >= 56 && bottom <= innerHeight; })()`,
+    );
+  }
+  assertPeaceful(page);
+});
+
+test('/docs in Chromium shows the response directly below the button that sends the request, on a phone too', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/docs#getBooks', { width: 390, height: 844 });
+  await until(page, 'document.querySelector("#getBooks .y form .main")');
+  await page.run('document.querySelector("#getBooks > .skip").click()');
+  assert.equal(
+    await page.run(
+      '(() => { const { top, bottom } = document.activeElement.getBoundingClientRect(); return document.activeElement.closest("#getBooks form") !== null && top > 0 && bottom < innerHeight; })()',
+    ),
+    true,
+    'a button leads to the form',
+  );
+  await sent(page, 'getBooks');
+  assert.deepEqual(
+    await page.run(
+      '(() => { const out = document.querySelector("#getBooks .out"); const { top } = out.getBoundingClientRect(); return [out.previousElementSibling.tagName, top > 0 && top < innerHeight]; })()',
+    ),
+    ['FORM', true],
+  );
+  await pictured(page, 'phone');
+  assertPeaceful(page);
+});
+
+test('/docs in Chromium marks an operation as protected only if it needs credentials, not if it only needs a CSRF token', async (t) => {
+  if (!needsChromium(t)) return;
+  const page = await opened('/docs');
+  assert.deepEqual(
+    await page.run(
+      "['postLogin', 'putCover', 'postFine', 'postBooks'].map((id) => document.getElementById(id).closest('.op').querySelector('summary .l') !== null)",
+    ),
+    [false, false, true, true],
+  );
+});
+
+test('a user of /docs in Chromium logs in at an OAuth provider in a new tab, and then calls an operation that needs the session', async (t) => {
+  if (!needsChromium(t)) return;
+  const app = new Svc({
+    title: 'Shop',
+    authSecret: SECRET,
+    env: 'development',
+    logger: collectedLog().logger,
+  });
+  const provider = new DevProvider({ env: 'development', redirectUris: ['/oauth/callback'] }).mount(app);
+  app.use(new SessionMiddleware());
+  app.register(new OAuthPlugin({ provider, mode: 'cookie', onUser: (_provider, { subject }) => subject }));
+  app.get('/me', { who: Depends(requireSession(currentUser)) }, ({ who }) => ({ who }));
+  const shop = await app.run({ port: 0, handleSignals: false });
+  t.after(() => shop.close());
+  const page = await chromium!.visitor();
+  await page.open(`${shop.url}/docs#getMe`);
+  await until(page, 'document.querySelector("#getMe .y form .main")');
+  assert.match((await sent(page, 'getMe')).status, /^401 /);
+  await unfold(page, 'getOauthLogin');
+  await fill(page, 'getOauthLogin', 'return_to', '/docs');
+  const link = await page.run<{ href: string; target: string; rel: string }>(
+    '(({ href, target, rel }) => ({ href, target, rel }))(document.querySelector("#getOauthLogin form a"))',
+  );
+  assert.deepEqual(link, {
+    href: `${shop.url}/oauth/login?return_to=%2Fdocs`,
+    target: '_blank',
+    rel: 'noopener',
+  });
+  const tab = await chromium!.page(page.browserContextId);
+  await tab.open(link.href, `${shop.url}/_dev/provider/authorize`);
+  await pictured(tab, 'provider');
+  await tab.click('button[value="ada"]', `${shop.url}/docs`);
+  assert.deepEqual(JSON.parse((await sent(page, 'getMe')).body), { who: 'ada' });
+  await pictured(page, 'logged-in');
+  assert.deepEqual(
+    page.complaints.filter((complaint) => !REFUSED.test(complaint)),
+    [],
+  );
 });
 
 test('/docs in Chromium shows hostile HTML in an OpenAPI document as plain text, and runs no script from it', async (t) => {

@@ -89,7 +89,7 @@ function namesOf(entry: string, file: string): string[] {
     if (own.length === 0) return [];
     const title = manual(path).replace(/^# (.+)\n[^]*$/, '$1');
     return [
-      `### ${title.replace(/^svc\/db$/, 'Databases')} (\`${entry}\`)`,
+      `### ${title} (\`${entry}\`)`,
       '',
       '| name | what |',
       '|---|---|',

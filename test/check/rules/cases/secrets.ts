@@ -88,7 +88,7 @@ app.post('/f', {}, ({ body }) => mail(body.mail, \`https://a.example/in?token=\$
 const visits = new Map();
 app.post('/g', {}, ({ body }) => { visits.set(String(Math.random()), body.name); }); // SVC622
 app.get('/h', {}, ({ req }) => visits.get(req.cookies.visit));
-app.post('/i', {}, ({ req }) => { req.session.setCookie('x', 'x' + performance.now()); }); // SVC622
+app.post('/i', {}, ({ req }) => { req.session.setCookie('x', 'x' + Math.random()); }); // SVC622
 app.get('/j', {}, () => ({ wait: Math.random() * 1000, at: Date.now(), token: \`\${randomUUID()}-\${Date.now()}\` }));
 app.get('/k', { db: Depends(database) }, ({ db }) => db.execute('insert into job (id, at) values (?, ?)', [Math.random(), Date.now()]));
 app.get('/l', {}, ({ query }) => letters.sort(() => Math.random() - 0.5).slice(0, query.count));
