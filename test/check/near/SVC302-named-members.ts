@@ -1,3 +1,4 @@
+// args: --env production
 // env: SVC_AUTH_SECRET={secret}
 /** A reply of which the code names each member needs no response schema. */
 import { BearerAuth, Depends, SecurityHeadersMiddleware, Svc, reply } from 'svc';
