@@ -60,11 +60,12 @@ test('the npm package contains LICENSE, README and the files that package.json n
     ...MANUAL_PATHS.filter((path) => !path.startsWith('test/')),
     'src/cli/starter/template/gitignore',
     'src/openapi/client/runtime.ts',
+    '.github/docs-page.png',
   ])
     assert.ok(names.includes(`package/${name}`), name);
   const others = names.filter(
     (name) =>
-      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|(?:src\/|\.github\/)(?:\w+\/)?[A-Z]+\.md|src\/cli\/starter\/template\/[^.].+|src\/openapi\/client\/runtime\.ts|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
+      !/^package\/(?:package\.json|README\.md|LICENSE|bin\/(?:svc\.js|need-node\.cjs)|(?:src\/|\.github\/)(?:\w+\/)?[A-Z]+\.md|\.github\/docs-page\.png|src\/cli\/starter\/template\/[^.].+|src\/openapi\/client\/runtime\.ts|dist\/package\.json|dist\/.+\.(?:js|d\.ts))$/.test(
         name,
       ),
   );

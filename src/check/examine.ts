@@ -95,7 +95,7 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onSt
     onTest: (tested) => watches.forEach((each) => each.onTest?.(tested)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
     onPromise: (misused) => watches.forEach((each) => each.onPromise?.(misused)),
-    onSharedMember: (written) => watches.forEach((each) => each.onSharedMember?.(written)),
+    onIndexed: (written) => watches.forEach((each) => each.onIndexed?.(written)),
     onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),
   };
 }

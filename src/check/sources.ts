@@ -3,6 +3,7 @@
  * the original names of imports.
  */
 import { basename, dirname } from 'node:path';
+import { isSecret } from '../observability/redact.ts';
 import { Functions } from './values/functions.ts';
 import { calledName, functionAround, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
@@ -202,21 +203,6 @@ export function isInPage(node: Node): boolean {
   return false;
 }
 
-/**
- * Returns the last name of an expression in lower case and without punctuation: `xapikey` for
- * `req.headers['x-api-key']`.
- */
-export function wordOf(node: Node): string {
-  if (node.type === 'await') return wordOf(node.value);
-  if (node.type === 'call') {
-    const [first] = node.args;
-    const isRead = /^(?:get|header|field)$/.test(calledName(node) ?? '') && first?.type === 'text';
-    return isRead ? bare(first.value) : '';
-  }
-  const path = pathOf(node);
-  return path === undefined ? '' : bare(path.slice(path.lastIndexOf('.') + 1));
-}
-
 export function bare(name: string): string {
   return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
 }
@@ -235,4 +221,17 @@ export function nameOfCallback(fn: Fn): string | undefined {
         ? wordOfTarget(fn.parent.target)
         : undefined)
   );
+}
+
+/**
+ * Whether a column, member, cookie or parameter of this name holds a secret, where the name is the only declaration. The table is that of
+ * the logger: what a log leaves out is what the rules take for a secret.
+ */
+export function namesSecret(name: string): boolean {
+  return isSecret(name, 'text');
+}
+
+/** Whether an environment variable of this name holds a secret: also `MAIL_KEY` and `DB_PASS`, but no public key. */
+export function isSecretVariable(name: string): boolean {
+  return !/PUBLIC|_KEY_ID$/i.test(name) && (namesSecret(name) || /(?:^|_)(?:KEY|PASS)$/i.test(name));
 }

@@ -74,7 +74,7 @@ const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
  */
 const URL_PASSWORD = /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s/?#:@]*):[^\s/?#]*@/gi;
 const URL_PARAMETER =
-  /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature)=)[^&#\s"]+/gi;
+  /([?&#](?:access_token|refresh_token|id_token|token|code|state|nonce|client_secret|code_verifier|password|secret|api_?key|signature|assertion|SAMLResponse)=)[^&#\s"]+/gi;
 
 const MAX_DEPTH = 6;
 const MAX_STACK_CHARACTERS = 8_192;
@@ -299,7 +299,7 @@ const SECRET_HEADERS: ReadonlySet<string> = new Set([
  * `X-Client-Secret` all match.
  */
 const SECRET_NAME =
-  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|sig|signature|xamzsignature|xgoogsignature|awsaccesskeyid|sessionid|credentials?|connectionstring)$|(?:authorization|cookie|password|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier)$/;
+  /^(?:auth|jwt|otp|pin|sid|pwd|bearer|pepper|sig|signature|xamzsignature|xgoogsignature|awsaccesskeyid|sessionid|credentials?|connectionstring|creditcard|cardnumber|cvv|cvc)$|(?:authorization|cookie|password|passwordhash|passwd|passphrase|secret|secretprevious|token|apikey|privatekey|secretkey|signingkey|codeverifier|assertion|samlresponse)$/;
 /**
  * Plural names. Their values are secret, except numbers: `tokens: ['...']` is secret, but `maxTokens: 5` is
  * not.

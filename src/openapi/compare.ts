@@ -1,6 +1,6 @@
 /**
- * Compares two versions of an OpenAPI document: one walk over both reports differences by their kind, and the
- * table CHANGES judges each kind.
+ * Compares two versions of an OpenAPI document: one walk over both finds differences, and tables judge each kind:
+ * OPERATION, ROLES for parameters, bodies, responses and header fields, SENT and RECEIVED for their schemas.
  *
  *   breaking   clients of the earlier document fail: it removes something, or requires or refuses more
  *   risky      clients may fail, or get other results without an error
@@ -40,6 +40,23 @@ const UNCHECKED = 'clients rarely check it';
 const news = (): string => 'can now have values that were not possible before';
 const after = (was = ''): string => (was === '' ? '' : `; it was ${was}`);
 
+/** Differences that parts of an operation and members of a value have in common. */
+const ADDED: Row = ['breaking', REFUSED, () => 'is new and required'];
+const REQUIRED: Row = ['breaking', REFUSED, () => 'is now required; it was optional'];
+const UNUSED: Row = ['risky', IGNORED, () => 'was removed'];
+const LOST: Row = ['breaking', MISSED, () => 'was removed'];
+const LOST_OPTIONAL: Row = ['risky', MISSED, () => 'was removed; it was optional'];
+const DEPRECATED: Row = ['notice', 'it will be removed', () => 'is now deprecated'];
+const UNSENT: Row = ['breaking', MISSED, () => 'is no longer sent'];
+const OPTIONAL: Row = ['breaking', MISSED, () => 'can now be absent; it was always present'];
+const TYPE_REFUSED: Row = ['breaking', REFUSED, (type) => `can no longer have the type ${type}`];
+const TYPE_GONE: Row = ['breaking', MISSED, (type) => `no longer has the type ${type}`];
+const TYPE_ADDED: Row = [
+  'notice',
+  'clients that accept this type get it',
+  (type) => `can now have the type ${type}`,
+];
+
 /**
  * Differences of a schema: of a value that clients send, and of a value that they receive. For the latter the
  * comparison is turned around, so the details of `values` are values that are new. Without a row, a
@@ -56,16 +73,16 @@ const SENT: Readonly<Partial<Record<SchemaChange, Row>>> = {
   format: ['breaking', REFUSED, (keyword, is, was) => `must have the ${keyword} ${is}${after(was)}`],
   rule: ['breaking', REFUSED, (keyword, is, was) => `must have the ${keyword} ${is}${after(was)}`],
   unique: ['breaking', REFUSED, () => 'must have no two equal items'],
-  required: ['breaking', REFUSED, () => 'is now required; it was optional'],
-  new: ['breaking', REFUSED, () => 'is new and required'],
+  required: REQUIRED,
+  new: ADDED,
   refused: ['breaking', REFUSED, () => 'is refused; it was accepted before'],
   closed: ['breaking', REFUSED, () => 'refuses unknown members'],
   'one-type': ['breaking', REFUSED, () => 'accepts unknown members of one type only'],
   names: ['breaking', REFUSED, (names) => `refuses members called ${names}`],
   variant: ['breaking', REFUSED, (name) => `no longer accepts one of its alternatives${name && `: ${name}`}`],
-  gone: ['risky', IGNORED, () => 'was removed'],
+  gone: UNUSED,
   default: ['risky', 'requests without it have another meaning', (is, was) => `has ${is}; it had ${was}`],
-  deprecated: ['notice', 'it will be removed', () => 'is now deprecated'],
+  deprecated: DEPRECATED,
 };
 const RECEIVED: typeof SENT = {
   type: ['breaking', UNEXPECTED, news],
@@ -75,9 +92,9 @@ const RECEIVED: typeof SENT = {
   values: ['risky', UNEXPECTED, (values) => `can now be ${values}`],
   enumerated: ['risky', UNEXPECTED, (was) => `can now be any value of its type; it was ${was}`],
   format: ['risky', UNEXPECTED, (keyword, was) => `need no longer have the ${keyword} ${was}`],
-  required: ['breaking', MISSED, () => 'can now be absent; it was always present'],
-  new: ['breaking', MISSED, () => 'was removed'],
-  fresh: ['risky', MISSED, () => 'was removed; it was optional'],
+  required: OPTIONAL,
+  new: LOST,
+  fresh: LOST_OPTIONAL,
   bound: [
     'notice',
     UNCHECKED,
@@ -88,52 +105,91 @@ const RECEIVED: typeof SENT = {
   unique: ['notice', UNCHECKED, () => 'can now have equal items'],
   closed: ['notice', UNCHECKED, () => 'can now have unknown members'],
   'one-type': ['notice', UNCHECKED, () => 'can now have unknown members of any type'],
-  deprecated: ['notice', 'it will be removed', () => 'is now deprecated'],
+  deprecated: DEPRECATED,
 };
 
-/** Differences of operations. The first detail is the part that differs. */
-const CHANGES = {
-  removed: ['breaking', 'its clients get 404 or 405', (what) => `the ${what} was removed`],
-  'removed-sent': ['breaking', 'its receivers wait for it', (what) => `the ${what} was removed`],
-  'removed-deprecated': ['risky', 'it was deprecated', (what) => `the deprecated ${what} was removed`],
+/** Differences of an operation as a whole. */
+const OPERATION = {
+  removed: ['breaking', 'its clients get 404 or 405', () => 'was removed'],
+  removedSent: ['breaking', 'its receivers wait for it', () => 'was removed'],
+  removedDeprecated: ['risky', 'it was deprecated', () => 'was removed'],
   renamed: [
     'risky',
     'generated clients have a function of another name',
-    (is, was) => `the operationId is now ${is}; it was ${was}`,
+    (is, was) => `is now ${is}; it was ${was}`,
   ],
-  deprecated: ['notice', 'it will be removed', (what) => `${what} is now deprecated`],
-  'parameter-removed': ['risky', IGNORED, (what) => `${what} was removed`],
-  'body-removed': ['risky', IGNORED, (what) => `${what} was removed`],
-  'new-required': ['breaking', REFUSED, (what) => `${what} is new and required`],
-  required: ['breaking', REFUSED, (what) => `${what} is now required; it was optional`],
-  written: [
-    'breaking',
-    'the server reads the texts of these clients otherwise',
-    (what) => `${what} has another style`,
-  ],
-  'type-refused': ['breaking', REFUSED, (what, type) => `${what} can no longer have the type ${type}`],
-  'type-gone': ['breaking', MISSED, (what, type) => `${what} no longer has the type ${type}`],
-  'type-new': [
-    'notice',
-    'clients that accept this type get it',
-    (what, type) => `${what} can now have the type ${type}`,
-  ],
-  'type-sent': ['breaking', UNEXPECTED, (what, type) => `${what} can now have the type ${type}`],
-  'no-longer-sent': ['breaking', MISSED, (what) => `${what} is no longer sent`],
-  absent: ['breaking', MISSED, (what) => `${what} can now be absent; it was always present`],
-  'success-gone': ['breaking', UNEXPECTED, (what) => `${what} was removed`],
-  'success-new': ['risky', UNEXPECTED, (what) => `${what} is new`],
-  'error-gone': ['notice', 'these clients may wait for it', (what) => `${what} was removed`],
-  'error-new': ['notice', 'clients treat unknown errors alike', (what) => `${what} is new`],
-  'no-longer-accepted': ['breaking', REFUSED, (what) => `${what} is no longer accepted`],
-  'header-gone': ['risky', MISSED, (what) => `${what} was removed; it was optional`],
-  'required-header-gone': ['breaking', MISSED, (what) => `${what} was removed`],
   credentials: [
     'breaking',
     'the credentials of these clients do not suffice',
-    (what) => `the operation now requires ${what}`,
+    (what) => `now requires ${what}`,
   ],
 } as const satisfies Readonly<Record<string, Row>>;
+
+/** Differences of a part. Without a row for `goneRequired`, a part that was always present has the row `gone`. */
+type PartChange =
+  | 'gone'
+  | 'goneRequired'
+  | 'added'
+  | 'addedRequired'
+  | 'becameRequired'
+  | 'becameOptional'
+  | 'style'
+  | 'typeGone'
+  | 'typeAdded';
+
+/** Judges the differences of one kind of part, and of its schemas. Without a row, a difference is safe. */
+type Role = { readonly values: typeof SENT } & Readonly<Partial<Record<PartChange, Row>>>;
+
+/** Parts of an operation: what clients send and receive, and what the application sends to receivers. */
+const ROLES = {
+  parameter: {
+    values: SENT,
+    gone: UNUSED,
+    addedRequired: ADDED,
+    becameRequired: REQUIRED,
+    style: ['breaking', 'the server reads the texts of these clients otherwise', () => 'has another style'],
+  },
+  body: {
+    values: SENT,
+    gone: UNUSED,
+    addedRequired: ADDED,
+    becameRequired: REQUIRED,
+    typeGone: TYPE_REFUSED,
+  },
+  success: {
+    values: RECEIVED,
+    gone: ['breaking', UNEXPECTED, () => 'was removed'],
+    added: ['risky', UNEXPECTED, () => 'is new'],
+    typeGone: TYPE_GONE,
+    typeAdded: TYPE_ADDED,
+  },
+  error: {
+    values: RECEIVED,
+    gone: ['notice', 'these clients may wait for it', () => 'was removed'],
+    added: ['notice', 'clients treat unknown errors alike', () => 'is new'],
+    typeGone: TYPE_GONE,
+    typeAdded: TYPE_ADDED,
+  },
+  header: {
+    values: RECEIVED,
+    gone: LOST_OPTIONAL,
+    goneRequired: LOST,
+    becameOptional: OPTIONAL,
+  },
+  sentParameter: { values: RECEIVED, gone: UNSENT, becameOptional: OPTIONAL },
+  sentBody: {
+    values: RECEIVED,
+    gone: UNSENT,
+    becameOptional: OPTIONAL,
+    typeGone: TYPE_GONE,
+    typeAdded: ['breaking', UNEXPECTED, (type) => `can now have the type ${type}`],
+  },
+  receipt: {
+    values: SENT,
+    gone: ['breaking', REFUSED, () => 'is no longer accepted'],
+    typeGone: TYPE_REFUSED,
+  },
+} satisfies Readonly<Record<string, Role>>;
 
 /**
  * Returns a finding of rule SVC306 for each change that clients of the baseline, an earlier OpenAPI document,
@@ -203,12 +259,23 @@ export function compareOpenapi(earlier: unknown, later: unknown): readonly Chang
   return changes;
 }
 
-interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
+/** A parameter, body, response or header field. */
+interface Part {
+  readonly rows: Role;
+  readonly given: JsonObject;
+  /** Schemas by media type, without the parameters of the types; by an empty text if there is no type. */
+  readonly schemas: ReadonlyMap<string, JsonSchema>;
+  /** Header fields of a response by name in lower case. */
+  readonly fields: ReadonlyMap<string, Part>;
+  /** Whether it belongs to an error, so that no difference is worse than risky. */
+  readonly isOfError: boolean;
+}
+
+interface Found {
   readonly subject: string;
-  /** The request body; empty if there is none. */
-  readonly body: JsonObject;
-  /** Parameters, by a key such as `query page` or `path parameter 1`. */
-  readonly parameters: ReadonlyMap<string, JsonObject>;
+  readonly operation: JsonObject;
+  /** Parts by a key such as `query page`, `path parameter 1` or `response 200`. */
+  readonly parts: ReadonlyMap<string, Part>;
   /**
    * Sets of required credentials; any one set is sufficient. Each item of a set is a security scheme, such as
    * `http bearer`, or a scope.
@@ -217,242 +284,195 @@ interface Found extends Pick<ReadOperation, 'operation' | 'responses'> {
   /** Whether the application sends this request (a webhook or callback), instead of receiving it. */
   readonly isSent: boolean;
   /** For a callback: the key of the operation that declares it. */
-  readonly parent?: string;
+  readonly parent?: string | undefined;
 }
 
 /** Returns the operations of a document, by a key such as `get /users/{}`. */
 function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
-  const operations = new Map<string, Found>();
-  for (const [path, item] of Object.entries(record(root['paths'])))
-    for (const read of operationsOf(root, item)) {
-      const key = `${read.method} ${shape(path)}`;
-      const subject = `${read.method.toUpperCase()} ${path}`;
-      operations.set(key, { ...foundIn(root, read, path), subject, isSent: false });
-      for (const [name, url, sent] of callbacksOf(root, read.operation))
-        for (const request of operationsOf(root, sent))
-          operations.set(`${request.method} callback ${key} ${name} ${url}`, {
-            ...foundIn(root, request),
-            subject: `callback ${name} of ${subject}`,
-            isSent: true,
-            parent: key,
-          });
-    }
-  for (const [name, item] of Object.entries(record(root['webhooks'])))
-    for (const read of operationsOf(root, item))
-      operations.set(`${read.method} webhook ${name}`, {
-        ...foundIn(root, read),
-        subject: `webhook ${name}`,
-        isSent: true,
-      });
-  return operations;
+  const paths = Object.entries(record(root['paths'])).flatMap(([path, item]) =>
+    operationsOf(root, item).flatMap((read) => receivedIn(root, path, read)),
+  );
+  const webhooks = Object.entries(record(root['webhooks'])).flatMap(([name, item]) =>
+    sentIn(root, item, `webhook ${name}`, `webhook ${name}`),
+  );
+  return new Map([...paths, ...webhooks]);
 }
 
-function foundIn(root: JsonObject, read: ReadOperation, path = ''): Omit<Found, 'subject' | 'isSent'> {
-  const { operation, responses, body = {} } = read;
-  const names = [...path.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
-  const parameters = read.parameters.map((parameter) => {
-    const [place, name] = [String(parameter['in']), String(parameter['name'])];
-    if (place === 'path') return [`path parameter ${names.indexOf(name) + 1}`, parameter] as const;
-    return [`${place} ${place === 'header' ? name.toLowerCase() : name}`, parameter] as const;
-  });
-  const schemes = record(record(root['components'])['securitySchemes']);
-  const alternatives = read.security.map(
-    (alternative) =>
-      new Set(
-        alternative.flatMap(([id, scopes]) => {
-          const { type = id, scheme, in: place, name } = resolve(root, schemes[id]);
-          const properties = [type, scheme, place, name].filter((word) => word !== undefined);
-          return [properties.join(' '), ...scopes.map((scope) => `the scope ${scope}`)];
-        }),
-      ),
+type Entry = readonly [key: string, found: Found];
+
+/** Returns an operation, followed by its callbacks. */
+function receivedIn(root: JsonObject, path: string, read: ReadOperation): readonly Entry[] {
+  const key = `${read.method} ${shape(path)}`;
+  const subject = `${read.method.toUpperCase()} ${path}`;
+  const callbacks = callbacksOf(root, read.operation).flatMap(([name, url, item]) =>
+    sentIn(root, item, `callback ${key} ${name} ${url}`, `callback ${name} of ${subject}`, key),
   );
+  return [[key, foundIn(root, read, { subject, isSent: false })], ...callbacks];
+}
+
+function sentIn(
+  root: JsonObject,
+  item: unknown,
+  key: string,
+  subject: string,
+  parent?: string,
+): readonly Entry[] {
+  return operationsOf(root, item).map((read) => [
+    `${read.method} ${key}`,
+    foundIn(root, read, { subject, isSent: true, parent }),
+  ]);
+}
+
+function foundIn(
+  root: JsonObject,
+  read: ReadOperation,
+  about: Pick<Found, 'subject' | 'isSent' | 'parent'>,
+): Found {
+  const schemes = record(record(root['components'])['securitySchemes']);
+  const needs = ([id, scopes]: readonly [string, readonly string[]]): readonly string[] => {
+    const { type = id, scheme, in: place, name } = resolve(root, schemes[id]);
+    const properties = [type, scheme, place, name].filter((word) => word !== undefined);
+    return [properties.join(' '), ...scopes.map((scope) => `the scope ${scope}`)];
+  };
+  const alternatives = read.security.map((alternative) => new Set(alternative.flatMap(needs)));
   return {
-    operation,
-    responses,
-    body,
-    parameters: new Map(parameters),
+    ...about,
+    operation: read.operation,
+    parts: new Map(partsOf(root, read, about)),
     alternatives: alternatives.length === 0 ? [new Set()] : alternatives,
   };
 }
 
-type ReportRow = (row: Row, message: string) => void;
+/** Returns the parts of an operation. Receivers of a sent request only need to know which successes are accepted. */
+function* partsOf(
+  root: JsonObject,
+  { parameters, body, responses }: ReadOperation,
+  { subject, isSent }: Pick<Found, 'subject' | 'isSent'>,
+): Generator<readonly [key: string, part: Part]> {
+  const names = [...subject.matchAll(/\{([^{}]*)\}/g)].map((match) => match[1]);
+  for (const given of parameters) {
+    const [place, name] = [String(given['in']), String(given['name'])];
+    const shown = place === 'path' ? `parameter ${names.indexOf(name) + 1}` : name;
+    const key = `${place} ${place === 'header' ? shown.toLowerCase() : shown}`;
+    yield [key, partOf(isSent ? ROLES.sentParameter : ROLES.parameter, given)];
+  }
+  if (body?.['content'] !== undefined) yield ['body', partOf(isSent ? ROLES.sentBody : ROLES.body, body)];
+  for (const [status, given] of Object.entries(responses)) {
+    const isOfError = !status.startsWith('2');
+    if (isSent && isOfError) continue;
+    const fields = Object.entries(isSent ? {} : record(given['headers'])).map(
+      ([name, header]) =>
+        [name.toLowerCase(), partOf(ROLES.header, resolve(root, header), isOfError)] as const,
+    );
+    const role = isSent ? ROLES.receipt : isOfError ? ROLES.error : ROLES.success;
+    yield [`response ${status}`, partOf(role, given, isOfError, new Map(fields))];
+  }
+}
+
+function partOf(rows: Role, given: JsonObject, isOfError = false, fields: Part['fields'] = new Map()): Part {
+  const media = rows.typeGone === undefined ? { '': given } : record(given['content']);
+  const schemas = Object.entries(media).map(
+    ([type, one]) => [type.replace(/\s*;.*/, '').toLowerCase(), record(record(one)['schema'])] as const,
+  );
+  return { rows, given, schemas: new Map(schemas), fields, isOfError };
+}
 
 class Comparison {
   readonly #before: Found;
   readonly #documents: Documents;
-  readonly #send: ReportRow;
-  /** Whether the compared response is an error, so that no difference is worse than risky. */
-  #isOfError = false;
+  readonly #send: (row: Row, message: string) => void;
 
-  constructor(before: Found, documents: Documents, send: ReportRow) {
+  constructor(before: Found, documents: Documents, send: (row: Row, message: string) => void) {
     this.#before = before;
     this.#documents = documents;
     this.#send = send;
   }
 
   compare(after: Found | undefined): void {
-    const { operation, isSent, subject } = this.#before;
+    const { operation, parts, isSent, subject } = this.#before;
     if (after === undefined) {
-      if (isSent) this.#report('removed-sent', subject.split(' ', 1)[0]!);
-      else this.#report(operation['deprecated'] === true ? 'removed-deprecated' : 'removed', 'operation');
+      const isDeprecated = operation['deprecated'] === true;
+      if (isSent) this.#report(OPERATION.removedSent, `the ${subject.replace(/ .*/, '')}`);
+      else if (isDeprecated) this.#report(OPERATION.removedDeprecated, 'the deprecated operation');
+      else this.#report(OPERATION.removed, 'the operation');
       return;
     }
     this.#compareNames(after);
-    if (isSent) return this.#compareSent(after);
-    this.#compareParameters(after);
-    this.#compareBody(after);
-    this.#compareResponses(after);
-    this.#compareSecurity(after);
+    for (const [key, part] of parts) {
+      // ranges of statuses and `default` stand for a success, too
+      const keys = key.startsWith('response 2') ? [key, 'response 2XX', 'response default'] : [key];
+      this.#comparePart(`the ${key}`, part, after.parts.get(keys.find((one) => after.parts.has(one)) ?? key));
+    }
+    this.#compareAdded(after.parts);
+    if (!isSent) this.#compareSecurity(after);
   }
 
-  #report(kind: keyof typeof CHANGES, ...details: string[]): void {
-    const row: Row = CHANGES[kind];
-    this.#judge(row, row[2](...details));
+  #report(row: Row | undefined, what: string, ...details: string[]): void {
+    if (row !== undefined) this.#send(row, `${what} ${row[2](...details)}`);
   }
 
-  #judge(row: Row, message: string): void {
-    const [level, , words] = row;
-    const isMilder = this.#isOfError && level === 'breaking';
-    this.#send(isMilder ? ['risky', 'clients that read errors may fail', words] : row, message);
+  /** Reports a difference of a part. No difference of an error is worse than risky. */
+  #reportPart({ isOfError }: Part, row: Row | undefined, what: string, ...details: string[]): void {
+    const isMilder = isOfError && row?.[0] === 'breaking';
+    this.#report(isMilder ? ['risky', 'clients that read errors may fail', row[2]] : row, what, ...details);
   }
 
   #compareNames({ operation }: Found): void {
-    const [was, is] = [text(this.#before.operation['operationId']), text(operation['operationId'])];
-    if (was !== undefined && was !== is && !this.#before.isSent) this.#report('renamed', is ?? 'absent', was);
-    if (operation['deprecated'] === true && this.#before.operation['deprecated'] !== true)
-      this.#report('deprecated', 'the operation');
+    const { operation: before, isSent } = this.#before;
+    const [was, is] = [text(before['operationId']), text(operation['operationId'])];
+    if (was !== undefined && was !== is && !isSent)
+      this.#report(OPERATION.renamed, 'the operationId', is ?? 'absent', was);
+    if (isNow('deprecated', before, operation)) this.#report(DEPRECATED, 'the operation');
   }
 
-  #compareParameters(after: Found): void {
-    for (const [key, parameter] of after.parameters) {
-      const what = `the ${key}`;
-      const known = this.#before.parameters.get(key);
-      if (parameter['required'] === true && known?.['required'] !== true)
-        this.#report(known === undefined ? 'new-required' : 'required', what);
-      if (known === undefined) continue;
-      if (parameter['deprecated'] === true && known['deprecated'] !== true) this.#report('deprecated', what);
-      if (styleOf(known) !== styleOf(parameter)) this.#report('written', what);
-      this.#compareValues(SENT, what, asSent(known, parameter, this.#documents));
+  #comparePart(what: string, part: Part, later: Part | undefined): void {
+    const { rows, given, fields } = part;
+    const report = (row: Row | undefined): void => this.#reportPart(part, row, what);
+    if (later === undefined) return report((given['required'] === true && rows.goneRequired) || rows.gone);
+    if (isNow('required', given, later.given)) report(rows.becameRequired);
+    if (isNow('required', later.given, given)) report(rows.becameOptional);
+    if (isNow('deprecated', given, later.given)) report(DEPRECATED);
+    if (styleOf(given) !== styleOf(later.given)) report(rows.style);
+    this.#compareTypes(what, part, later.schemas);
+    for (const [name, field] of fields)
+      this.#comparePart(`the header ${name} of ${what}`, field, later.fields.get(name));
+  }
+
+  #compareTypes(what: string, part: Part, kept: Part['schemas']): void {
+    const { rows, schemas } = part;
+    for (const [type, schema] of schemas) {
+      const next = kept.get(type) ?? (rows.values === SENT ? kept.get('*/*') : undefined);
+      if (next === undefined) this.#reportPart(part, rows.typeGone, what, type);
+      else this.#compareValues(what, part, schema, next);
     }
-    for (const key of this.#before.parameters.keys())
-      if (!after.parameters.has(key)) this.#report('parameter-removed', `the ${key}`);
+    if (part.given['content'] === undefined || schemas.has('*/*')) return;
+    for (const type of kept.keys())
+      if (!schemas.has(type)) this.#reportPart(part, rows.typeAdded, what, type);
   }
 
-  #compareBody({ body: next }: Found): void {
-    const { body } = this.#before;
-    if (next['required'] === true && body['required'] !== true)
-      this.#report(body['content'] === undefined ? 'new-required' : 'required', 'the body');
-    if (next['content'] !== undefined) this.#compareTaken('the body', body, next);
-    else if (body['content'] !== undefined) this.#report('body-removed', 'the body');
-  }
-
-  #compareResponses(after: Found): void {
-    for (const [status, response] of Object.entries(this.#before.responses)) {
-      const isSuccess = status.startsWith('2');
-      const what = `the response ${status}`;
-      const later = isSuccess ? responseFor(status, after) : after.responses[status];
-      if (later === undefined) this.#report(isSuccess ? 'success-gone' : 'error-gone', what);
-      else {
-        this.#isOfError = !isSuccess;
-        this.#compareRead(what, response, later);
-        this.#compareHeaders(what, response, later);
-        this.#isOfError = false;
-      }
-    }
+  #compareAdded(parts: Found['parts']): void {
+    const known = this.#before.parts;
     // a document without errors, or with ranges of errors, leaves open which statuses there are
-    const listsErrors = Object.keys(this.#before.responses).some((status) => !status.startsWith('2'));
-    for (const status of Object.keys(after.responses)) {
-      if (this.#before.responses[status] !== undefined) continue;
-      if (status.startsWith('2')) this.#report('success-new', `the response ${status}`);
-      else if (listsErrors && !status.endsWith('XX')) this.#report('error-new', `the response ${status}`);
-    }
+    const listsErrors = known.values().some(({ isOfError }) => isOfError);
+    for (const [key, { rows, given, isOfError }] of parts)
+      if (!known.has(key) && !(isOfError && (!listsErrors || key.endsWith('XX'))))
+        this.#report(given['required'] === true ? rows.addedRequired : rows.added, `the ${key}`);
   }
 
-  /** Compares a webhook or callback: a request that the application sends to another server. */
-  #compareSent(after: Found): void {
-    const { parameters, body } = this.#before;
-    const next = after.body;
-    for (const [key, parameter] of parameters) {
-      const later = after.parameters.get(key);
-      if (later === undefined) this.#report('no-longer-sent', `the ${key}`);
-      else {
-        this.#comparePresence(`the ${key}`, parameter, later);
-        this.#compareValues(RECEIVED, `the ${key}`, [schemaOf(parameter), schemaOf(later)]);
-      }
-    }
-    this.#compareRead('the body', body, next, 'type-sent');
-    if (body['content'] !== undefined && next['content'] !== undefined)
-      this.#comparePresence('the body', body, next);
-    for (const [status, response] of Object.entries(this.#before.responses)) {
-      if (!status.startsWith('2')) continue;
-      const later = responseFor(status, after);
-      if (later === undefined) this.#report('no-longer-accepted', `the response ${status}`);
-      else this.#compareTaken(`the response ${status}`, response, later);
-    }
-  }
-
-  #comparePresence(what: string, before: JsonObject, after: JsonObject): void {
-    if (before['required'] === true && after['required'] !== true) this.#report('absent', what);
-  }
-
-  /** Reports changes of a body that clients send, or of the response of a receiver. */
-  #compareTaken(what: string, before: JsonObject, after: JsonObject): void {
-    const [types, kept] = [contentOf(before), contentOf(after)];
-    for (const [type, media] of Object.entries(types)) {
-      const later = kept[type] ?? kept['*/*'];
-      if (later === undefined) this.#report('type-refused', what, type);
-      else this.#compareValues(SENT, what, [schemaOf(media), schemaOf(later)]);
-    }
-  }
-
-  /** Reports changes of a response, or of the body of a webhook or callback. */
-  #compareRead(
-    what: string,
-    before: JsonObject,
-    after: JsonObject,
-    added: 'type-new' | 'type-sent' = 'type-new',
-  ): void {
-    const [types, kept] = [contentOf(before), contentOf(after)];
-    for (const [type, media] of Object.entries(types)) {
-      if (kept[type] === undefined) this.#report('type-gone', what, type);
-      else this.#compareValues(RECEIVED, what, [schemaOf(media), schemaOf(kept[type])]);
-    }
-    if (before['content'] === undefined || types['*/*'] !== undefined) return;
-    for (const type of Object.keys(kept)) if (types[type] === undefined) this.#report(added, what, type);
-  }
-
-  #compareHeaders(response: string, before: JsonObject, after: JsonObject): void {
-    const [had, has] = [headersOf(before, this.#documents.earlier), headersOf(after, this.#documents.later)];
-    for (const [name, header] of had) {
-      const later = has.get(name);
-      const what = `the header ${name} of ${response}`;
-      if (later === undefined)
-        this.#report(header['required'] === true ? 'required-header-gone' : 'header-gone', what);
-      else {
-        this.#comparePresence(what, header, later);
-        this.#compareValues(RECEIVED, what, [schemaOf(header), schemaOf(later)]);
-      }
-    }
-  }
-
-  /** Reports the differences of a schema that a table judges. */
-  #compareValues(
-    rows: typeof SENT,
-    what: string,
-    [before, after]: readonly [before: JsonSchema, after: JsonSchema],
-  ): void {
+  /** Reports the differences of a schema that the table of the part judges. */
+  #compareValues(what: string, part: Part, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;
-    const isTurned = rows === RECEIVED;
-    const name = isTurned || / (?:body|response)/.test(what) ? (path: string) => `'s ${path}` : String;
+    const { values } = part.rows;
+    const isTurned = values === RECEIVED;
+    const isParameter = part.rows === ROLES.parameter;
     compareSchemas(
-      isTurned ? after : before,
+      isTurned ? after : isParameter ? asSent(before, after, this.#documents) : before,
       isTurned ? before : after,
       isTurned ? { earlier: later, later: earlier, isTurned } : this.#documents,
-      (kind) => rows[kind]?.[0] === 'breaking',
+      (kind) => values[kind]?.[0] === 'breaking',
       (path, kind, details) => {
-        const row = rows[kind];
-        if (row !== undefined)
-          this.#judge(row, `${what}${path === '' ? '' : name(path)} ${row[2](...details)}`);
+        const name = path === '' || isParameter ? path : `'s ${path}`;
+        this.#reportPart(part, values[kind], what + name, ...details);
       },
     );
   }
@@ -460,34 +480,25 @@ class Comparison {
   /** Reports credentials that are sufficient in the earlier document, but not in the later one. */
   #compareSecurity({ alternatives, operation }: Found): void {
     for (const had of this.#before.alternatives) {
-      const lacking = alternatives
+      const [lacking = []] = alternatives
         .map((needs) => [...needs.difference(had)])
-        .sort((left, right) => left.length - right.length)[0]!;
-      if (lacking.length > 0) this.#report('credentials', lacking.join(' and '));
+        .sort((left, right) => left.length - right.length);
+      if (lacking.length > 0) this.#report(OPERATION.credentials, 'the operation', lacking.join(' and '));
     }
     const [known, next] = [demandsOf(this.#before.operation), demandsOf(operation)];
     for (const scope of next.scopes.difference(known.scopes))
-      this.#report('credentials', `the scope ${scope}`);
+      this.#report(OPERATION.credentials, 'the operation', `the scope ${scope}`);
     const what =
       known.roles.length === 0 ? 'no role was required before' : 'other roles were sufficient before';
     for (const roles of next.roles)
       if (!known.roles.some((had) => had.isSubsetOf(roles)))
-        this.#report('credentials', `the role ${[...roles].join(' or ')}: ${what}`);
+        this.#report(OPERATION.credentials, 'the operation', `the role ${[...roles].join(' or ')}: ${what}`);
   }
 }
 
-/** Returns the content of a body or response by media type, without the parameters of the types. */
-function contentOf(body: JsonObject): Readonly<Record<string, unknown>> {
-  const entries = Object.entries(record(body['content']));
-  return Object.fromEntries(
-    entries.map(([type, media]) => [type.split(';', 1)[0]!.trim().toLowerCase(), media]),
-  );
-}
-
-/** Returns header fields of a response by name in lower case. */
-function headersOf(response: JsonObject, resolved: Documents['earlier']): ReadonlyMap<string, JsonObject> {
-  const headers = Object.entries(record(response['headers']));
-  return new Map(headers.map(([name, header]) => [name.toLowerCase(), resolved(record(header))]));
+/** Whether a member is true in the later object only. */
+function isNow(member: string, before: JsonObject, after: JsonObject): boolean {
+  return after[member] === true && before[member] !== true;
 }
 
 /** How a list or an object is written as a parameter (OpenAPI 3.1 §4.8.12.2). */
@@ -497,11 +508,6 @@ function styleOf(parameter: JsonObject): string {
   return `${String(style)} ${String(parameter['explode'] ?? style === 'form')}`;
 }
 
-/** Returns the response that the later document declares for a success status of the earlier document. */
-function responseFor(status: string, { responses }: Found): JsonObject | undefined {
-  return responses[status] ?? responses['2XX'] ?? responses['default'];
-}
-
 /**
  * Maximum length of a value as text, by type. The longest texts are `-9007199254740991`,
  * `-2.2250738585072014e-308` and `false`.
@@ -509,29 +515,24 @@ function responseFor(status: string, { responses }: Found): JsonObject | undefin
 const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boolean: 5 };
 
 /**
- * Returns the earlier and the later schema of a parameter. Parameters are sent as text, so a number or
- * boolean that becomes a string is compared as text.
+ * Returns the earlier schema of a parameter. Parameters are sent as text, so a number or boolean that becomes
+ * a string is compared as text.
  */
-function asSent(
-  known: JsonObject,
-  parameter: JsonObject,
-  { earlier, later }: Documents,
-): [JsonSchema, JsonSchema] {
-  const asText = (schema: JsonSchema, next: JsonSchema): JsonSchema => {
-    const [before, after] = [earlier(schema), later(next)];
-    if (before['type'] === 'array' && after['type'] === 'array')
-      return { ...before, items: asText(record(before['items']), record(after['items'])) };
-    const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
-    if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
-    const values = list(
-      before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']]),
-    ).map(String);
-    return values.length > 0
-      ? { type: 'string', enum: values }
-      : { type: 'string', minLength: 1, maxLength: longest };
-  };
-  const [schema, next] = [schemaOf(known), schemaOf(parameter)];
-  return [asText(schema, next), next];
+function asSent(schema: JsonSchema, next: JsonSchema, documents: Documents): JsonSchema {
+  const [before, after] = [documents.earlier(schema), documents.later(next)];
+  if (before['type'] === 'array' && after['type'] === 'array')
+    return {
+      ...before,
+      items: asSent(record(before['items']), record(after['items']), documents),
+    };
+  const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
+  if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
+  const values = list(before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']])).map(
+    String,
+  );
+  return values.length > 0
+    ? { type: 'string', enum: values }
+    : { type: 'string', minLength: 1, maxLength: longest };
 }
 
 function demandsOf(operation: JsonObject): {
@@ -543,8 +544,4 @@ function demandsOf(operation: JsonObject): {
     scopes: new Set(demands.flatMap(({ scopes }) => list(scopes).map(String))),
     roles: demands.map(({ roles }) => new Set(list(roles).map(String))).filter((roles) => roles.size > 0),
   };
-}
-
-function schemaOf(media: unknown): JsonSchema {
-  return record(record(media)['schema']);
 }

@@ -66,20 +66,20 @@ export function compareSchemas(
 }
 
 /**
- * Keywords of bounds. With the direction 1, a greater bound accepts fewer values; with -1, a smaller bound
- * does.
+ * Keywords of bounds; only numbers have an exclusive one. With the direction 1, a greater bound accepts fewer
+ * values; with -1, a smaller bound does.
  */
-const BOUNDS: readonly (readonly [inclusive: string, exclusive: string | undefined, direction: 1 | -1])[] = [
+const BOUNDS: readonly (readonly [inclusive: string, exclusive: string, direction: 1 | -1])[] = [
   ['minimum', 'exclusiveMinimum', 1],
   ['maximum', 'exclusiveMaximum', -1],
-  ['minLength', undefined, 1],
-  ['minItems', undefined, 1],
-  ['minProperties', undefined, 1],
-  ['maxLength', undefined, -1],
-  ['maxItems', undefined, -1],
-  ['maxProperties', undefined, -1],
-  ['minContains', undefined, 1],
-  ['maxContains', undefined, -1],
+  ['minLength', '', 1],
+  ['minItems', '', 1],
+  ['minProperties', '', 1],
+  ['maxLength', '', -1],
+  ['maxItems', '', -1],
+  ['maxProperties', '', -1],
+  ['minContains', '', 1],
+  ['maxContains', '', -1],
 ];
 /**
  * Keywords that constrain a value in ways that are not compared further. If one is new or has changed, the later
@@ -336,15 +336,11 @@ function shownDefault(schema: JsonSchema): string {
 type Bound = { readonly keyword: string; readonly value: number; readonly isExclusive: boolean } | undefined;
 
 /** Returns the bound of a schema; the stricter one if there is an inclusive and an exclusive bound. */
-function boundOf(
-  schema: JsonSchema,
-  inclusive: string,
-  exclusive: string | undefined,
-  direction: 1 | -1,
-): Bound {
-  const [plain, strict] = [schema[inclusive], exclusive === undefined ? undefined : schema[exclusive]];
+function boundOf(schema: JsonSchema, inclusive: string, exclusive: string, direction: 1 | -1): Bound {
+  const plain = schema[inclusive];
+  const strict = schema[exclusive];
   if (typeof strict === 'number' && !(typeof plain === 'number' && plain * direction > strict * direction))
-    return { keyword: exclusive!, value: strict, isExclusive: true };
+    return { keyword: exclusive, value: strict, isExclusive: true };
   return typeof plain === 'number' ? { keyword: inclusive, value: plain, isExclusive: false } : undefined;
 }
 

@@ -59,8 +59,7 @@ export interface OpenApiOptions {
  * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
  */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
-  const owner = 'openapi';
-  const read = readOptions(owner, options, {
+  const read = readOptions('openapi', options, {
     description: text(),
     summary: text(),
     termsOfService: text(),
@@ -76,31 +75,27 @@ export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
     ),
     webhooks: SENT_REQUESTS,
   });
-  const contact =
-    read.contact === undefined
-      ? undefined
-      : readOptions(`${owner}.contact`, read.contact, { name: text(), url: text(), email: text() });
-  const license =
-    read.license === undefined
-      ? undefined
-      : readOptions(`${owner}.license`, read.license, { name: text(), identifier: text(), url: text() });
-  if (
-    license !== undefined &&
-    (license.name === undefined || (license.identifier !== undefined && license.url !== undefined))
-  ) {
-    throw new SvcError('E_OPTION_RANGE', [
-      owner,
-      'license',
-      'must have "name", and at most one of "identifier" and "url"',
-      shown(read.license),
-    ]);
-  }
   return {
     ...read,
-    contact: contact && defined(contact),
-    license: license && (defined(license) as License),
+    contact:
+      read.contact &&
+      defined(readOptions('openapi.contact', read.contact, { name: text(), url: text(), email: text() })),
+    license: read.license && readLicense(read.license),
     webhooks: read.webhooks && readWebhooks(read.webhooks),
   };
+}
+
+function readLicense(license: License): License {
+  const read = readOptions('openapi.license', license, { name: text(), identifier: text(), url: text() });
+  const { name, identifier, url } = read;
+  if (name !== undefined && (identifier === undefined || url === undefined))
+    return defined({ ...read, name });
+  throw new SvcError('E_OPTION_RANGE', [
+    'openapi',
+    'license',
+    'must have "name", and at most one of "identifier" and "url"',
+    shown(license),
+  ]);
 }
 
 /** Validates webhooks and compiles their schemas, so that an invalid schema prevents the start. */
@@ -270,17 +265,11 @@ class DocumentWriter {
     return own === undefined ? operation : this.#laidOver(operation, own, detail);
   }
 
-  /**
-   * Returns unique operation ids. An id is the route's name, or else made from method and path: `GET
-   * /notes/{id}` is `getNotesById`.
-   */
+  /** Returns unique operation ids. Routes with a name get theirs first. */
   #operationIds(details: readonly RouteDetail[]): ReadonlyMap<RouteDetail, string> {
-    const [named, others] = [true, false].map((hasName) =>
-      details.filter(({ route }) => (route.name !== undefined) === hasName),
-    );
-    return new Map(
-      [...named!, ...others!].map((detail) => [detail, uniqueName(wantedId(detail), this.#ids)]),
-    );
+    const isUnnamed = ({ route }: RouteDetail): number => Number(route.name === undefined);
+    const ordered = details.toSorted((one, other) => isUnnamed(one) - isUnnamed(other));
+    return new Map(ordered.map((detail) => [detail, uniqueName(wantedId(detail), this.#ids)]));
   }
 
   #callbacks({ callbacks }: RouteSpec, operationId: string): Pick<Operation, 'callbacks'> {
@@ -459,9 +448,9 @@ function documentedPath({ literals, parameters }: ParsedTemplate, names: readonl
 }
 
 /** Returns the name, followed by a number if the name is taken. Adds the result to `taken`. */
-function uniqueName(wanted: string, taken: Set<string>): string {
+export function uniqueName(wanted: string, taken: Set<string>, separator = ''): string {
   let name = wanted;
-  for (let n = 2; taken.has(name); n++) name = `${wanted}${n}`;
+  for (let n = 2; taken.has(name); n++) name = `${wanted}${separator}${n}`;
   taken.add(name);
   return name;
 }
@@ -471,6 +460,10 @@ function identifier(name: string): string {
   return name.replace(/[^A-Za-z0-9._~-]+/g, '_');
 }
 
+/**
+ * Returns the id that an operation should have: the route's name, or else one made from method and path, such as
+ * `getNotesById` for `GET /notes/{id}`.
+ */
 function wantedId({ route, declared: { methods, template } }: RouteDetail): string {
   const method = route.method.toLowerCase();
   if (route.name !== undefined) {

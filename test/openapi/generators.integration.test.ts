@@ -14,7 +14,6 @@ import {
   Svc,
   any,
   bytes,
-  createLogger,
   date,
   datetime,
   file,
@@ -33,6 +32,7 @@ import {
 import { generatedApp, shop } from '../support/openapi-app.ts';
 import { folder as temporary, run } from '../support/run.ts';
 import { scratch } from '../support/scratch.ts';
+import type { OpenApiDocument } from '../../src/index.ts';
 
 const PACKAGES = {
   '@hey-api/openapi-ts': '0.99.0',
@@ -41,6 +41,8 @@ const PACKAGES = {
   '@kubb/plugin-client': '4.39.3',
   '@kubb/plugin-oas': '4.39.3',
   '@kubb/plugin-ts': '4.39.3',
+  'openapi-fetch': '0.17.0',
+  'openapi-typescript': '7.13.0',
   orval: '8.38.0',
   prettier: '3.6.2',
   typescript: '5.9.3',
@@ -116,9 +118,9 @@ function every(): Svc {
   return app;
 }
 
-/** An application with a union, an event stream and a file, which the clients call. */
+/** An application of 40 routes of all kinds. The clients call a union, an event stream and a file. */
 function calledApp(): Svc {
-  const app = new Svc({ env: 'test', logger: createLogger({ sink: () => undefined }) });
+  const app = generatedApp(7, 37);
   const shape = union('kind', Circle, Square);
   app.post('/shapes', { body: shape, response: shape, public: true, name: 'addShape' }, ({ body }) => body);
   const stream = { description: 'Ticks', content: { 'text/event-stream': { schema: { type: 'string' } } } };
@@ -141,8 +143,19 @@ const DOCUMENTS: Readonly<Record<string, () => Svc>> = {
   called: calledApp,
   generated: () => generatedApp(7, 100),
 };
-/** Kubb types header fields as text only, so it writes just the types of the generated document. */
-const WITH_CALLS: ReadonlySet<string> = new Set(['every', 'shop', 'called']);
+/** Returns a document as JSON for kubb, whose clients only send header fields that are strings. */
+function forKubb(document: OpenApiDocument): string {
+  const isSent = (value: unknown): boolean => {
+    const { in: place, schema } = (value ?? {}) as {
+      readonly in?: string;
+      readonly schema?: { readonly type?: unknown };
+    };
+    return place !== 'header' || schema?.type === 'string';
+  };
+  return JSON.stringify(document, (key, value: unknown) =>
+    key === 'parameters' && Array.isArray(value) ? value.filter(isSent) : value,
+  );
+}
 
 /** Calls of both clients for the document of {@link every}. */
 const CALLS = `
@@ -177,6 +190,8 @@ import { client as hey } from './hey-called/client.gen.ts';
 import * as byHey from './hey-called/index.ts';
 import * as byKubb from './kubb-called/index.ts';
 import * as byOrval from './orval-called.ts';
+import createClient from 'openapi-fetch';
+import type { paths } from './typed-called.ts';
 declare const process: { readonly argv: readonly string[] };
 
 const base = process.argv[2] ?? '';
@@ -201,8 +216,21 @@ const stream = await byOrval.ticks();
 const fourth = await byKubb.addShape(square, { headers: { 'Content-Type': 'application/json' } });
 const fifth = await byKubb.upload({ note: 'c', photo });
 
+const typed = createClient<paths>({ baseUrl: base });
+const sixth = await typed.POST('/shapes', { body: square });
+const edge: number | undefined = sixth.data?.kind === 'square' ? sixth.data.side : undefined;
+// @ts-expect-error a circle has no side
+await typed.POST('/shapes', { body: { kind: 'circle', side: 2 } });
+const form = new FormData();
+form.set('note', 'd');
+form.set('photo', photo);
+const seventh = await typed.POST('/upload', { body: { note: 'd', photo: '' }, bodySerializer: () => form });
+const eighth = await typed.GET('/ticks', { parseAs: 'stream' });
+const lines = await new Response(eighth.data).text();
+
 console.log(
   JSON.stringify({
+    typed: [edge, seventh.data, lines],
     hey: [side, events, sent.data],
     orval: [second.data, third.data, stream.data],
     kubb: [fourth, fifth],
@@ -210,7 +238,7 @@ console.log(
 );
 `;
 
-test('API clients from hey-api, orval and kubb compile in strict mode, for fields of every type and for 100 generated routes, and call the server', async (t) => {
+test('API clients from openapi-typescript, hey-api, orval and kubb compile in strict mode, for fields of every type and for 100 generated routes, and call the server', async (t) => {
   const tools = scratch(t, 'openapi-generators', PACKAGES);
   if (tools === undefined) return;
   const names = Object.keys(DOCUMENTS);
@@ -232,7 +260,13 @@ test('API clients from hey-api, orval and kubb compile in strict mode, for field
     )};`,
     ...Object.fromEntries(names.map((name) => [`kubb-${name}.config.mjs`, kubbConfig(name)])),
     ...Object.fromEntries(
-      names.map((name) => [`${name}.json`, JSON.stringify(DOCUMENTS[name]!().openapi())]),
+      Object.entries(DOCUMENTS).flatMap(([name, make]) => {
+        const document = make().openapi();
+        return [
+          [`${name}.json`, JSON.stringify(document)],
+          [`kubb-${name}.json`, forKubb(document)],
+        ];
+      }),
     ),
   });
   symlinkSync(join(tools, 'node_modules'), join(cwd, 'node_modules'));
@@ -241,6 +275,7 @@ test('API clients from hey-api, orval and kubb compile in strict mode, for field
       '@hey-api/openapi-ts/bin/run.js',
       ...['-i', `${name}.json`, '-o', `hey-${name}`, '--no-log-file'],
     ]),
+    ...names.map((name) => ['openapi-typescript/bin/cli.js', `${name}.json`, '--output', `typed-${name}.ts`]),
     ...names.map((name) => ['@kubb/cli/bin/kubb.cjs', 'generate', '--config', `kubb-${name}.config.mjs`]),
     ['orval/dist/bin/orval.mjs', '--config', 'orval.config.mjs'],
     ['typescript/bin/tsc', '-p', '.'],
@@ -259,10 +294,11 @@ test('API clients from hey-api, orval and kubb compile in strict mode, for field
   t.after(() => server.close());
   const called = await run(process.execPath, [bundled, server.url], { env: { NODE_V8_COVERAGE: '' } });
   const square = { kind: 'square', side: 2 };
-  const { orval, ...others } = JSON.parse(called.stdout || called.stderr) as Record<string, unknown[]>;
+  const { orval, typed, ...others } = JSON.parse(called.stdout || called.stderr) as Record<string, unknown[]>;
   assert.deepEqual(others, { hey: [2, ['one', 'two'], 'a 3'], kubb: [square, 'c 3'] });
   assert.deepEqual(orval?.slice(0, 2), [square, 'b 3']);
-  assert.match(String(orval?.[2]), /data: one\n\ndata: two/);
+  assert.deepEqual(typed?.slice(0, 2), [2, 'd 3']);
+  for (const stream of [orval?.[2], typed?.[2]]) assert.match(String(stream), /data: one\n\ndata: two/);
 });
 
 function kubbConfig(name: string): string {
@@ -273,12 +309,12 @@ import { pluginOas } from '@kubb/plugin-oas';
 import { pluginTs } from '@kubb/plugin-ts';
 export default {
   root: '.',
-  input: { path: './${name}.json' },
+  input: { path: './kubb-${name}.json' },
   output: { path: './kubb-${name}', clean: true, format: false, lint: false },
   plugins: [
     pluginOas(),
     pluginTs({ output: { path: 'types' }, enumType: 'literal' }),
-    ${WITH_CALLS.has(name) ? client : ''}
+    ${client},
   ],
 };
 `;

@@ -64,6 +64,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC639',
     'SVC650',
     'SVC640',
+    'SVC651',
   ],
   warning: [
     'SVC103',
@@ -106,6 +107,12 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC644',
     'SVC645',
     'SVC646',
+    'SVC647',
+    'SVC652',
+    'SVC653',
+    'SVC654',
+    'SVC655',
+    'SVC656',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

@@ -347,26 +347,6 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
 /** Placeholder, in the literal text of an expression, for a value that is not literal. */
 const HOLE = '\0';
 
-/** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
-export function endsFunction(node: Node): boolean {
-  if (node.type === 'leave') return true;
-  if (node.type === 'statement')
-    return (
-      node.value.type === 'call' &&
-      /^(?:fail|missing|refuse|abort|notFound)/i.test(calledName(node.value) ?? '')
-    );
-  return node.type === 'block' && node.body.some(endsFunction);
-}
-
-export function assigns(node: Node, path: string): boolean {
-  let found = false;
-  walk(node, (part) => {
-    if (part.type === 'assign' && pathOf(part.target) === path) found = true;
-    return part.type !== 'function';
-  });
-  return found;
-}
-
 export function returnsOf(fn: Fn): Node[] {
   const values: Node[] = [];
   for (const statement of fn.body)
@@ -382,4 +362,15 @@ export function leadOf(node: Node): string {
   if (node.type === 'text') return node.value;
   if (node.type === 'template') return node.texts.join(HOLE);
   return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : HOLE;
+}
+
+/** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
+export function endsFunction(node: Node): boolean {
+  if (node.type === 'leave') return true;
+  if (node.type === 'statement')
+    return (
+      node.value.type === 'call' &&
+      /^(?:fail|missing|refuse|abort|notFound)/i.test(calledName(node.value) ?? '')
+    );
+  return node.type === 'block' && node.body.some(endsFunction);
 }

@@ -5,10 +5,16 @@ import { entryOf } from '../reader/nodes.ts';
 import { isLocal } from '../values/effects.ts';
 import { hasAny, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
-import type { Call, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule } from '../sources.ts';
+import { isSecretVariable } from '../sources.ts';
+import { placeIn } from './tokens.ts';
+import { constantIn } from '../values/tests.ts';
+import { signatureOf } from '../values/value.ts';
+import type { Part, Text } from '../values/text.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Place } from './injection.ts';
+import type { Value } from '../values/value.ts';
 
 /** Rules about redirects, paths and addresses, sorted by id. */
 export const ADDRESS_RULES: readonly SourceRule[] = [
@@ -49,7 +55,54 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
     right: 'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest(); fetch(body.url)',
     onCall: findAddresses,
   },
+  {
+    id: 'SVC655',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [598],
+    sources: ['RFC 6750 §5.3'],
+    why: 'Servers, proxies and browsers write addresses into logs and histories, and pages send them on as the referrer',
+    remedy:
+      'Send the secret in a header field: fetch(address, { headers: { authorization: `Bearer ${key}` } })',
+    wrong: 'fetch(`https://api.example/v1?key=${process.env.API_KEY}`)',
+    right: "fetch('https://api.example/v1', { headers: { authorization: `Bearer ${process.env.API_KEY}` } })",
+    onCall: findSecretAddresses,
+  },
+  {
+    id: 'SVC652',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [367],
+    sources: ['CWE-367 Time-of-check Time-of-use'],
+    why: 'Between the test and the use of a path, another request or process may create, replace or remove the file',
+    remedy:
+      "Let one call do both: writeFile(path, text, { flag: 'wx' }), or open the file and use handle.stat()",
+    wrong: 'if (!existsSync(path)) await writeFile(path, text);',
+    right: "await writeFile(path, text, { flag: 'wx' });",
+    watch: watchPaths,
+  },
 ];
+
+/** SVC655: secrets in the parameters of addresses that the server requests, or to which it sends browsers. */
+function findSecretAddresses(site: Site, report: ReportAt): void {
+  const address = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
+  const text = site
+    .value(address)
+    ?.texts.find((each) => each.some((part, index) => isSecretParameter(part, each.slice(0, index))));
+  if (address === undefined || text === undefined) return;
+  const { node, module } = placeIn(text) ?? { node: address, module: site.module };
+  report(module, node, 'a parameter of the address is a secret, and logs and histories keep addresses');
+}
+
+function isSecretParameter(part: Part, before: Text): boolean {
+  if (part.kind !== 'own' || part.made === undefined || !/[?&][^/#\0]*$/.test(literalOf(before)))
+    return false;
+  const { by } = part.made;
+  return (
+    /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(by) ||
+    (by.startsWith('process.env.') && isSecretVariable(by.slice(12)))
+  );
+}
 
 /** Inputs that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
@@ -181,4 +234,59 @@ function choosesHost({ part, before }: Place): boolean {
   const lead = literalOf(before);
   if (lead === '') return !isLocal(part) && hasAny(part.may, '/:');
   return !lead.startsWith('/') && !/^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead) && hasAny(part.may, './:@');
+}
+
+/** Functions that tell whether a path exists. */
+const TESTS = /^fs(?:\/promises|\.promises)?\.(?:exists|access|stat)(?:Sync)?$/;
+/** Functions that tell what a path is, without following links: code asks for safety. */
+const TESTS_KIND = /^fs(?:\/promises|\.promises)?\.(?:lstat|readlink)(?:Sync)?$/;
+const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|appendFile|createWriteStream|open)(?:Sync)?$/;
+const READS =
+  /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|open|rm|unlink|chmod|chown)(?:Sync)?$/;
+
+/** SVC652: a path that a handler tests, and then writes or reads by its name. */
+function watchPaths(report: ReportAt): Watch {
+  const asked = new Map<Fn, { readonly path: string; readonly isOfKind: boolean }[]>();
+  const judged = new Set<Node>();
+  return {
+    onCall(site) {
+      const { call, meaning, module, handler, value } = site;
+      const path = pathIn(value(call.args[0]));
+      if (handler === undefined || path === undefined || !meaning.startsWith('fs')) return;
+      const before = asked.get(handler) ?? [];
+      const isOfKind = TESTS_KIND.test(meaning);
+      if (isOfKind || TESTS.test(meaning)) asked.set(handler, [...before, { path, isOfKind }]);
+      const isUse = (each: { readonly path: string; readonly isOfKind: boolean }): boolean =>
+        each.path === path && (each.isOfKind ? READS.test(meaning) : WRITES.test(meaning) && makes(site));
+      if (!before.some(isUse) || judged.has(call)) return;
+      judged.add(call);
+      report(
+        module,
+        call,
+        'the path is used by its name after a test of it: in between, another request or process may have changed what it names',
+      );
+    },
+  };
+}
+
+/** Returns a text that is equal for equal paths; undefined for a path of which nothing is known. */
+function pathIn(value: Value | undefined): string | undefined {
+  if (
+    value === undefined ||
+    value.texts.every((text) => text.every((part) => part.kind === 'own' && part.made === undefined))
+  )
+    return undefined;
+  return signatureOf({ texts: value.texts });
+}
+
+/** Whether a call makes the file if it is missing, and overwrites it if it exists. */
+function makes({ call, meaning, value }: Site): boolean {
+  const [, second, third] = call.args;
+  const isOpen = /\.open(?:Sync)?$/.test(meaning);
+  const options = value(isOpen || /createWriteStream/.test(meaning) ? second : third);
+  const flags = options?.members?.get('flag') ?? options?.members?.get('flags') ?? options;
+  const text = constantIn(flags);
+  return isOpen
+    ? text !== undefined && /[wa]/.test(text) && !text.includes('x')
+    : text?.includes('x') !== true;
 }

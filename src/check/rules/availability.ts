@@ -6,10 +6,8 @@ import { analysePattern } from '../../schema/pattern.ts';
 import { isBlockingName } from '../reader/functions.ts';
 import {
   calledName,
-  entryOf,
   functionAround,
   isWithin,
-  leadOf,
   nameAround,
   nameOf,
   pathOf,
@@ -19,12 +17,15 @@ import {
 import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
 import { literal } from '../reader/constants.ts';
 import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
-import { clientIn, givenOf } from '../values/value.ts';
+import { isStored, literalOf } from '../values/text.ts';
+import { clientIn, givenOf, madeIn } from '../values/value.ts';
+import { methodsOf } from './routes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Value } from '../values/value.ts';
+import type { RouteCall } from '../values/functions.ts';
 
 /** Rules about memory and time, sorted by id. */
 export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -49,8 +50,11 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Use await req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
     wrong: 'for await (const chunk of req.stream()) chunks.push(chunk);',
     right: 'await req.body({ maxBytes: 1_000_000 })',
+    onCall(site, report, sources) {
+      findUnpacked(site, report);
+      findKeptParts(site, report, sources);
+    },
     find: findCollected,
-    onCall: findUnpacked,
   },
   {
     id: 'SVC635',
@@ -61,7 +65,7 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
     wrong: 'await fetch(address)',
     right: 'await fetch(address, { signal: req.signal })',
-    find: findEndless,
+    watch: watchEndless,
   },
   {
     id: 'SVC636',
@@ -76,6 +80,29 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
     onCall: findSlowMatches,
   },
   { id: 'SVC501', find: findBlockingHelpers },
+  {
+    id: 'SVC653',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [770, 401],
+    why: 'A collection of the process that gets an entry for each text that clients send grows until the process has no memory',
+    remedy:
+      'Limit the entries: new MemoryCache({ maxEntries: 1_000 }), or delete the oldest entry above a size',
+    wrong: 'const memo = new Map(); … memo.set(query.text, result);',
+    right: 'const memo = new MemoryCache({ maxEntries: 1_000 }); … await memo.set(query.text, result);',
+    watch: watchGrowth,
+  },
+  {
+    id: 'SVC654',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [772],
+    why: 'Each request adds one more listener or interval, which keeps the memory of the request and takes time for as long as the process runs',
+    remedy: 'Remove it when the request ends: try { … } finally { bus.off("order", listener); }',
+    wrong: "bus.on('order', (order) => seen.push(order));",
+    right: "bus.on('order', note); try { … } finally { bus.off('order', note); }",
+    watch: watchLeft,
+  },
 ];
 
 /** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
@@ -165,6 +192,15 @@ function findCollected(sources: Sources, report: ReportAt): void {
   }
 }
 
+/** SVC634: parts of the stream of a request that a loop keeps. */
+function findKeptParts({ call, module, value }: Site, report: ReportAt, sources: Sources): void {
+  const part = clientIn(value(call.args[0]));
+  if (calledName(call) !== 'push' || part?.origin.input !== 'stream') return;
+  if (sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source))) return;
+  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
+    if (at.type === 'loop') return reportCollecting(at.body, module, at, report);
+}
+
 /**
  * Whether a call probably reads the response of another server, as in `https.get(url, (response) => {
  * response.on('data', …); })`.
@@ -229,51 +265,59 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
 }
 
 const ASKS =
-  /^(?:fetch|undici\.fetch|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
+  /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
-/** SVC635: requests to other servers without a time limit. */
-function findEndless(sources: Sources, report: ReportAt): void {
-  const isLimited = limitedClients(sources);
-  for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    if (!ASKS.test(meaning) || isLimited.test(meaning)) continue;
-    if (sources.reachedFrom(functionAround(call)) === undefined) continue;
-    const [address, ...more] = call.args;
-    // an argument that is not a literal may hold options with a time limit
-    const isOther = more.some(({ type }) => type !== 'object' && type !== 'function');
-    const isOfOptions = address?.type !== 'object' && /^(?:https?\.|axios$|axios\.request$)/.test(meaning);
-    if (isOther || (isOfOptions && !isAddress(address)) || isOwnAddress(address)) continue;
-    if (isBesideClient(call, module)) continue;
-    const hasSpread = call.args.some(
-      (arg) => arg.type === 'object' && arg.entries.some(({ type }) => type === 'spread'),
-    );
-    const hasLimit = ['signal', 'timeout', 'dispatcher'].some((key) =>
-      call.args.some((arg) => entryOf(arg, key) !== undefined),
-    );
-    // no finding if the options may set a limit, or if the enclosing function mentions a timeout or aborts
-    // the call
-    if (hasSpread || hasLimit || /timeout|\babort/i.test(parentText(call, module))) continue;
-    report(
-      module,
-      call,
-      `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
-    );
-  }
+/** SVC635: requests to other servers without a time limit, for which a client waits. */
+function watchEndless(report: ReportAt, sources: Sources): Watch {
+  const endless = new Map<Node, { readonly module: SourceModule; readonly meaning: string }>();
+  return {
+    onCall(site) {
+      const { call, module, meaning } = site;
+      if (ASKS.test(meaning) && !hasLimit(site) && !isOfPage(site) && !isDropped(call))
+        endless.set(call, { module, meaning });
+    },
+    finish() {
+      const isLimited = limitedClients(sources);
+      for (const [call, { module, meaning }] of endless) {
+        if (isLimited.test(meaning) || sources.reachedFrom(functionAround(call)) === undefined) continue;
+        report(
+          module,
+          call,
+          `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
+        );
+      }
+    },
+  };
 }
 
-const ANSWERS =
-  /\b(?:res|response|reply|ctx)\.\w+[.(]|\breply\(|\b(?:resolve|reject|next|cb|callback|done)\b/;
+/** Whether the options of a request may limit its time, or end it by another call. */
+function hasLimit({ call, meaning, value }: Site): boolean {
+  const given = call.args.map((arg) => value(arg));
+  const isRequest = /^https?\./.test(meaning);
+  // Node.js ends such a request by its methods, which follow the call
+  if (isRequest && call.parent?.type !== 'statement') return true;
+  return given.some((each, index) => {
+    if (each?.fn !== undefined || (index === 0 && each?.members === undefined) || each?.type === 'URL')
+      return false;
+    const isUnknown = each?.members === undefined || each.items !== undefined || each.source !== undefined;
+    return isUnknown || ['signal', 'timeout', 'dispatcher'].some((key) => each.members?.has(key));
+  });
+}
 
-/**
- * Whether no client waits for the result of a call: code does not use its promise, and its callbacks send no
- * reply.
- */
-function isBesideClient(call: Call, { source }: SourceModule): boolean {
+/** Whether an address begins with a slash, so that only a browser, or a client with the host of this site, can ask for it. */
+function isOfPage({ call, value }: Site): boolean {
+  const text = value(call.args[0])?.texts[0];
+  return text !== undefined && literalOf(text, ' ').startsWith('/');
+}
+
+/** Whether code does not use the answer of a request. */
+function isDropped(call: Call): boolean {
   let at: Node = call;
-  while (at.parent?.type === 'member' || (at.parent?.type === 'call' && at.parent.callee === at))
+  while (at.parent?.type === 'member' || (at.parent?.type === 'call' && at.parent.callee === at)) {
     at = at.parent;
-  const isPromise = !/^https?\./.test(pathOf(call.callee) ?? '');
-  return isPromise && at.parent?.type === 'statement' && !ANSWERS.test(source.slice(call.start, at.end));
+    if (at.type === 'member' && at.property === 'then') return false;
+  }
+  return at.parent?.type === 'statement' && !/^https?\./.test(pathOf(call.callee) ?? '');
 }
 
 /**
@@ -287,26 +331,6 @@ function limitedClients({ project }: Sources): RegExp {
     ...(has(/\bsetGlobalDispatcher\(/) ? ['fetch', 'undici'] : []),
   ];
   return new RegExp(`^(?:${limited.join('|') || '(?!)'})\\b`);
-}
-
-/** Whether an argument is certainly a URL, and not an object with options. */
-function isAddress(node: Node | undefined): boolean {
-  if (node?.type === 'text' || node?.type === 'template' || node?.type === 'binary') return true;
-  if (node?.type === 'call') return /^(?:URL|url\.parse)$/.test(pathOf(node.callee) ?? '');
-  return node !== undefined && /(?:ur[il]|address|href)$/i.test(pathOf(node) ?? '');
-}
-
-/**
- * Whether a URL begins with a slash and so has no host. Only a browser, or a client that adds the host of the
- * application, can request such a URL.
- */
-function isOwnAddress(node: Node | undefined): boolean {
-  return node !== undefined && leadOf(node).startsWith('/');
-}
-
-function parentText(call: Call, module: SourceModule): string {
-  const { start, end } = functionAround(call) ?? call;
-  return module.source.slice(start, end);
 }
 
 /** SVC501: blocking calls in functions that handlers call. */
@@ -391,4 +415,116 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
     if (binding?.kind === 'declared' && binding.node === at) return true;
   }
   return false;
+}
+
+/** A place that adds to an object which lives as long as the process. */
+interface Addition {
+  readonly node: Node;
+  readonly module: SourceModule;
+  /** The expression that made the object. */
+  readonly to: Node;
+}
+
+function watchGrowth(report: ReportAt, sources: Sources): Watch {
+  const additions: Addition[] = [];
+  /** Objects that shrink, or whose size code compares. */
+  const limited = new Set<Node>();
+  return {
+    onCall({ call, module, receiver, route, handler, value }) {
+      const to = receiver?.lasting;
+      const method = call.callee.type === 'member' ? call.callee.property : undefined;
+      if (to === undefined || handler === undefined || !/^(?:Map|Set)$/.test(receiver?.type ?? '')) return;
+      if (/^(?:delete|clear)$/.test(method ?? '')) limited.add(to);
+      if (/^(?:set|add)$/.test(method ?? '') && isOfReading(route) && isEndless(value(call.args[0])))
+        additions.push({ node: call, module, to });
+    },
+    onIndexed({ target, module, handler, object, key }) {
+      const route = handler && sources.handlers.routeOf(handler);
+      if (object.lasting !== undefined && handler !== undefined && isOfReading(route) && isEndless(key))
+        additions.push({ node: target, module, to: object.lasting });
+    },
+    onCompare({ sides }) {
+      for (const { lasting } of sides) if (lasting !== undefined) limited.add(lasting);
+    },
+    finish() {
+      const deleting = new Set(
+        sources
+          .all('unary')
+          .flatMap(({ module, node }) =>
+            node.operator === 'delete' && node.value?.type === 'member' ? [module] : [],
+          ),
+      );
+      for (const { node, module, to } of additions)
+        if (!limited.has(to) && !(node.type === 'member' && deleting.has(module)))
+          report(
+            module,
+            node,
+            'each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',
+          );
+    },
+  };
+}
+
+/** Whether requests of a handler only read, so that what it keeps is no data of the application: of GET, or middleware. */
+function isOfReading(route: RouteCall | undefined): boolean {
+  return route === undefined || methodsOf(route.call).includes('get');
+}
+
+/** Whether clients can choose any number of values. */
+function isEndless(value: Value | undefined): boolean {
+  const part = clientIn(value && { texts: value.texts });
+  if (part !== undefined) return !isStored(part) && part.isGuessable !== true;
+  return madeIn(value).some(({ by }) => by.startsWith('endless '));
+}
+
+const LISTENS = /^(?:on|addListener|prependListener|addEventListener)$/;
+const REMOVES = /^(?:off|removeListener|removeEventListener|removeAllListeners)$/;
+
+function watchLeft(report: ReportAt, sources: Sources): Watch {
+  const additions: Addition[] = [];
+  const intervals: Omit<Addition, 'to'>[] = [];
+  const removed = new Set<Node>();
+  const ofProcess = new Map<string, Node>();
+  return {
+    onCall(site) {
+      const { call, module, meaning, receiver, route, fn } = site;
+      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      if (meaning.startsWith('process.') && !ofProcess.has('process')) ofProcess.set('process', call);
+      const to = meaning.startsWith('process.') ? ofProcess.get('process') : receiver?.lasting;
+      if (to !== undefined && REMOVES.test(method)) removed.add(to);
+      if (route === undefined || fn !== undefined) return;
+      if (to !== undefined && LISTENS.test(method) && !endsItself(site))
+        additions.push({ node: call, module, to });
+      if (/^(?:timers\.)?set(?:Interval)$/.test(meaning)) intervals.push({ node: call, module });
+    },
+    finish() {
+      for (const { node, module, to } of additions)
+        if (!removed.has(to))
+          report(
+            module,
+            node,
+            'each request adds a listener that nothing removes, to an object of the whole process',
+          );
+      const clearing = new Set(
+        sources
+          .all('name')
+          .flatMap(({ module, node }) => (/^clear(?:Interval|Timeout)$/.test(node.name) ? [module] : [])),
+      );
+      for (const { node, module } of intervals)
+        if (node.parent?.type === 'statement' || !clearing.has(module))
+          report(
+            module,
+            node,
+            'each request starts an interval that nothing clears, so it runs until the process ends',
+          );
+    },
+  };
+}
+
+/** Whether a listener is removed by itself: by its options, or because nothing is known of them. */
+function endsItself({ call, value }: Site): boolean {
+  const [, listener, options] = call.args;
+  if (listener === undefined || value(listener)?.fn === undefined) return true;
+  const members = value(options)?.members;
+  return options !== undefined && (members === undefined || members.has('signal') || members.has('once'));
 }

@@ -4,6 +4,7 @@
  */
 import { calledName, entryOf, functionAround, leadOf, pathOf } from '../reader/nodes.ts';
 import { Sources, bare, nameOfCallback, wordOfTarget } from '../sources.ts';
+import { constantOf as constantNode } from '../reader/constants.ts';
 import { constantIn } from '../values/tests.ts';
 import { constantOf } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
@@ -11,6 +12,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
+import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about cryptography, sorted by id. */
@@ -86,6 +88,12 @@ function judgeCipher(
   if (meaning !== 'crypto.createCipheriv') return;
   const [cipher, key, vector] = call.args;
   const given = value(vector);
+  if (vector !== undefined && /-ecb$/i.test(constantIn(value(cipher)) ?? ''))
+    return report(
+      module,
+      call,
+      'the mode ECB has no initialisation vector: equal blocks have equal ciphertexts, so an attacker sees and moves them',
+    );
   // RFC 3394 prescribes the vector of a wrapped key, and a random key encrypts one message
   if (
     /wrap/.test(constantIn(value(cipher)) ?? '') ||
@@ -103,31 +111,42 @@ function judgeCipher(
 /** Functions that fill a buffer with random bytes. */
 const FILLS = /^crypto\.(?:randomFill|randomFillSync|getRandomValues|webcrypto\.getRandomValues)$/;
 
-/** SVC629: connections whose certificate is not checked. */
-function findUnverifiedServers({ call, meaning, module, value }: Site, report: ReportAt): void {
-  if (!CONNECTS.test(meaning)) return;
+/** SVC629: connections whose certificate is not checked. The name of the option belongs to Node.js. */
+function findUnverifiedServers({ call, fn, meaning, module, value }: Site, report: ReportAt): void {
+  if (fn !== undefined || meaning === '') return;
   for (const arg of call.args) {
     const given = value(arg);
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
-    if (!options.some((each) => isOff(each?.members?.get('rejectUnauthorized')))) continue;
-    report(
-      module,
-      entryOf(arg, 'rejectUnauthorized') ?? arg,
-      'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
-    );
+    if (options.some((each) => isOff(each?.members?.get('rejectUnauthorized'))))
+      report(
+        module,
+        entryOf(arg, 'rejectUnauthorized') ?? arg,
+        'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
+      );
   }
 }
-
-/** Functions that connect to a server with TLS, or keep the options of such connections. */
-const CONNECTS =
-  /^(?:https\.(?:request|get|Agent)|tls\.(?:connect|TLSSocket)|undici\.(?:Agent|Pool|Client|request|fetch)|pg\.(?:Pool|Client)|mysql2?(?:\/promise)?\.create(?:Connection|Pool)|ws(?:\.WebSocket)?|nodemailer\.createTransport|svc\/db\.(?:DatabasePlugin|RedisPlugin|openDatabase))$/;
 
 /** Functions that return a buffer of zeros, or of one repeated byte. */
 const ALLOCATES = /^Buffer\.alloc$|^buffer\.Buffer\.alloc$|^Uint8Array$/;
 
-function isFixed({ type, texts }: Value): boolean {
+function isFixed(value: Value): boolean {
+  const { type, texts } = value;
   if (type !== undefined && ALLOCATES.test(type)) return true;
-  return texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '');
+  if (texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '')) return true;
+  const made = madeIn({ texts });
+  return (
+    made.length > 0 && made.every((each) => /createHash|crypto\.hash$/.test(each.by) && isOfConstants(each))
+  );
+}
+
+/** Whether every argument in a chain of calls is a constant: `createHash('md5').update('x').digest()`. */
+function isOfConstants({ node, module }: Made): boolean {
+  for (let at = node; at.type === 'call'; at = at.callee.object) {
+    if (at.args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? '')))
+      return false;
+    if (at.callee.type !== 'member') break;
+  }
+  return true;
 }
 
 function isOff(value: Value | undefined): boolean {

@@ -2,7 +2,7 @@
  * Rule about decisions that allow everything when they fail (SVC645): a function whose result refuses a request
  * returns, after an error, the value that lets the request pass.
  */
-import { walk } from '../reader/nodes.ts';
+import { functionAround, walk } from '../reader/nodes.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -30,8 +30,18 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
 interface Decision {
   readonly node: Node;
   readonly module: SourceModule;
-  readonly passes: boolean;
+  /** Whether a constant lets the request pass. */
+  passes(constant: Node): boolean;
 }
+
+const is =
+  (value: string) =>
+  (node: Node): boolean =>
+    (node.type === 'value' && node.raw === value) || (node.type === 'text' && node.value === value);
+const isOther =
+  (value: string) =>
+  (node: Node): boolean =>
+    /^(?:value|text)$/.test(node.type) && !is(value)(node);
 
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 4;
@@ -39,6 +49,27 @@ const MAX_DEPTH = 4;
 function findOpenFailures(sources: Sources, report: ReportAt): void {
   const judged = new Set<Fn>();
   for (const decision of decisionsIn(sources)) judge(decision, sources, report, judged);
+  findSwallowed(sources, report);
+}
+
+/** A `try` whose block refuses requests, and whose `catch` lets them go on after any error. */
+function findSwallowed(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('try')) {
+    const { block, handler } = node;
+    const isRefusal = partsOf(block).some(
+      (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
+    );
+    if (isRefusal && handler !== undefined && !leaves(handler) && isReached(node, sources))
+      report(
+        module,
+        handler,
+        'the catch block keeps the refusal that the block above throws, so every client passes the check',
+      );
+  }
+}
+
+function isReached(node: Node, sources: Sources): boolean {
+  return sources.reachedFrom(functionAround(node)) !== undefined;
 }
 
 /** Returns the conditions of branches that refuse a request, and the functions that guards call. */
@@ -48,7 +79,7 @@ function decisionsIn(sources: Sources): readonly Decision[] {
     if (refuses(node.yes, module)) addDecisions(node.test, module, false, found);
   for (const { module, node } of sources.all('call'))
     if (meaningOfCall(node, module) === 'svc.requireIf' && node.args[0] !== undefined)
-      found.push({ node: node.args[0], module, passes: true });
+      found.push({ node: node.args[0], module, passes: is('true') });
   return found;
 }
 
@@ -57,13 +88,16 @@ function addDecisions(test: Node, module: SourceModule, isNegated: boolean, foun
   if (test.type === 'unary' && test.operator === '!' && test.value !== undefined)
     return addDecisions(test.value, module, !isNegated, found);
   if (test.type === 'await') return addDecisions(test.value, module, isNegated, found);
-  if (test.type !== 'binary') return void found.push({ node: test, module, passes: isNegated });
+  if (test.type !== 'binary') return void found.push({ node: test, module, passes: is(String(isNegated)) });
   const { operator, left, right } = test;
   if (operator === '||' || operator === '&&')
     for (const side of [left, right]) addDecisions(side, module, isNegated, found);
-  const raw = right.type === 'value' ? right.raw : '';
-  if (/^[!=]==?$/.test(operator) && /^(?:true|false)$/.test(raw))
-    addDecisions(left, module, (operator.startsWith('!') === (raw === 'true')) !== isNegated, found);
+  const raw = right.type === 'value' ? right.raw : right.type === 'text' ? right.value : undefined;
+  if (!/^[!=]==?$/.test(operator) || raw === undefined || /^(?:null|)$/.test(raw)) return;
+  if (/^(?:true|false)$/.test(raw))
+    return addDecisions(left, module, (operator.startsWith('!') === (raw === 'true')) !== isNegated, found);
+  const refusesEqual = operator.startsWith('=') !== isNegated;
+  found.push({ node: left, module, passes: refusesEqual ? isOther(raw) : is(raw) });
 }
 
 /** Whether a branch answers 401 or 403 without a further condition. */
@@ -129,7 +163,7 @@ function judgeName(
   if (binding.node.type !== 'declarator') return;
   const { value } = binding.node;
   if (value === undefined) return;
-  if (!isConstant(value, passes))
+  if (!passes(value))
     return judge({ node: value, module: binding.module, passes }, sources, report, judged, depth + 1);
   const around = binding.node.parent?.parent;
   if (around === undefined) return;
@@ -143,7 +177,7 @@ function judgeName(
 /** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
 function judgeTry(
   node: Extract<Node, { type: 'try' }>,
-  passes: boolean,
+  passes: Decision['passes'],
   module: SourceModule,
   report: ReportAt,
 ): void {
@@ -159,8 +193,7 @@ function judgeTry(
   // a condition in the `catch` tells errors apart
   const result = handler.body.find((part) => part.type === 'leave' && part.how === 'return');
   const returned = result?.type === 'leave' ? result.value : undefined;
-  if (isComputed && returned !== undefined && isConstant(returned, passes))
-    tell(result ?? node, module, report);
+  if (isComputed && returned !== undefined && passes(returned)) tell(result ?? node, module, report);
 }
 
 function tell(node: Node, module: SourceModule, report: ReportAt): void {
@@ -176,17 +209,11 @@ function caughtBy({ callee, args: [callback] }: Call): Node | undefined {
   return callee.type === 'member' && callee.property === 'catch' ? callback : undefined;
 }
 
-function returnsConstant(fn: Node, value: boolean): boolean {
+function returnsConstant(fn: Node, passes: Decision['passes']): boolean {
   if (fn.type !== 'function') return false;
   const [only] = fn.body;
-  if (fn.isExpression) return only !== undefined && isConstant(only, value);
-  return fn.body.some(
-    (part) => part.type === 'leave' && part.value !== undefined && isConstant(part.value, value),
-  );
-}
-
-function isConstant(node: Node, value: boolean): boolean {
-  return node.type === 'value' && node.raw === String(value);
+  if (fn.isExpression) return only !== undefined && passes(only);
+  return fn.body.some((part) => part.type === 'leave' && part.value !== undefined && passes(part.value));
 }
 
 function assigns(within: Node, name: string): boolean {

@@ -2,20 +2,23 @@
 import { entryOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { isEmpty, isGuarded } from '../statements/trace.ts';
+import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { requiresRights } from './ownership.ts';
 import type { ClientPart } from '../values/text.ts';
-import type { Fn } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about the identity of clients. */
-export const IDENTITY_RULES: readonly SourceRule[] = [
+export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
+  { id: 'SVC210', watch: watchForwarded },
   {
     id: 'SVC646',
     severity: 'warning',
@@ -30,6 +33,39 @@ export const IDENTITY_RULES: readonly SourceRule[] = [
     judge: findNamedClients,
   },
 ];
+
+/** Header fields with the address of a client: RFC 7239, and those of proxies. */
+const ADDRESS_FIELD =
+  /^headers\.(?:forwarded|x-forwarded-for|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/i;
+
+/** SVC210: a header field with the address of a client decides. */
+function watchForwarded(report: ReportAt): Watch {
+  const judge = (module: SourceModule, node: Node, ...values: readonly (Value | undefined)[]): void => {
+    const what = values
+      .map((value) => clientIn(value)?.origin.what ?? '')
+      .find((each) => ADDRESS_FIELD.test(each));
+    if (what !== undefined)
+      report(module, node, `${what} decides, but every client can send it: a client can name any address`, {
+        severity: 'warning',
+        remedy: 'Compare req.ip, and name the proxies: new Svc({ trustProxy: ["10.0.0.1"] })',
+      });
+  };
+  return {
+    onCompare({ node, module, sides }) {
+      if (!sides.some(isEmpty)) judge(module, node, ...sides);
+    },
+    onCall({ call, module, receiver, value }) {
+      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const first = value(call.args[0]);
+      // a comma or colon only takes the field apart
+      if (
+        /^(?:startsWith|endsWith|includes|has|test|check)$/.test(method) &&
+        !/^[\s,;:]$/.test(constantIn(first) ?? '')
+      )
+        judge(module, call, receiver, first);
+    },
+  };
+}
 
 /** Inputs that a client writes, besides the content of its request. */
 const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);

@@ -2,11 +2,14 @@
  * Rules about client input in SQL, shell commands, code and regular expressions (SVC601 … SVC604). Each asks what the
  * text of an argument may contain.
  */
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { isOfPackage } from '../values/calls.ts';
+import { freeKeyIn } from '../values/evaluation.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
-import type { Node } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
+import { clientIn } from '../values/value.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
@@ -28,6 +31,7 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     right: 'db.fetchAll(sql`select * from notes where title = ${query.q}`)',
     onCall(site, report, sources) {
       findSql(site, report);
+      findOperators(site, report);
       noteUnknown(site, sources);
     },
   },
@@ -76,14 +80,28 @@ export const INJECTION_RULES: readonly SourceRule[] = [
     wrong: 'settings[body.group][body.name] = body.value;',
     right: 'if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value;',
     watch: (report) => ({
-      onSharedMember({ target, module, key }) {
+      onIndexed({ target, module, object, key }) {
+        if (object.byKey === undefined || freeKeyIn(key) === undefined) return;
         report(
           module,
           target,
-          `keys of ${key.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
+          `keys of ${object.byKey.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
         );
       },
     }),
+  },
+  {
+    id: 'SVC651',
+    severity: 'error',
+    phase: 'source',
+    cwe: [776, 611],
+    sources: ['OWASP Cheat Sheet: XML External Entity Prevention'],
+    why: 'Entities that name other entities make gigabytes of a message of one kilobyte, and entities with an address read files of the server',
+    remedy:
+      'Refuse messages with a document type: if (xml.includes("<!DOCTYPE")) throw new BadRequest(). Replace the five entities of XML only',
+    wrong: 'libxml.parseXml(text, { noent: true })',
+    right: 'libxml.parseXml(text, { noent: false, nonet: true })',
+    watch: watchEntities,
   },
 ];
 
@@ -113,6 +131,30 @@ function findSql(site: Site, report: ReportAt): void {
     `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
     doubt(danger),
   );
+}
+
+/** Methods of databases whose conditions are objects, in which a client may name operators. */
+const ASKS_BY_OBJECT =
+  /^(?:mongodb|mongoose|monk|nedb|@seald-io\/nedb)\.[^]*\.(?:find\w*|count\w*|update\w*|delete\w*|replaceOne|exists|where)$/;
+
+/** SVC601: values of conditions that may be objects, because no schema of the body says that they are texts. */
+function findOperators({ call, meaning, module, value }: Site, report: ReportAt): void {
+  const [first] = call.args;
+  if (first === undefined || !ASKS_BY_OBJECT.test(meaning)) return;
+  const condition = value(first);
+  const given = [condition, ...(condition?.members?.values() ?? [])].find(
+    (each) =>
+      each?.source !== undefined &&
+      each.declared?.node === undefined &&
+      /^(?:body|query|message)$/.test(each.source.origin.input),
+  );
+  if (given?.source !== undefined)
+    report(
+      module,
+      call,
+      `the condition contains ${given.source.origin.what}, which may be an object such as { $ne: null }, so the client chooses other rows`,
+      { remedy: 'Declare the body with a schema, or convert the value: String(value)' },
+    );
 }
 
 /** Methods that look as if their argument were a statement, a command, a path or an address. */
@@ -254,14 +296,22 @@ function isOn(option: Node | undefined): boolean {
   return option !== undefined && !(option.type === 'value' && option.raw === 'false');
 }
 
+/** Functions that run a text: engines of Node.js, and templates of packages, which may hold code. */
 const RUNS_CODE =
-  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require)$/;
+  /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require|vm2\.(?:Node)?VM\.run|(?:handlebars|pug|ejs)\.(?:compile|precompile|render|compileClient)|nunjucks\.[^]*(?:renderString|compile)|(?:lodash|lodash-es|underscore)\.template|lodash\.template|dot\.(?:template|compile)|eta\.[^]*(?:renderString|compile)|twig\.twig|art-template\.(?:render|compile))$/;
+
+/** Functions that make objects of a text, with methods and types that the text chooses. */
+const REBUILDS =
+  /^(?:v8\.(?:deserialize|Deserializer)|node-serialize\.unserialize|(?:funcster|serialize-to-js|cryo)\.(?:deepDeserialize|deserialize|parse))$/;
 
 /** SVC603: client input in code that is evaluated. */
 function findCode(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
-  if (!RUNS_CODE.test(meaning)) return;
-  for (const arg of call.args) {
+  const isRebuilt = REBUILDS.test(meaning) || hasTypesOfCode(site);
+  if (!RUNS_CODE.test(meaning) && !isRebuilt) return;
+  // the data of a template is no code
+  const isTemplate = isOfPackage(meaning);
+  for (const arg of isTemplate ? call.args.slice(0, 1) : call.args) {
     // a JSON file is data, which require() does not run
     const danger = dangerIn(
       site,
@@ -273,10 +323,20 @@ function findCode(site: Site, report: ReportAt): void {
     return report(
       module,
       node,
-      `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
+      isRebuilt
+        ? `${meaning}() rebuilds objects from ${danger.origin.what} of a client, who may choose objects that run code or end the process`
+        : `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
       doubt(danger),
     );
   }
+}
+
+/** Whether a call reads YAML with a schema that makes functions. */
+function hasTypesOfCode({ call, meaning, value }: Site): boolean {
+  const schema = value(call.args[1])?.members?.get('schema')?.meaning ?? '';
+  return (
+    /^js-yaml\.(?:load|loadAll)$/.test(meaning) && /^js-yaml(?:\.DEFAULT_FULL_SCHEMA|-js-types)/.test(schema)
+  );
 }
 
 /** SVC604: client input in regular expressions. */
@@ -345,4 +405,81 @@ export function doubt(part: ClientPart): Parameters<ReportAt>[3] {
         severity: 'info',
         remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
       };
+}
+
+const PARSES = /^(?:libxmljs2?|libxml2-wasm|libxml-wasm|node-libxml)\./;
+
+function watchEntities(report: ReportAt): Watch {
+  const replaced: Site[] = [];
+  return {
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      if (PARSES.test(meaning) && clientIn(value(call.args[0])) !== undefined && expands(site))
+        report(module, call, 'the parser expands the entities that a client declares in its document');
+      if (/^replace(?:All)?$/.test(method)) replaced.push(site);
+      if (isRepeated(site)) report(module, call, REPEATED);
+    },
+    finish() {
+      for (const site of replaced) if (isInLoop(site)) report(site.module, site.call, REPEATED);
+    },
+  };
+}
+
+const REPEATED =
+  'texts that a client declares are replaced by each other again and again: a short message becomes gigabytes';
+
+/** Whether the options of a parser expand entities, or remove its limits. */
+function expands({ call, value }: Site): boolean {
+  const options = value(call.args[1])?.members;
+  return ['noent', 'replaceEntities', 'dtdload', 'huge'].some((key) => options?.get(key)?.constant === true);
+}
+
+/** Whether a function calls itself in a callback of `replace()`, with a text of a client. */
+function isRepeated({ call, fn, value }: Site): boolean {
+  if (fn === undefined || !call.args.some((arg) => clientIn(value(arg)) !== undefined)) return false;
+  for (let at = functionAround(call); at !== undefined; at = functionAround(at)) {
+    const callee = at.parent?.type === 'call' ? at.parent.callee : undefined;
+    if (callee?.type === 'member' && /^replace(?:All)?$/.test(callee.property ?? ''))
+      return isWithinFunction(at, fn) && !counts(fn);
+  }
+  return false;
+}
+
+function isWithinFunction(node: Node, fn: Fn): boolean {
+  for (let at = functionAround(node); at !== undefined; at = functionAround(at)) if (at === fn) return true;
+  return false;
+}
+
+/** Whether a function compares a number: a depth, or a length. */
+function counts(within: Node): boolean {
+  let found = false;
+  walk(within, (node) => {
+    if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) found = true;
+    return !found;
+  });
+  return found;
+}
+
+/** Whether a loop replaces parts of a text of a client by texts of this client. */
+function isInLoop({ call, value }: Site): boolean {
+  const { callee, args } = call;
+  const target = assignedTo(call);
+  if (callee.type !== 'member' || target === undefined || target !== pathOf(callee.object)) return false;
+  const by = args[1];
+  const made = by?.type === 'function' ? resultOf(by) : by;
+  if (clientIn(value(callee.object)) === undefined || clientIn(value(made)) === undefined) return false;
+  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
+    if (at.type === 'loop') return !counts(at);
+  return false;
+}
+
+function resultOf(fn: Fn): Node | undefined {
+  const last = fn.body.at(-1);
+  const result = fn.isExpression ? last : last?.type === 'leave' ? last.value : undefined;
+  return result?.type === 'binary' ? result.left : result;
+}
+
+function assignedTo(call: Call): string | undefined {
+  return call.parent?.type === 'assign' ? pathOf(call.parent.target) : undefined;
 }

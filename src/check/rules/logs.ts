@@ -4,8 +4,9 @@
 import { literal } from '../reader/constants.ts';
 import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
 import { bare, isCommand } from '../sources.ts';
-import { isSecret } from '../../observability/redact.ts';
+import { isSecretVariable, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
+import { isOfPackage } from '../values/calls.ts';
 import { hasAny, hasClient, literalOf } from '../values/text.ts';
 import { KNOWN, idsIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
@@ -57,12 +58,14 @@ function watchLogged(report: ReportAt): Watch {
   };
 }
 
-const APPENDS = /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.write)$/;
+const APPENDS =
+  /^fs(?:\/promises|\.promises)?\.(?:appendFile(?:Sync)?|createWriteStream\.(?:write|end)|open\.(?:write|writeFile|appendFile))$|^process\.stdout\.write$/;
 
 /** SVC610: client input in the lines of a file. */
 function findLines(site: Site, report: ReportAt): void {
+  findMailFields(site, report);
   if (!APPENDS.test(site.meaning)) return;
-  const line = site.call.args[/write$/.test(site.meaning) ? 0 : 1];
+  const line = site.call.args[/^fs(?:\/promises|\.promises)?\.appendFile/.test(site.meaning) ? 1 : 0];
   const danger = dangerIn(site, line, endsLine);
   if (danger === undefined) return;
   report(
@@ -73,29 +76,59 @@ function findLines(site: Site, report: ReportAt): void {
   );
 }
 
+/** Fields of the head of a message (RFC 5322), at the beginning of a line. */
+const MAIL_FIELD = /(?:^|\r?\n)(?:from|to|cc|bcc|subject|reply-to|sender):[^\n]*$/i;
+
+/** SVC610: client input in a field of the head of a mail. */
+function findMailFields(site: Site, report: ReportAt): void {
+  for (const arg of site.call.args) {
+    const danger = dangerIn(
+      site,
+      arg,
+      ({ part, before, after }) =>
+        hasAny(part.may, '\n') &&
+        !/^(?:headers|cookies)$/.test(part.origin.input) &&
+        MAIL_FIELD.test(literalOf(before)) &&
+        /\n/.test(literalOf(after)),
+    );
+    if (danger === undefined) continue;
+    const { node, module } = danger.entry ?? site.written(arg);
+    report(
+      module,
+      node,
+      `${danger.origin.what}, which a client sends, is written into a field of a mail: a line feed in it adds fields and recipients`,
+      doubt(danger),
+    );
+  }
+}
+
 /** Whether a part of a client can end the line that a text makes. Header fields and cookies have no line feeds. */
 function endsLine({ part, before, after }: Place): boolean {
   const isLine = before.length > 0 && literalOf(after).endsWith('\n');
   return isLine && hasAny(part.may, '\n') && !/^(?:headers|cookies)$/.test(part.origin.input);
 }
 
-const LOGGED =
-  /^(?:password|passwd|pwd|passphrase|secret|clientsecret|apikey|accesstoken|refreshtoken|idtoken|authtoken|bearertoken|resettoken|privatekey|token|sessiontoken|otp|authorization|cookie|creditcard|cardnumber|cvv|cvc)$/;
+/** Methods of loggers, by the import of the function that made the logger. */
+const WRITES_LOG =
+  /^(?:console|(?!svc[./]|node:)[^.]+(?:\.[^]*)?|svc\.(?:Logger|createLogger)(?:\.child)*)\.(?:log|info|warn|error|debug|trace|fatal)$/;
 
-function isLog(call: Call): boolean {
-  const path = pathOf(call.callee) ?? '';
-  return /^console\.(?:log|info|warn|error|debug|trace)$/.test(path) || isLogger(path);
+/** Whether a call writes to a log: of the console, of this package, or of another package. */
+function isLog({ meaning }: Site): boolean {
+  const isOfLogger = meaning.startsWith('console.') || meaning.startsWith('svc.') || isOfPackage(meaning);
+  return isOfLogger && WRITES_LOG.test(meaning);
 }
 
-function isLogger(path: string): boolean {
-  return /(?:^|\.)#?(?:log|logger)\.(?:info|warn|error|debug|trace|fatal|log)$/.test(path);
+/** Whether a log shows members as they are. The logger of this package leaves out those that are named like secrets. */
+function showsAll({ meaning }: Site): boolean {
+  return !meaning.startsWith('svc.');
 }
 
 /** SVC625: secrets in logs. */
-function findLogged({ call, module, value }: Site, report: ReportAt): void {
-  if (!isLog(call) || isUnderCondition(call, module)) return;
-  const isConsole = pathOf(call.callee)!.startsWith('console.');
-  if (isConsole && isCommand(module)) return;
+function findLogged(site: Site, report: ReportAt): void {
+  const { call, meaning, module, value } = site;
+  if (!isLog(site) || isUnderCondition(call, module)) return;
+  const isConsole = showsAll(site);
+  if (meaning.startsWith('console.') && isCommand(module)) return;
   for (const arg of call.args) {
     const name = secretIn(value(arg), isConsole);
     if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
@@ -108,9 +141,6 @@ function findLogged({ call, module, value }: Site, report: ReportAt): void {
   }
 }
 
-/** Environment variables that hold a secret. */
-const SECRET_VARIABLE = /(?:SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|PRIVATE_?KEY)$/i;
-
 /**
  * Returns the name of a secret that a logged value holds: an input or an environment variable, or "token" for a token
  * that the program made. The logger of this package masks members that are named like secrets.
@@ -118,22 +148,18 @@ const SECRET_VARIABLE = /(?:SECRET|PASSWORD|PASSWD|TOKEN|API_?KEY|PRIVATE_?KEY)$
 function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): string | undefined {
   if (value === undefined || depth > 3) return undefined;
   const [, variable] = /^process\.env\.(\w+)$/.exec(value.meaning ?? '') ?? [];
-  if (variable !== undefined && SECRET_VARIABLE.test(variable)) return variable;
+  if (variable !== undefined && isSecretVariable(variable)) return variable;
   if (value.type === 'jsonwebtoken.sign') return 'token';
   for (const part of value.texts.flat()) {
     if (part.kind === 'own' && part.made?.by === 'svc.createToken') return 'token';
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
+    if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    if (
-      part.kind === 'client' &&
-      key !== undefined &&
-      LOGGED.test(bare(key)) &&
-      !/ (?:slice|split) /.test(part.id)
-    )
+    if (part.kind === 'client' && key !== undefined && namesSecret(key) && !/ (?:slice|split) /.test(part.id))
       return key;
   }
   for (const [key, member] of value.members ?? []) {
-    const found = !isConsole && LOGGED.test(bare(key)) ? undefined : secretIn(member, isConsole, depth + 1);
+    const found = !isConsole && namesSecret(key) ? undefined : secretIn(member, isConsole, depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;
@@ -155,9 +181,10 @@ const REFUSES =
   /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)|amount|symbol|balance/i;
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
-function findLoggedRequests({ call, module, given }: Site, report: ReportAt): void {
-  if (!isLog(call) || isUnderCondition(call, module)) return;
-  const isConsole = pathOf(call.callee)!.startsWith('console.');
+function findLoggedRequests(site: Site, report: ReportAt): void {
+  const { call, module, given } = site;
+  if (!isLog(site) || isUnderCondition(call, module)) return;
+  const isConsole = showsAll(site);
   for (const arg of call.args) {
     const parts =
       arg.type === 'object'
@@ -199,11 +226,12 @@ class LoggedPasswords {
     this.#report = report;
   }
 
-  visit({ call, meaning, module, value }: Site): void {
+  visit(site: Site): void {
+    const { call, meaning, module, value } = site;
     const [first] = call.args;
     if (TAKES_PASSWORD.test(meaning)) for (const id of idsIn(value(first) ?? KNOWN)) this.#passwords.add(id);
-    if (!isLog(call)) return;
-    const isConsole = pathOf(call.callee)!.startsWith('console.');
+    if (!isLog(site)) return;
+    const isConsole = showsAll(site);
     for (const node of call.args) {
       const inputs = loggedInputs(value(node), isConsole);
       if (inputs.length > 0) this.#logged.push({ inputs, node, module });
@@ -232,7 +260,7 @@ interface LoggedInput {
 function loggedInputs(value: Value | undefined, isConsole: boolean, depth = 0): readonly LoggedInput[] {
   if (value === undefined || depth > 3) return [];
   const inner = [...(value.members ?? [])].flatMap(([key, member]) =>
-    !isConsole && LOGGED.test(bare(key)) ? [] : loggedInputs(member, isConsole, depth + 1),
+    !isConsole && namesSecret(key) ? [] : loggedInputs(member, isConsole, depth + 1),
   );
   const ids = value.source?.whole === undefined ? idsIn({ texts: value.texts }) : [value.source.id];
   return [
@@ -244,7 +272,7 @@ function loggedInputs(value: Value | undefined, isConsole: boolean, depth = 0): 
 /** Whether the log leaves out a member of a whole input: a declared secret, or a masked or replaced member. */
 function isHidden(member: string, { source, members, texts }: Value, isConsole: boolean): boolean {
   if (source?.whole === undefined) return false;
-  if (members?.has(member) === true || (!isConsole && isSecret(member, 'text'))) return true;
+  if (members?.has(member) === true || (!isConsole && namesSecret(member))) return true;
   // a copy such as { ...body } no longer knows which members are secret
   if (!texts.some(hasClient)) return false;
   const node = source.type?.node;

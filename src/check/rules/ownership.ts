@@ -5,11 +5,13 @@
  * A column holds the owner of a row if a statement of the application compares it with the principal.
  */
 import { entryOf } from '../reader/nodes.ts';
-import { madeIn, clientIn } from '../values/value.ts';
+import { isOfPackage } from '../values/calls.ts';
+import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
 import { isGuarded } from '../statements/trace.ts';
-import { isRelative, writtenBy } from './races.ts';
+import { namesSecret } from '../sources.ts';
+import { isOfToken, isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -44,6 +46,17 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
     right: "db.execute('update account set name = ? where id = ?', [body.name, me.sub])",
     judge: findOwnRights,
     onCall: findChosenColumns,
+  },
+  {
+    id: 'SVC647',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [1284, 839],
+    why: 'A client that sends a negative amount receives what it should pay. Sums of floating-point numbers are not exact, so parts of cents appear and disappear',
+    remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
+    wrong: 'cents: Field(int) … update wallet set cents = cents - ?',
+    right: 'cents: Field(int, { ge: 1, le: 1_000_000 }) … update wallet set cents = cents - ?',
+    judge: findAmounts,
   },
 ];
 
@@ -93,6 +106,7 @@ export function requiresRights({ guards }: Run): boolean {
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(sources)) return;
+  findUnverified(trace, report);
   const ties = tiesIn(trace);
   const shared = sharedTables(trace, ties);
   for (const run of trace.runs) {
@@ -144,9 +158,12 @@ function judgeRows(
   // a row that is the account itself may be read and mentioned by others
   const owned = ties.filter(({ owner }) => !columns.includes(owner));
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
+  const known = trace.tables.get(table);
+  // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
-    trace.tables.get(table)?.keys.some(([only, ...more]) => more.length === 0 && only === key.column) ===
-    true;
+    known === undefined
+      ? sending.isOfOne && !namesSecret(key.column) && !isOfToken(sending, trace)
+      : known.keys.some(([only, ...more]) => more.length === 0 && only === key.column);
   const tie = alike ?? (isKey ? owned[0] : undefined);
   if (tie === undefined) return;
   const { node, module } = sending.nodeAt(key.token);
@@ -156,6 +173,49 @@ function judgeRows(
     `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(key.value)} alone chooses it: another statement also compares the column "${tie.owner}" with the client`,
     alike === undefined ? { severity: 'warning' } : {},
   );
+}
+
+/** Calls that verify a message, or ask another service whether it is true. */
+const VERIFIES =
+  /^crypto\.(?:timingSafeEqual|createHmac|createVerify|verify|subtle)|^(?:webcrypto\.)?subtle\.|^svc\.(?:checkPassword|verifyToken|Session)|^(?:fetch|undici\.\w+)$|^svc\/oauth\./;
+
+/** SVC640: rows that a message of an unknown client changes, which nothing verifies. */
+function findUnverified(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    if (run.route === undefined || isGuarded(run) || run.dependencies.some(isOfProject)) continue;
+    if (
+      trace.hasTestingMiddleware ||
+      trace.callsOf(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
+    )
+      continue;
+    for (const sending of trace.sentBy(run)) {
+      const key = keyOf(sending);
+      const isOfMessage = [key?.value].some((value) => /^(?:body|text|message)\b/.test(inputOf(value)));
+      if (key === undefined || !isOfMessage || sending.outline.verb === 'select' || isCounter(sending))
+        continue;
+      if (namesSecret(key.column) || isOfToken(sending, trace) || issues(sending)) continue;
+      const { node, module } = sending.nodeAt(key.token);
+      report(
+        module,
+        node,
+        `every client, without a credential, changes any row of the table "${key.table}", because ${inputOf(key.value)} alone chooses it and nothing verifies the message`,
+        {
+          severity: 'warning',
+          remedy:
+            'Verify the signature of the message first: timingSafeEqual(createHmac("sha256", key).update(raw).digest(), given)',
+        },
+      );
+    }
+  }
+}
+
+function isOfProject({ depends }: Value): boolean {
+  return depends?.fn !== undefined || depends?.of !== undefined;
+}
+
+/** Whether a statement stores a new random secret, as that of a forgotten password does. */
+function issues({ bindings = [] }: Sending): boolean {
+  return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
 }
 
 /** Whether a statement only counts: `set likes = likes + 1`. */
@@ -278,4 +338,54 @@ function rolesIn(sources: Sources): ReadonlySet<string> {
           if (item.type === 'text') roles.add(item.value);
       }
   return roles;
+}
+
+function findAmounts(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs)
+    for (const sending of trace.sentBy(run))
+      for (const taken of takenFrom(sending)) {
+        const problem = isFloat(taken.value)
+          ? 'is a floating-point number, whose sums are not exact'
+          : mayBeNegative(taken.value) && !isCompared(taken.value, run, trace)
+            ? 'may be negative, so a client adds to the column instead'
+            : undefined;
+        if (problem === undefined) continue;
+        const { node, module } = sending.nodeAt(taken.token);
+        report(module, node, `the amount that the statement takes from a column is an input that ${problem}`);
+      }
+}
+
+/** Returns the inputs that a statement subtracts from a column: `cents = cents - ?`. */
+function takenFrom(sending: Sending): readonly Binding[] {
+  const { tokens } = sending.outline;
+  const columns = writtenBy(sending).map(({ column }) => column);
+  return (sending.bindings ?? []).filter(({ kind, token }) => {
+    const at = tokens.indexOf(token);
+    return kind === 'input' && tokens[at - 1]?.text === '-' && columns.includes(tokens[at - 2]?.name ?? '');
+  });
+}
+
+function isFloat(value: Value | undefined): boolean {
+  return value?.declared?.number?.isFloat === true;
+}
+
+/** Whether the declared type of an input has no minimum. */
+function mayBeNegative(value: Value | undefined): boolean {
+  const { declared } = value ?? {};
+  return declared?.number === undefined
+    ? clientIn(value) !== undefined && declared === undefined
+    : !declared.number.hasLeast;
+}
+
+function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
+  const marks = madeIn(value).map(({ by }) => by);
+  const ids = value === undefined ? [] : idsIn(value);
+  return trace
+    .comparedBy(run)
+    .some(({ sides }) =>
+      sides.some(
+        (side) =>
+          idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
+      ),
+    );
 }

@@ -3,14 +3,14 @@
  * maximum (SVC614, SVC615, SVC637).
  */
 import { literal } from '../reader/constants.ts';
-import { functionAround, isWithin, walk } from '../reader/nodes.ts';
+import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
 import { writtenOf } from '../sources.ts';
-import { constantIn } from '../values/tests.ts';
-import { madeIn } from '../values/value.ts';
+import { idsIn, madeIn } from '../values/value.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -51,6 +51,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
     wrong: 'limit: Field(int, { ge: 1 })',
     right: 'limit: Field(int, { ge: 1, le: 200 })',
     watch: watchLimits,
+    onCall: findBatches,
   },
 ];
 
@@ -60,10 +61,7 @@ function watchLimits(report: ReportAt): Watch {
   const compared = new Set<string>();
   const limits: Made[] = [];
   return {
-    onCall(site) {
-      const limit = limitOf(site);
-      if (limit !== undefined) limits.push(limit);
-    },
+    onStatement: (sending) => limits.push(...limitsOf(sending)),
     onCompare({ sides }) {
       for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
     },
@@ -79,18 +77,75 @@ function watchLimits(report: ReportAt): Watch {
   };
 }
 
-/** Returns the input after LIMIT in the statement of a call, if its type has no maximum. */
-function limitOf({ call, meaning, module, value }: Site): Made | undefined {
-  if (!OUR_DATABASE.test(meaning)) return undefined;
-  const text = constantIn(value(call.args[0]));
-  const found = /\blimit\s+(?:(\?)|\$(\d+)|[:@](\w+))/i.exec(text ?? '');
-  if (found === null || text === undefined) return undefined;
-  const [, mark, place, name] = found;
-  const before = text.slice(0, found.index).split('?').length - 1;
-  const key = name ?? String(mark === undefined ? Number(place) - 1 : before);
-  const given = value(call.args[1])?.members?.get(key);
-  const made = madeIn(given).find(({ by }) => by.startsWith('endless '));
-  return made && { by: made.by, node: call.args[1] ?? call, module };
+/** Returns the inputs after LIMIT in a statement whose types have no maximum. */
+function limitsOf(sending: Sending): readonly Made[] {
+  const { tokens } = sending.outline;
+  return (sending.bindings ?? []).flatMap(({ value, token }) => {
+    const made = madeIn(value).find(({ by }) => by.startsWith('endless '));
+    const isLimit = tokens[tokens.indexOf(token) - 1]?.word === 'limit';
+    return made !== undefined && isLimit ? [{ by: made.by, ...sending.nodeAt(token) }] : [];
+  });
+}
+
+/** Calls that ask another process: a database, or a server. */
+const ASKS = /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request))$/;
+
+/** SVC637: a statement or request for each item of a list of a client. */
+function findBatches(site: Site, report: ReportAt): void {
+  const { call, meaning, module } = site;
+  if (!OUR_DATABASE.test(meaning) && !ASKS.test(meaning)) return;
+  const list = repeatedOver(call).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
+  if (list === undefined) return;
+  report(
+    module,
+    list,
+    'each item of a list that a client sends starts a statement or request, and the list has no maximum length',
+    {
+      remedy:
+        'Declare a maximum: Field(list(int), { maxLength: 50 }), or ask for all items at once: where id in (…)',
+    },
+  );
+}
+
+/** Returns the lists for whose items a call runs: those of loops, and of `map()` and similar methods. */
+function repeatedOver(call: Node): readonly Node[] {
+  const lists: Node[] = [];
+  for (let at: Node | undefined = call; at !== undefined; at = at.parent) {
+    const list: Node | undefined =
+      at.parent?.type === 'loop' && at.parent.kind === 'of' ? at.parent.head[1] : undefined;
+    if (list !== undefined && at !== list) lists.push(list);
+    const around: Node | undefined =
+      at.type === 'function' && at.parent?.type === 'call' ? at.parent.callee : undefined;
+    if (around?.type === 'member' && /^(?:map|flatMap|forEach)$/.test(around.property ?? ''))
+      lists.push(around.object);
+  }
+  return lists;
+}
+
+/** Whether a value is a list of a client whose type has no maximum length. */
+function isUnlimited(value: Value | undefined): boolean {
+  const { source, declared } = value ?? {};
+  if (source === undefined || !/^(?:body|form|message|query)$/.test(source.origin.input)) return false;
+  if (value !== undefined && idsIn(value).some((id) => / (?:slice|split) /.test(id))) return false;
+  const node = declared?.node;
+  return node === undefined
+    ? declared === undefined
+    : node.kind === 'list' && node.constraints.maxLength === undefined;
+}
+
+/** Whether code compares the length of a list. */
+function isMeasured(list: Node): boolean {
+  const path = pathOf(list);
+  let at = functionAround(list);
+  for (let outer = at; outer !== undefined; outer = functionAround(outer)) at = outer;
+  let found = false;
+  if (at !== undefined)
+    walk(at, (node) => {
+      if (node.type === 'member' && node.property === 'length' && pathOf(node.object) === path)
+        found ||= node.parent?.type === 'binary';
+      return !found;
+    });
+  return found;
 }
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */

@@ -5,7 +5,7 @@
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -60,6 +60,7 @@ export const RACE_RULES: readonly SourceRule[] = [
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
 function findStaleWrites(trace: Trace, report: ReportAt): void {
+  findDoubled(trace, report);
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
     const reads = sent.filter((each) => isStale(each));
@@ -86,6 +87,62 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
         );
       }
   }
+}
+
+/** SVC642: a row that is inserted because an earlier statement found none, without a unique key. */
+function findDoubled(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const sent = trace.sentBy(run);
+    for (const write of sent) {
+      const keys = trace.tables.get(write.target ?? '')?.keys;
+      if (
+        write.outline.verb !== 'insert' ||
+        keys === undefined ||
+        write.outline.has(/^(?:conflict|duplicate|exists)$/)
+      )
+        continue;
+      const read = sent.find(
+        (each) => isStale(each) && each.target === write.target && asksFor(each, write, keys),
+      );
+      if (
+        read === undefined ||
+        !trace
+          .comparedBy(run)
+          .some(({ sides }) => sides.some((side) => rowsIn(side, [ROW]).includes(read.call)))
+      )
+        continue;
+      const { node, module } = write.nodeAt(undefined);
+      report(
+        module,
+        node,
+        `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
+        {
+          remedy:
+            'Declare the columns unique, and insert with on conflict do nothing: affectedRows says whether there was a row',
+        },
+      );
+    }
+  }
+}
+
+/** Whether a statement selects by the values that another one inserts, into columns without a unique key. */
+function asksFor(read: Sending, write: Sending, keys: KnownTable['keys']): boolean {
+  const asked = (read.bindings ?? []).filter(({ use }) => use === 'equal');
+  const isInserted = ({ column, value }: Binding): boolean =>
+    (write.bindings ?? []).some(
+      (each) =>
+        each.use === 'written' &&
+        each.column === column &&
+        each.value !== undefined &&
+        value !== undefined &&
+        signatureOf(each.value) === signatureOf(value),
+    );
+  const columns = asked.map(({ column }) => column);
+  return (
+    asked.length > 0 &&
+    asked.every(isInserted) &&
+    !keys.some((key) => key.every((column) => columns.includes(column)))
+  );
 }
 
 /** Whether a statement reads rows that other requests may change before the next statement. */
@@ -304,7 +361,7 @@ function findReusable(trace: Trace, report: ReportAt): void {
 }
 
 /** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
-function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
+export function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
   const columns = bindings.filter(({ use }) => use === 'equal').map(({ column }) => column);
   return sent.some(
     (each) =>

@@ -14,6 +14,7 @@ import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/interpreter.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -71,7 +72,45 @@ export const REPLY_RULES: readonly SourceRule[] = [
     right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
     onCall: findShared,
   },
+  {
+    id: 'SVC656',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [1236],
+    sources: ['OWASP CSV Injection'],
+    why: 'Programs for tables run a cell that begins with =, +, - or @ as a formula, which can send other cells away or start programs',
+    remedy: "Write an apostrophe before such a text: /^[=+\\-@\\t\\r]/.test(text) ? `'${text}` : text",
+    wrong: 'new HttpResponse(`${row.id},"${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
+    right: 'new HttpResponse(`${row.id},"\'${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
+    onCall: findFormulas,
+  },
 ];
+
+/** SVC656: texts of clients at the beginning of cells in CSV. */
+function findFormulas(site: Site, report: ReportAt): void {
+  const [body] = site.call.args;
+  const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
+  const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
+  if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
+    return;
+  const danger = dangerOf(site.value(body), beginsFormula, true);
+  if (danger === undefined || body === undefined) return;
+  const { node, module } = danger.entry ?? { node: body, module: site.module };
+  report(
+    module,
+    node,
+    `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
+    { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
+  );
+}
+
+/** Whether a part of a client begins a cell, and may begin with a character of formulas. */
+function beginsFormula({ part, before }: Place): boolean {
+  const isFree = ['=', '@', '+'].some(
+    (char) => hasAny(part.may, char) && part.notFirst?.includes(char) !== true,
+  );
+  return isFree && part.begins === undefined && /(?:^|[,;\t\r\n"])$/.test(literalOf(before));
+}
 
 /** SVC638: replies of guarded routes that shared caches may store. */
 function findShared(site: Site, report: ReportAt, sources: Sources): void {
@@ -107,6 +146,8 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   return {
     onCall: (site) => revealed.visit(site),
     onReply: ({ value, route }) => revealed.judge(value, route),
+    onStatement: (sending) => revealed.add(sending),
+    finish: () => revealed.finish(),
   };
 }
 
@@ -200,6 +241,9 @@ function findRevealed(sources: Sources, report: ReportAt): void {
   }
 }
 
+/** Functions whose results are hashes of passwords. */
+const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
+
 /** A node with its module. */
 interface Spot {
   readonly node: Node;
@@ -209,11 +253,24 @@ interface Spot {
 /** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
 class RevealedValues {
   readonly #report: ReportAt;
-  readonly #tables: ReadonlyMap<string, string>;
+  readonly #tables: Map<string, string>;
+  /** Replies that are judged again once all statements are known. */
+  readonly #sent: (readonly [Value | undefined, RouteCall | undefined, Spot | undefined])[] = [];
 
   constructor(sources: Sources, report: ReportAt) {
     this.#report = report;
     this.#tables = tablesWithSecrets(sources);
+  }
+
+  /** Notes a column to which a statement writes the hash of a password. */
+  add({ bindings = [] }: Sending): void {
+    for (const { use, table, column, value } of bindings)
+      if (use === 'written' && madeIn(value).some(({ by }) => HASHES.test(by)))
+        this.#tables.set(table, column);
+  }
+
+  finish(): void {
+    for (const each of this.#sent.splice(0)) this.judge(...each);
   }
 
   visit({ call, meaning, module, route, value }: Site): void {
@@ -230,6 +287,7 @@ class RevealedValues {
     // a response schema removes members that it does not declare
     if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
     this.#judge(value, reply, 0);
+    this.#sent.push([value, route, reply]);
   }
 
   #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
@@ -298,8 +356,10 @@ function secretColumnOf(
   const text = statementOf(call.args[0], module);
   const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
   if (columns === undefined || table === undefined) return undefined;
-  const named = SECRET_COLUMN.exec(columns)?.[1];
-  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? secretTables.get(table.toLowerCase()) : undefined;
+  const known = secretTables.get(table.toLowerCase());
+  const isNamed = known !== undefined && new RegExp(`\\b${known}\\b`, 'i').test(columns);
+  const named = SECRET_COLUMN.exec(columns)?.[1] ?? (isNamed ? known : undefined);
+  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? known : undefined;
   const column = named ?? starred;
   return column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column)
     ? undefined

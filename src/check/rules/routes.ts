@@ -2,9 +2,10 @@
  * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
-import { constantOf } from '../reader/constants.ts';
+import { constantOf, literal } from '../reader/constants.ts';
 import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
+import { GUARDS } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
 import { literalOf } from '../values/text.ts';
 import { OUR_DATABASE } from './injection.ts';
@@ -13,6 +14,7 @@ import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/interpreter.ts';
+import type { Value } from '../values/value.ts';
 
 /** Rules about routes, sorted by id. */
 export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -79,7 +81,11 @@ function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
   const changing = new Map<RouteCall, readonly Node[]>();
   /** Collections in which handlers keep values that no client sent: caches. */
   const caches = new Set<Node>();
+  const refusing = new Set<Node>();
   return {
+    onHandler({ route, dependencies }) {
+      if (route !== undefined && dependencies.some(mayRefuse)) refusing.add(route.call);
+    },
     onCall(site) {
       const { route, isGuarded, meaning, call, given } = site;
       if (route === undefined) return;
@@ -101,14 +107,22 @@ function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
     },
     finish() {
       for (const [route, changed] of changing)
-        if (changed.some((node) => !caches.has(node))) judgeOpen(route, sources, report);
+        if (!refusing.has(route.call) && changed.some((node) => !caches.has(node)))
+          judgeOpen(route, sources, report);
     },
   };
 }
 
+/** Whether a dependency may refuse a request: a guard, a function of the project, or one that is not known. */
+function mayRefuse({ gives, depends }: Value): boolean {
+  const isOurs =
+    depends?.fn === undefined && depends?.of === undefined && gives?.type?.startsWith('svc') === true;
+  return !isOurs || GUARDS.test(gives.type ?? '');
+}
+
 function judgeOpen({ call, module }: RouteCall, sources: Sources, report: ReportAt): void {
   const name = calledName(call);
-  if (name === 'tool' && call.args[0]?.type === 'text' && !hasGuard(call, module)) {
+  if (name === 'tool' && call.args[0]?.type === 'text' && !isPublic(call, module)) {
     const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
     if (mounts.some(({ node }) => entryOf(node.args[1], 'deps') === undefined))
       report(
@@ -118,7 +132,7 @@ function judgeOpen({ call, module }: RouteCall, sources: Sources, report: Report
       );
   }
   const socket = socketOf(call);
-  if (socket !== undefined && !hasGuard(socket, module))
+  if (socket !== undefined && !isPublic(socket, module))
     report(module, socket, 'messages of this WebSocket change data, and every client may send them');
 }
 
@@ -130,19 +144,14 @@ function socketOf(call: Call): Call | undefined {
   return at.type === 'call' && calledName(at) === 'websocket' ? at : undefined;
 }
 
-/** Whether the declaration of a route or tool names a dependency, says that access is public, or is unknown. */
-function hasGuard(call: Call, module: SourceModule): boolean {
+/** Whether the declaration of a route or tool says that access is public, or is unknown. */
+function isPublic(call: Call, module: SourceModule): boolean {
   return call.args.slice(0, 2).some((arg) => {
-    const spec = constantOf(arg, module);
-    if (spec === undefined) return true;
+    const spec = constantOf(arg, module)?.node;
     return (
-      spec.node.type === 'object' &&
-      spec.node.entries.some(
-        (entry) =>
-          entry.type === 'spread' ||
-          entry.key === 'public' ||
-          (entry.value?.type === 'call' && meaningOfCall(entry.value, spec.module) === 'svc.Depends'),
-      )
+      spec === undefined ||
+      (spec.type === 'object' &&
+        spec.entries.some((entry) => entry.type === 'spread' || entry.key === 'public'))
     );
   });
 }
@@ -163,22 +172,24 @@ const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitati
 /** SVC216: GET routes that change data which the request chooses, or that end the session. */
 function findChangingGets(site: Site, report: ReportAt): void {
   const { route, meaning } = site;
-  const path = route?.call.args[0];
-  if (route === undefined || path?.type !== 'text' || !methodsOf(route.call).includes('get')) return;
+  if (route === undefined || !methodsOf(route.call).includes('get')) return;
+  const [given] = route.call.args;
+  const node = given && literal(given, route.module);
+  const path = node?.type === 'text' ? node.value : '';
   const text = statementIn(site);
   // without a value, a condition chooses rows by themselves, such as expired ones
   const isChosen = !/\bwhere\b(?![^]*[?$:@])/i.test(text);
   const change =
     meaning === 'svc.Session.destroy'
       ? 'ends the session'
-      : CHANGES_ROWS.test(text) && isChosen && !LINKED.test(path.value)
+      : CHANGES_ROWS.test(text) && isChosen && !LINKED.test(path)
         ? `${/^\s*delete/i.test(text) ? 'deletes' : 'changes'} rows`
         : undefined;
   if (change === undefined || (methodsOf(route.call).length > 1 && testsMethod(route.call))) return;
   report(
     route.module,
     route.call,
-    `GET must not change data, but GET ${path.value} does (${change}): any page can make a browser send the request, for example with an image`,
+    `GET must not change data, but ${path === '' ? 'this route' : `GET ${path}`} does (${change}): any page can make a browser send the request, for example with an image`,
   );
 }
 
@@ -259,7 +270,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
  * Returns the HTTP methods of a route in lower case, also those in the list of `app.route(path, ['GET',
  * 'POST'], …)`.
  */
-function methodsOf({ callee, args }: Call): readonly string[] {
+export function methodsOf({ callee, args }: Call): readonly string[] {
   const list = args.find(({ type }) => type === 'list');
   if (callee.type !== 'member') return [];
   if (callee.property !== 'route' || list?.type !== 'list') return [callee.property ?? ''];

@@ -7,10 +7,12 @@ import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
+import type { Site } from '../values/interpreter.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 
 /** Rules about settings, sorted by id. */
 export const SETTING_RULES: readonly SourcePart[] = [
+  { id: 'SVC208', onCall: findDiagnostics },
   { id: 'SVC212', watch: watchSwitchedOff },
   { id: 'SVC218', find: findPlainDatabases },
   { id: 'SVC403', find: judgeMemory },
@@ -47,6 +49,21 @@ function findSwitchedOff(sources: Sources, report: ReportAt, streaming: Readonly
         `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
         { severity: 'warning' },
       );
+}
+
+/** Functions of Node.js that show or end the whole process. */
+const DIAGNOSES =
+  /^(?:v8\.(?:writeHeapSnapshot|getHeapSnapshot|setFlagsFromString|takeCoverage)|inspector(?:\/promises)?\.(?:open|Session)|repl\.start|process\.(?:exit|kill|abort)|process\.report\.(?:getReport|writeReport))$/;
+
+/** SVC208: diagnostics of the process that every client may start. */
+function findDiagnostics({ call, meaning, module, route, isGuarded }: Site, report: ReportAt): void {
+  if (route !== undefined && !isGuarded && DIAGNOSES.test(meaning))
+    report(
+      module,
+      call,
+      `every client may call ${meaning}(): it shows the memory and settings of the process, or stops it`,
+      { remedy: 'Require a guard: { me: Depends(requireRoles("operator")) }' },
+    );
 }
 
 /** SVC218: connections without TLS to databases on other machines. */

@@ -7,6 +7,11 @@ import { calledName, entryOf, functionAround, isWithin, pathOf, walk } from '../
 import { literal } from '../reader/constants.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
 import { meaningOfCall } from '../sources.ts';
+import { isOfPrincipal } from '../values/marks.ts';
+import { isStored } from '../values/text.ts';
+import { clientIn, madeIn } from '../values/value.ts';
+import { methodsOf } from './routes.ts';
+import type { Value } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -38,6 +43,7 @@ export const STATE_RULES: readonly SourceRule[] = [
     wrong: 'cached(load, { key: (path) => path })',
     right: 'cached(load, { key: (path, user) => `${user} ${path}` })',
     find: findSharedCaches,
+    onCall: findSharedEntries,
   },
   {
     id: 'SVC633',
@@ -228,9 +234,32 @@ const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i
 function findSharedCaches(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     if (meaningOfCall(call, module) === 'svc.cached') judgeCached(call, module, sources, report);
-    else if (calledName(call) === 'set' && call.callee.type === 'member')
-      judgeSet(call, module, sources, report);
   }
+}
+
+/** Caches of this package, and maps that live as long as the process. */
+const CACHES = /^svc(?:\/db)?\.(?:MemoryCache|RedisCache|Cache)$/;
+
+/** SVC632: an entry that depends on the client, under a key that does not, in a cache that requests share. */
+function findSharedEntries({ call, module, receiver, route, value }: Site, report: ReportAt): void {
+  const [key, entry] = call.args.map((arg) => value(arg));
+  const isCache =
+    CACHES.test(receiver?.type ?? '') || (receiver?.type === 'Map' && receiver.lasting !== undefined);
+  // a route that writes may keep data under any key
+  const isReading = route !== undefined && methodsOf(route.call).includes('get');
+  if (calledName(call) !== 'set' || !isCache || !isReading || key === undefined) return;
+  const own = (each: Value | undefined): readonly string[] => {
+    const part = clientIn(each);
+    const inputs = part === undefined || isStored(part) ? [] : [part.origin.what];
+    return [...(madeIn(each).some(isOfPrincipal) ? ['the authenticated client'] : []), ...inputs];
+  };
+  const missing = own(entry).find((what) => !own(key).includes(what));
+  if (missing === undefined || (missing !== 'the authenticated client' && own(key).length > 0)) return;
+  report(
+    module,
+    call,
+    `the cached value depends on ${missing}, which is not part of the key, so clients receive values of other clients`,
+  );
 }
 
 function judgeCached(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
@@ -280,32 +309,6 @@ function personalOutside(fn: Fn, module: SourceModule): string | undefined {
   return found;
 }
 
-/**
- * SVC632: data of one client under a cache key that is the same for all clients, such as
- * `cache.set('profile', …)`.
- */
-function judgeSet(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
-  const [key, value] = call.args;
-  const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
-  if (key?.type !== 'text' || value === undefined || !/cache$/i.test(owner)) return;
-  if (sources.reachedFrom(functionAround(call)) === undefined) return;
-  const given = personalIn(value, module, sources) ?? personalSource(value, module, sources);
-  if (given !== undefined)
-    report(
-      module,
-      call,
-      `the cache key "${key.value}" is the same for all clients, but the cached value depends on "${given}", so clients receive values of other clients`,
-    );
-}
-
-/** Returns the name of the variable with data of one client from which the constant `value` is computed. */
-function personalSource(value: Node, module: SourceModule, sources: Sources): string | undefined {
-  const binding = value.type === 'name' ? module.lookup(value.name, value) : undefined;
-  const made =
-    binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-  return made === undefined ? undefined : personalIn(made, module, sources);
-}
-
 function uses(fn: Fn, name: string): boolean {
   let isUsed = false;
   for (const part of fn.body)
@@ -333,7 +336,7 @@ const OWN_LAYER = /(?:store|service|manager|controller|api|client|provider|handl
 const VALIDATES = /validat|sanitiz|whitelist|\b(?:Joi|z|yup)\.|\bpick\(|\.(?:safeParse|parseAsync)\(/i;
 
 /** SVC633: whole request bodies that are stored or merged into an object. */
-function findMerged({ call, module, given: valueOf }: Site, report: ReportAt): void {
+function findMerged({ call, module, receiver, given: valueOf }: Site, report: ReportAt): void {
   // ignores values of unknown routes, because a middleware of the route may have validated the body
   const given: Site['given'] = (node) => {
     const value = isPicked(node) ? undefined : valueOf(node);
@@ -343,6 +346,13 @@ function findMerged({ call, module, given: valueOf }: Site, report: ReportAt): v
   const around = functionAround(call) ?? call;
   if (VALIDATES.test(module.source.slice(around.start, call.start))) return;
   const isAssign = pathOf(call.callee) === 'Object.assign';
+  const kept = keptBody(call, receiver, given);
+  if (kept !== undefined)
+    return report(
+      module,
+      kept,
+      `every member of body is copied, including members that clients must not set, such as an owner, a role or a price`,
+    );
   const arg = isAssign ? assignedBody(call, module, given) : storedBody(call, call.callee, module, given);
   if (arg === undefined) return;
   const what = wholeBody(arg, given) ?? mergedBody(arg, given) ?? 'body';
@@ -351,6 +361,16 @@ function findMerged({ call, module, given: valueOf }: Site, report: ReportAt): v
     arg,
     `every member of ${what} is copied, including members that clients must not set, such as an owner, a role or a price`,
   );
+}
+
+/** Returns the argument with a whole body that a collection of the process keeps. */
+function keptBody(call: Call, receiver: Value | undefined, given: Site['given']): Node | undefined {
+  if (receiver?.lasting === undefined || !/^(?:set|add|push|unshift)$/.test(calledName(call) ?? ''))
+    return undefined;
+  return call.args.find((arg) => {
+    const value = given(arg);
+    return value?.part === 'body' && !hasDeclaredBody(value.route);
+  });
 }
 
 /** Returns the argument of Object.assign() that is a whole body, if the target may be stored. */

@@ -2,18 +2,18 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { boundIn } from '../reader/modules.ts';
-import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
-import { constantOf, literal, numberOf } from '../reader/constants.ts';
-import { meaningOfCall, nameOfCallback } from '../sources.ts';
+import { entryOf } from '../reader/nodes.ts';
+import { constantOf, numberOf } from '../reader/constants.ts';
+import { meaningOfCall } from '../sources.ts';
+import { isOfPackage } from '../values/calls.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
-import { literalOf } from '../values/text.ts';
-import { idsIn, madeIn } from '../values/value.ts';
+import { isStored, literalOf } from '../values/text.ts';
+import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/interpreter.ts';
-import type { Made, Part } from '../values/text.ts';
+import type { Made, Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about tokens, sorted by id. */
@@ -30,6 +30,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     wrong: 'BearerAuth({ requireExp: false })',
     right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
     find: findEndlessTokens,
+    onCall: findEndlessForeign,
   },
   {
     id: 'SVC624',
@@ -41,7 +42,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     remedy: 'Use verifyToken(token, secret), or Depends(BearerAuth())',
     wrong: "JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))",
     right: 'verifyToken(token, secret)',
-    find: findUnverified,
+    watch: watchUnverified,
     onCall: findChosenAlgorithms,
   },
   {
@@ -96,6 +97,23 @@ function findEndlessTokens(sources: Sources, report: ReportAt): void {
   }
 }
 
+/** SVC215: tokens that a package signs without an expiry time. */
+function findEndlessForeign({ call, meaning, module, receiver, value }: Site, report: ReportAt): void {
+  const [payload, , options] = call.args.map((arg) => value(arg));
+  const isBuilder = /^jose\.SignJWT\.(?:[^]*\.)?sign$/.test(meaning);
+  if (!isBuilder && meaning !== 'jsonwebtoken.sign') return;
+  const content = isBuilder ? receiver?.members : payload?.members;
+  const isKnown =
+    isBuilder || (content !== undefined && (options === undefined || options.members !== undefined));
+  const hasEnd =
+    content?.has('exp') === true ||
+    options?.members?.has('expiresIn') === true ||
+    /setExpirationTime/.test(meaning);
+  const isOpen = [payload, options].some((each) => each?.items !== undefined || each?.source !== undefined);
+  if (isKnown && !hasEnd && !isOpen)
+    report(module, call, 'the token never expires, so a leaked token works as long as its key');
+}
+
 /** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */
 function findChosenAlgorithms({ call, meaning, module, value }: Site, report: ReportAt): void {
   const [first] = call.args;
@@ -132,160 +150,49 @@ function computed(node: Node | undefined, module: SourceModule, depth = 0): numb
     : computed(constant.node, constant.module, depth + 1);
 }
 
-/** SVC624: a token whose claims code trusts without verifying its signature. */
-function findUnverified(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    const meaning = meaningOfCall(call, module);
-    const isDecoder =
-      isOfPackage(call, module) &&
-      /^(?:jsonwebtoken|jwt|jose)\.(?:decode|decodeJwt|UnsecuredJWT\.decode)$|(?:^|\.)(?:decodeJwt|jwtDecode|jwt_decode)$/.test(
-        meaning,
-      ) &&
-      sources.handlers.resolve(call.callee, module) === undefined;
-    const isByHand = meaning === 'JSON.parse' && readsTokenPart(call, module);
-    // `!!jwt.decode(text)` only tests whether the text is a token
-    if ((!isDecoder && !isByHand) || call.parent?.type === 'unary' || isOwnObject(call, module)) continue;
-    const around = functionAround(call);
-    if (/verif(?!ied)|timingSafeEqual|TokenExpired|passport/i.test(module.source)) continue;
-    const code = module.source.slice(around?.start ?? 0, around?.end);
-    if (isClearlyOwn(code) || call.args.some(isOfAccount) || !isTrusted(call, around)) continue;
-    if (isProviderCallback(around) || IS_CLIENT.test(module.source)) continue;
-    if (isVerifiedByCallers(around, sources) || isOfProvider(call, module)) continue;
-    report(module, call, 'the token is read without verifying its signature: any client can forge a token');
-  }
-}
+const DECODES =
+  /^(?:jsonwebtoken\.decode|jose\.(?:decodeJwt|UnsecuredJWT\.decode)|jwt-decode(?:\.jwtDecode)?|jsonwebtoken\.default\.decode)$/;
+/** Calls that verify a text, or make what it is compared with. */
+const VERIFIES =
+  /^(?:crypto\.(?:createHmac|createVerify|createSign)\.[^]*(?:update|verify)|crypto\.(?:verify|timingSafeEqual|createHmac)|(?:crypto\.)?(?:webcrypto\.)?subtle\.\w+|svc\.(?:verifyToken|BearerAuth|unsign\w*))$/;
 
-/** Whether a call runs a function of a package. `this.jwt.decodeJwt()` runs a method of the project. */
-function isOfPackage({ callee }: Call, module: SourceModule): boolean {
-  const [root] = (pathOf(callee) ?? '').split('.') as [string];
-  const kind = module.lookup(root, callee)?.kind;
-  return root !== '' && root !== 'this' && (kind === undefined || kind === 'external');
-}
-
-/**
- * Whether a token is a member of an account or of `this`, such as `user.ssoToken`. Such a token does not come
- * from the current request.
- */
-function isOfAccount(node: Node): boolean {
-  return /^(?:this\.)?(?:user|account|profile|session|connection)\.\w+$|^this\.#?\w+$/.test(
-    pathOf(node) ?? '',
-  );
-}
-
-/** Matches code of an OAuth client, which receives its tokens directly from the provider. */
-const IS_CLIENT = /\bgrant_type\b|OAuth2?Client\b|\bgetToken\(|\bid_token\b/;
-
-/**
- * Whether a function is the callback of an OAuth login, such as `(accessToken, refreshToken, profile, done)
- * => …`, or returns the key that verifies a token.
- */
-function isProviderCallback(fn: Fn | undefined): boolean {
-  if (/^(?:secretOrKeyProvider|getKey|keyProvider)$/.test((fn && nameOfCallback(fn)) ?? '')) return true;
-  const names = fn?.params.flatMap((param) => boundIn(param).map(({ local }) => local)) ?? [];
-  return (
-    names.filter((name) => /^_?(?:access_?token|refresh_?token|id_?token|profile)$/i.test(name)).length > 1
-  );
-}
-
-/** Claims that name the client, or that say what the client may do. */
-const CLAIM =
-  /^(?:sub|uid|id|_id|user|user_?id|user_?name|login|email|account|account_?id|tenant|tenant_?id|roles?|is_?admin|admin|scopes?|permissions|groups)$/i;
-
-/** Names of functions that read a token only for information, not to authenticate its sender. */
-const ONLY_READS = /expir|kid|header|audience|issuer|inspect|debug|print|display|log|meta/i;
-
-/**
- * Whether code trusts a decoded token, because it returns the claims or reads a claim about identity or
- * rights.
- */
-function isTrusted(call: Call, fn: Fn | undefined): boolean {
-  if (fn === undefined || ONLY_READS.test(nameOfCallback(fn) ?? '')) return false;
-  let at: Node = call;
-  while (at.parent?.type === 'await' || at.parent?.type === 'choice' || at.parent?.type === 'binary')
-    at = at.parent;
-  const { parent } = at;
-  if (parent?.type === 'leave' || parent === fn) return true;
-  if (parent?.type === 'member') return CLAIM.test(parent.property ?? '');
-  if (parent?.type === 'declarator' && parent.target.type !== 'name')
-    return boundIn(parent.target).some(({ path }) => path.some((key) => CLAIM.test(key)));
-  const name = parent?.type === 'declarator' || parent?.type === 'assign' ? pathOf(parent.target) : undefined;
-  if (name === undefined) return false;
-  let isRead = false;
-  walk(fn, (node) => {
-    if (node.type === 'member' && pathOf(node.object) === name && CLAIM.test(node.property ?? ''))
-      isRead = true;
-    if (node.type === 'leave' && node.value !== undefined && pathOf(node.value) === name) isRead = true;
-    return !isRead;
-  });
-  return isRead;
-}
-
-/** Whether a caller of a function also verifies the token. */
-function isVerifiedByCallers(fn: Fn | undefined, sources: Sources): boolean {
-  const name = fn === undefined ? undefined : nameOfCallback(fn);
-  if (name === undefined) return false;
-  return sources.all('call').some(({ module, node }) => {
-    const caller = calledName(node) === name ? functionAround(node) : undefined;
-    return caller !== undefined && /\bverif\w*\s*\(/i.test(module.source.slice(caller.start, caller.end));
-  });
-}
-
-/** Whether a token comes from the reply of another server. TLS has proved the identity of that server. */
-function isOfProvider(call: Call, module: SourceModule): boolean {
-  let found = false;
-  for (const arg of call.args)
-    walk(arg, (node) => {
-      const value = node.type === 'name' ? literal(node, module) : undefined;
-      const made = value?.type === 'await' ? value.value : value;
-      if (made?.type !== 'call' || made.callee.type !== 'member') return;
-      const owner = pathOf(made.callee.object) ?? '';
-      if (
-        /^(?:text|json)$/.test(made.callee.property ?? '') &&
-        /^(?:res|resp|response|answer|reply)$/i.test(owner)
-      )
-        found = true;
-    });
-  return found;
-}
-
-/** Whether the code also signs a token. It then probably decodes this token, and not one from a client. */
-function isClearlyOwn(code: string): boolean {
-  return /\bcreateToken\s*\(|\bsign\s*\(/.test(code);
+/** SVC624: a token whose claims code reads, while nothing verifies it. */
+function watchUnverified(report: ReportAt): Watch {
+  const read: { readonly node: Node; readonly module: SourceModule; readonly what: string }[] = [];
+  const verified = new Set<string>();
+  return {
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const what = tokenIn(site);
+      if (what !== undefined) read.push({ node: call, module, what });
+      else if (VERIFIES.test(meaning) || (isOfPackage(meaning) && !DECODES.test(meaning)))
+        for (const arg of call.args) {
+          const part = clientIn(value(arg));
+          if (part !== undefined) verified.add(part.origin.what);
+        }
+    },
+    finish() {
+      for (const { node, module, what } of read)
+        if (!verified.has(what))
+          report(
+            module,
+            node,
+            'the token is read without verifying its signature: any client can forge a token',
+          );
+    },
+  };
 }
 
 /**
- * Whether a call parses a part of a token: `JSON.parse(Buffer.from(token.split('.')[1], 'base64url'))`. A
- * variable may hold the part.
+ * Returns the input with a token that a call decodes: by a package, or as the JSON of a part between dots. A header
+ * for the authorization is one, whatever its form.
  */
-function readsTokenPart(call: Call, module: SourceModule): boolean {
-  const [text] = call.args;
-  if (text === undefined) return false;
-  const written = module.source.slice(text.start, text.end);
-  if (!/base64|atob/.test(written)) return false;
-  if (/\.split\(\s*['"]\.['"]\s*\)/.test(written)) return true;
-  let found = false;
-  walk(text, (node) => {
-    if (node.type !== 'name') return;
-    const binding = module.lookup(node.name, node);
-    const value =
-      binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node.value : undefined;
-    if (
-      value !== undefined &&
-      /\.split\(\s*['"]\.['"]\s*\)/.test(module.source.slice(value.start, value.end))
-    )
-      found = true;
-  });
-  return found;
-}
-
-/**
- * Whether a method is called on an object of the program, as in `const jwt = this.tokens; jwt.decode(token)`.
- * Such a method may verify the token.
- */
-function isOwnObject({ callee }: Call, module: SourceModule): boolean {
-  if (callee.type !== 'member' || callee.object.type !== 'name') return false;
-  const binding = module.lookup(callee.object.name, callee);
-  return binding?.kind === 'declared' || binding?.kind === 'parameter';
+function tokenIn({ call, meaning, value }: Site): string | undefined {
+  const part = clientIn(value(call.args[0]));
+  if (part === undefined || isStored(part)) return undefined;
+  if (DECODES.test(meaning)) return part.origin.what;
+  const isPart = part.id.includes(' split . ') || part.origin.what === 'headers.authorization';
+  return meaning === 'JSON.parse' && isPart ? part.origin.what : undefined;
 }
 
 /** SVC627: accounts that code finds by an unverified e-mail address. */
@@ -320,14 +227,24 @@ function isHost(part: Part): boolean {
   return part.kind === 'own' && part.made?.by === 'request.host';
 }
 
+/** Returns the template or literal that makes an address of parts. */
+export function placeIn(text: Text): Pick<Made, 'node' | 'module'> | undefined {
+  return text
+    .flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []))
+    .find(
+      ({ text: piece, node }) =>
+        /:\/\/|^[/?#:]/.test(piece) && (node.type === 'template' || node.parent?.type === 'binary'),
+    );
+}
+
 /** Returns the place of the host in a text that also holds a secret of the program. */
-function hostOfLink(value: Value | undefined, depth = 0): Made | undefined {
+function hostOfLink(value: Value | undefined, depth = 0): Pick<Made, 'node' | 'module'> | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
     const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));
     const hasSecret = (): boolean =>
       madeIn({ texts: [text] }).some(({ by }) => /^crypto\.random|^svc\.createToken$/.test(by));
-    if (host?.kind === 'own' && hasSecret()) return host.made;
+    if (host?.kind === 'own' && hasSecret()) return placeIn(text) ?? host.made;
   }
   for (const inner of value.members?.values() ?? []) {
     const found = hostOfLink(inner, depth + 1);

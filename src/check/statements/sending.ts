@@ -59,6 +59,12 @@ export class Sending {
     );
   }
 
+  /** Whether the program expects one row. */
+  get isOfOne(): boolean {
+    const { callee } = this.call;
+    return this.isWrite || (callee.type === 'member' && /^(?:fetchOne|scalar)$/.test(callee.property ?? ''));
+  }
+
   /** Names of the tables of the statement, in lower case. */
   get tables(): readonly string[] {
     return this.outline.tables.map(({ name }) => name);

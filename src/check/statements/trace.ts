@@ -112,10 +112,10 @@ export class Trace {
     return [...this.#testing].some((fn) => !known.has(fn));
   }
 
-  /** Keeps a comparison of a row, or of an input with another text. Rules ask for no other ones. */
+  /** Keeps a comparison of a row, or of an input with another value. Rules ask for no other ones. */
   #keep(compared: Compared): void {
     const { sides } = compared;
-    const isOfInput = !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined);
+    const isOfInput = !sides.some(isEmpty) && sides.some(isGiven);
     if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.#compared.push(compared);
   }
 
@@ -175,7 +175,7 @@ export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED])
 
 /** Whether a client gave a part of a value. */
 function isGiven(value: Value | undefined): boolean {
-  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => by.startsWith('input '));
+  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => /^(?:input|endless) /.test(by));
 }
 
 function isOwn(value: Value | undefined): boolean {

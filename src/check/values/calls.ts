@@ -1,7 +1,7 @@
 /** Calls, as the interpreter knows them: answers of the database, lists, packages, and the arguments of callers. */
 import { isBuiltin } from 'node:module';
 import { isWithin } from '../reader/nodes.ts';
-import { FALLBACK, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
+import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
 import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
@@ -35,7 +35,7 @@ export interface Called {
 
 /** Functions whose results rules recognise again. */
 export const MAKERS: RegExp =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.createToken$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2)(?:Sync)?$/;
 /** Methods that send a statement, and return what the database answers. */
 export const SENDS: RegExp = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 /** Methods of lists that test the result of a callback, or compare by it. */
@@ -105,8 +105,21 @@ export function ledFrom(work: Fn | undefined, stack: readonly Frame[]): Frame | 
   return after.every(({ call }) => call !== undefined) ? after[0] : undefined;
 }
 
-/** Returns the argument of a caller if a node is a parameter of a function around it. */
+/**
+ * Returns the argument of a caller if a node is a parameter of a function around it, and the caller builds the text. A
+ * function that receives an input as it is decides itself what it does with it.
+ */
 export function writtenAt(
+  node: Node,
+  module: SourceModule,
+  stack: readonly Frame[],
+): { node: Node; module: SourceModule } {
+  const built = argumentAt(node, module, stack);
+  return /^(?:name|member)$/.test(built.node.type) ? { node, module } : built;
+}
+
+/** Returns the argument of a caller if a node is a parameter of a function around it. */
+export function argumentAt(
   node: Node,
   module: SourceModule,
   stack: readonly Frame[],
@@ -122,7 +135,15 @@ export function writtenAt(
   const arg = frame?.call?.args[index];
   return frame === undefined || arg === undefined || arg.type === 'spread'
     ? { node, module }
-    : writtenAt(arg, frame.module, stack.slice(0, at));
+    : argumentAt(arg, frame.module, stack.slice(0, at));
+}
+
+/** Whether a dependency lets in only clients that it knows: a guard, or one of the project that declares `security` or needs such a one. */
+export function isGuard({ gives, depends }: Value, depth = 0): boolean {
+  if (GUARDS.test(gives?.type ?? '') || depends?.spec?.members?.has('security') === true) return true;
+  return (
+    depth < 6 && [...(depends?.spec?.members?.values() ?? [])].some((inner) => isGuard(inner, depth + 1))
+  );
 }
 
 /** Whether a function calls a callback later, and drops its result. */
@@ -132,6 +153,8 @@ export function isTimer(meaning: string): boolean {
 
 /** Returns a setting. A text that it has if no variable sets it leaves a mark. */
 export function settingOf(node: Call, module: SourceModule, fallback: Value | undefined): Value {
-  if ((constantIn(fallback) ?? '') === '') return values.KNOWN;
-  return { texts: [[{ kind: 'own', made: { by: FALLBACK, node, module } }]] };
+  const [key] = node.args;
+  const by =
+    (constantIn(fallback) ?? '') === '' ? `setting ${key?.type === 'text' ? key.value : ''}` : FALLBACK;
+  return { texts: [[{ kind: 'own', made: { by, node, module } }]] };
 }

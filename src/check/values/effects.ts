@@ -3,6 +3,7 @@
  * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
+import { argumentsOf, matchIn } from './captures.ts';
 import { awaited } from './promises.ts';
 import { among, constantIn, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
@@ -161,7 +162,7 @@ export function keyOf(value: Value): Value {
 
 const keys: Effect = ({ args: [value = KNOWN] }) => {
   const key = keyOf(value);
-  return { texts: key.texts, items: key };
+  return { texts: key.texts, items: key, lasting: value.lasting };
 };
 
 const lengthened: Effect = ({ args }) => values.joined(args);
@@ -172,7 +173,8 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
-  String: ({ args: [value = KNOWN] }) => values.addressText(value),
+  // a text has no members of an input
+  String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
   Number: known,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -210,6 +212,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   },
   'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),
+  'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
   'Object.keys': keys,
   'Object.values': inner,
   'Object.entries': inner,
@@ -304,7 +307,11 @@ const sliced: Effect = ({ receiver, args: [from, to], at }) => {
 const split: Effect = ({ receiver, args: [by], at }) => {
   const text = constantIn(by);
   const items = values.mapParts(receiver, (part) =>
-    texts.derived(part, `split ${at}`, text?.length === 1 ? { may: part.may & ~charsOf(text) } : {}),
+    texts.derived(
+      part,
+      `split ${text ?? ''} ${at}`,
+      text?.length === 1 ? { may: part.may & ~charsOf(text) } : {},
+    ),
   );
   return { texts: items.texts, items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) } };
 };
@@ -324,15 +331,22 @@ const replaced =
         : text?.length === 1
           ? charsOf(text)
           : 0n;
-    const new_ = by.fn === undefined ? by : run(by, [{ texts: [[texts.OWN]] }]);
+    const own: Value = { texts: [[texts.OWN]] };
+    const [match = own, ...groups] = argumentsOf(pattern, receiver, at);
+    const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
     // whole elements, such as <br>, stay markup of the program
     const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
     const added = isMarkup
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
-    return values.mapParts(receiver, (part) =>
-      texts.derived(part, `replace ${at}`, gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added }),
-    );
+    const written = constantIn(new_) ?? '';
+    return values.mapParts(receiver, (part) => {
+      // where a text takes the place of each match, the beginning is this text, or what it was before
+      const notFirst =
+        written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
+      const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+      return texts.derived(part, `replace ${at}`, fact);
+    });
   };
 
 const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
@@ -446,8 +460,20 @@ function isFolderOf({ texts: all, type }: Value): boolean {
   });
 }
 
-const matches: Effect = ({ receiver, args: [arg = KNOWN] }) =>
-  arg.pattern === undefined ? KNOWN : matchOf(arg.pattern, receiver);
+const matches: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at);
+const executes: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at);
+
+/** Returns the match of a pattern, with the facts that hold if there is one. */
+function matched({ pattern }: Value, value: Value, at: number): Value {
+  if (pattern === undefined) return KNOWN;
+  const match = matchIn(pattern, value, at);
+  return { ...matchOf(pattern, value), ...match };
+}
+
+const allMatches: Effect = ({ receiver, args: [{ pattern } = KNOWN], at }) => {
+  const match = pattern && matchIn(pattern, receiver, at);
+  return match === undefined ? KNOWN : { texts: match.texts, items: match };
+};
 const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
   receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
 
@@ -507,12 +533,13 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
       : { texts: receiver.texts, items: values.oneOf([receiver, ...args].map(itemOf)) },
   split,
   match: matches,
+  matchAll: allMatches,
   includes: search,
   startsWith: starts,
   endsWith: ends,
   has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
-  exec: tests,
+  exec: executes,
   map: mapped,
   flatMap: mapped,
   forEach: visited,

@@ -12,8 +12,8 @@ import { Path } from './path.ts';
 import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts } from './text.ts';
-import { among, constantIn, equality } from './tests.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
+import { among, chosenOf, constantIn, equality } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -23,6 +23,8 @@ import type { ClientPart, Facts, Made } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
+/** An object of whose members nothing is known. */
+const OPEN: Value = { texts: KNOWN.texts, items: KNOWN };
 
 /** An assignment, with the assigned value. */
 export interface Kept {
@@ -40,11 +42,13 @@ interface Compared {
   readonly sides: readonly [Value, Value];
 }
 
-/** An assignment to a member of a member, both of which keys of a client choose. */
-interface SharedMember {
+/** An assignment to a member that a value chooses: `object[key] = …`. */
+interface Indexed {
   readonly target: Node;
   readonly module: SourceModule;
-  readonly key: ClientPart;
+  readonly handler: Fn | undefined;
+  readonly object: Value;
+  readonly key: Value;
 }
 
 /** A condition of a branch. */
@@ -61,7 +65,7 @@ export interface EvaluationListeners {
   onCompare(compared: Compared): void;
   onTest(tested: Tested): void;
   onPromise(misused: MisusedPromise): void;
-  onSharedMember(written: SharedMember): void;
+  onIndexed(written: Indexed): void;
   readonly typeOf: TypeOfInput;
 }
 
@@ -74,8 +78,6 @@ export abstract class Evaluation extends Classes {
   protected path: Path = new Path();
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
-  /** Members of the objects that the statements of modules make. */
-  protected readonly lasting: WeakSet<Map<string, Value>> = new WeakSet();
   /** The handler or dependency that runs, directly or through other functions. */
   protected handler: Fn | undefined;
 
@@ -86,6 +88,8 @@ export abstract class Evaluation extends Classes {
 
   /** Returns the result of a call. */
   protected abstract call(call: Call): Value;
+  /** Returns an object, with the expression that made it if it lives as long as the process. */
+  protected abstract made(made: Value, node: Node): Value;
   /** Notes that an error may leave the function that is being evaluated. */
   protected abstract mayThrow(): void;
   /** Notes the function to which an expression refers. */
@@ -157,9 +161,8 @@ export abstract class Evaluation extends Classes {
       const object = this.value(target.object);
       const index = target.index && this.value(target.index);
       const key = target.property ?? constantIn(index);
-      const free = freeKeyIn(index);
-      if (object.byKey !== undefined && free !== undefined)
-        this.listeners.onSharedMember({ target, module: this.module, key: object.byKey });
+      const { module, handler } = this;
+      if (index !== undefined) this.listeners.onIndexed({ target, module, handler, object, key: index });
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
       this.#keepPart(target, object);
@@ -186,8 +189,11 @@ export abstract class Evaluation extends Classes {
 
   /** Adds the place of a value that rules ask for. */
   #made(node: Node, value: Value): Value {
-    if (value.meaning !== 'process.env' || value.whole !== undefined) return value;
-    return { ...value, whole: { by: 'process.env', node, module: this.module } };
+    const { meaning = '', whole } = value;
+    const made = { by: meaning, node, module: this.module };
+    if (meaning.startsWith('process.env.') && value.texts === KNOWN.texts)
+      return { ...value, texts: [[{ kind: 'own', made }]] };
+    return meaning !== 'process.env' || whole !== undefined ? value : { ...value, whole: made };
   }
 
   #evaluate(node: Node): Value {
@@ -219,9 +225,9 @@ export abstract class Evaluation extends Classes {
       case 'sequence':
         return node.items.map((item) => this.value(item)).at(-1) ?? KNOWN;
       case 'list':
-        return this.#listOf(node);
+        return this.made(this.#listOf(node), node);
       case 'object':
-        return this.#objectOf(node);
+        return this.made(this.#objectOf(node), node);
       default:
         return this.#literal(node);
     }
@@ -379,8 +385,8 @@ export abstract class Evaluation extends Classes {
     if (value.module !== undefined) return this.binding(value.module.exported(key), key);
     if (value.meaning !== undefined) return { texts: KNOWN.texts, meaning: `${value.meaning}.${key}` };
     if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
-    if (key === 'length' || /^\d+$/.test(key))
-      return key === 'length' ? { ...KNOWN, keys: value.keys } : { ...itemOf(value), keys: value.keys };
+    if (/^(?:length|size)$/.test(key)) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
+    if (/^\d+$/.test(key)) return { ...itemOf(value), keys: value.keys };
     return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
   }
 
@@ -417,10 +423,7 @@ export abstract class Evaluation extends Classes {
 
   /** Whether a variable or member lives as long as the process: of a module, or of an object that a module makes. */
   #isLasting(target: Node): boolean {
-    if (target.type === 'member') {
-      const { members } = this.value(target.object);
-      return members !== undefined && this.lasting.has(members);
-    }
+    if (target.type === 'member') return this.value(target.object).lasting !== undefined;
     const binding = target.type === 'name' ? this.module.lookup(target.name, target) : undefined;
     return binding?.kind === 'declared' && functionAround(binding.node) === undefined;
   }
@@ -522,6 +525,7 @@ export abstract class Evaluation extends Classes {
         for (const [key, member] of value.members ?? []) members.set(key, member);
         if (value.source !== undefined || value.items !== undefined || value.whole !== undefined)
           spread = value;
+        else if (value.members === undefined && value !== ABSENT) spread ??= OPEN;
       } else if (entry.value !== undefined) {
         const key = entry.key ?? constantIn(entry.computed && this.value(entry.computed));
         if (key !== undefined) members.set(key, this.value(entry.value));
@@ -540,7 +544,7 @@ function principalIn(value: Value): Given | undefined {
 }
 
 /** Returns the part of a client in a key, if it may name a member that all objects share. */
-function freeKeyIn(key: Value | undefined): ClientPart | undefined {
+export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
   return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
 }
@@ -575,24 +579,4 @@ function withoutWhole({ whole: _whole, ...value }: Value): Value {
   return value.source?.whole === undefined
     ? value
     : { ...value, source: { ...value.source, whole: undefined } };
-}
-
-/** Returns the value with the members that an input can name, if its type has finitely many values. */
-function chosenOf(value: Value, index: Value | undefined): Value {
-  const node = index?.declared?.node;
-  if (node?.kind !== 'literal' || value.members === undefined || value.items !== undefined) return value;
-  const members = node.values.flatMap((choice) => value.members?.get(String(choice)) ?? []);
-  return members.length === 0
-    ? value
-    : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
-}
-
-/** Returns the offsets of the literal texts of a template in its module. */
-function startsOf(node: Extract<Node, { type: 'template' }>, { source }: SourceModule): readonly number[] {
-  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
-  return node.texts.map((text, index) => {
-    const before = node.values[index - 1];
-    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
-    return at;
-  });
 }

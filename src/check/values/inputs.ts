@@ -4,6 +4,8 @@
  */
 import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
+import { FORMATS } from '../../schema/formats.ts';
+import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
 import { KNOWN, clientIn, judged } from './value.ts';
 import { entryOf } from '../reader/nodes.ts';
@@ -48,7 +50,10 @@ export class DeclaredInputs {
 }
 
 const SAFE: InputType = { part: undefined, member: () => SAFE };
-const ENDLESS: InputType = { ...SAFE, isEndless: true };
+const numberType = (isFloat: boolean, hasLeast = false, hasMost = false): InputType => ({
+  ...SAFE,
+  number: { isFloat, hasLeast, hasMost },
+});
 const FREE: InputType = { part: { may: ALL }, member: () => undefined };
 /** Kinds of types whose values are texts of a client. The values of all other scalar kinds are safe. */
 const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'file', 'standard', 'bytes']);
@@ -60,9 +65,13 @@ function typeOfPlan({ fields, extra }: ObjectPlan): InputType {
     hasKnownKeys: extra !== 'allow',
     member: (key) => {
       const field = byName.get(key);
-      return field === undefined ? undefined : typeOfNode(field.node);
+      return field === undefined ? undefined : secretly(typeOfNode(field.node), field.isSecret);
     },
   };
+}
+
+function secretly(type: InputType, isSecret: boolean): InputType {
+  return isSecret && type.part !== undefined ? { ...type, part: { ...type.part, isSecret } } : type;
 }
 
 /** Types within types are read to this depth, because a type may contain itself. */
@@ -93,20 +102,29 @@ function charactersOf(node: TypeNode, depth: number): InputType {
       return FREE;
     case 'int':
     case 'float':
-      return (node.constraints.le ?? node.constraints.lt) === undefined ? ENDLESS : SAFE;
+      return numberOfNode(node);
     default:
       return TEXTS.has(node.kind) ? typeOfText(node.constraints) : SAFE;
   }
+}
+
+function numberOfNode({ kind, constraints: { ge, gt, le, lt, multipleOf } }: TypeNode): InputType {
+  const least = ge ?? gt;
+  return numberType(
+    kind === 'float' && multipleOf === undefined,
+    least !== undefined && least >= 0,
+    (le ?? lt) !== undefined,
+  );
 }
 
 const SAFE_FORMATS: ReadonlySet<string> = new Set(['uuid', 'date', 'date-time', 'time', 'ipv4', 'ipv6']);
 
 function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly format?: string }): InputType {
   if (format !== undefined && SAFE_FORMATS.has(format)) return SAFE;
-  if (format === 'hostname') return { part: { may: charsOf('.-', /\w/) }, member: () => undefined };
-  if (pattern === undefined) return FREE;
-  const isGuessable = hasFewMatches(pattern);
-  return { part: { ...factsOfMatches(pattern), isGuessable }, member: () => undefined };
+  const known = pattern ?? FORMATS[format as FormatName]?.pattern;
+  if (known === undefined) return FREE;
+  const isGuessable = hasFewMatches(known);
+  return { part: { ...factsOfMatches(known), isGuessable }, member: () => undefined };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */
@@ -124,8 +142,8 @@ export function typeOfDeclaration(
       return inner(binding.node.type === 'declarator' ? binding.node.value : binding.node, binding.module);
     return typeOfName(binding?.kind === 'external' ? binding.imported : node.name);
   }
-  if (node.type === 'value') return /^\d/.test(node.raw) ? ENDLESS : SAFE;
-  if (node.type === 'unary' && node.operator === '-') return ENDLESS;
+  if (node.type === 'value') return /^\d/.test(node.raw) ? numberType(false) : SAFE;
+  if (node.type === 'unary' && node.operator === '-') return numberType(false);
   if (node.type === 'object' || node.type === 'class') {
     const entries = node.type === 'object' ? node.entries : node.members;
     return {
@@ -150,7 +168,8 @@ export function typeOfDeclaration(
 const SAFE_NAMES: ReadonlySet<string> = new Set(['bool', 'uuid', 'date', 'datetime', 'literal', 'decimal']);
 
 function typeOfName(name: string): InputType | undefined {
-  return name === 'int' || name === 'float' ? ENDLESS : SAFE_NAMES.has(name) ? SAFE : undefined;
+  if (name === 'int' || name === 'float') return numberType(name === 'float');
+  return SAFE_NAMES.has(name) ? SAFE : undefined;
 }
 
 function typeOfCall(
@@ -158,6 +177,17 @@ function typeOfCall(
   inner: (node: Node | undefined) => InputType | undefined,
 ): InputType | undefined {
   const [type, options] = args;
+  const secret = entryOf(options, 'secret');
+  const read = typeOfField(callee, type, options, inner);
+  return read && secretly(read, secret?.type === 'value' && secret.raw === 'true');
+}
+
+function typeOfField(
+  callee: Node,
+  type: Node | undefined,
+  options: Node | undefined,
+  inner: (node: Node | undefined) => InputType | undefined,
+): InputType | undefined {
   const made = callee.type === 'name' ? inner(callee) : undefined;
   if (made !== undefined && made.part === undefined) return made;
   const pattern = entryOf(options, 'pattern');
@@ -167,9 +197,14 @@ function typeOfCall(
     const regex = patternOf(source, '');
     return regex === undefined ? undefined : typeOfText({ pattern: regex });
   }
-  const own = inner(type);
-  const isLimited = (entryOf(options, 'le') ?? entryOf(options, 'lt')) !== undefined;
-  return own?.isEndless === true && isLimited ? SAFE : own;
+  const format = entryOf(options, 'format');
+  if (format?.type === 'text') return typeOfText({ format: format.value });
+  if (entryOf(options, 'email') !== undefined) return typeOfText({ format: 'email' });
+  const own = inner(type) ?? (entryOf(options, 'secret') === undefined ? undefined : FREE);
+  if (own?.number === undefined) return own;
+  const has = (...keys: readonly string[]): boolean =>
+    keys.some((key) => entryOf(options, key) !== undefined);
+  return numberType(own.number.isFloat && !has('multipleOf'), has('ge', 'gt'), has('le', 'lt'));
 }
 
 /** Members of the context that hold inputs of a client. */
@@ -206,7 +241,7 @@ export function inputValue(source: Source): Value {
   if (part === undefined) {
     const made = inputMark(origin);
     const value: Value = made === undefined ? KNOWN : { texts: [[{ kind: 'own', made }]] };
-    return type?.node === undefined ? value : { ...value, declared: type };
+    return type?.node === undefined && type?.number === undefined ? value : { ...value, declared: type };
   }
   return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }
@@ -320,6 +355,7 @@ export function readInput(
   method: string,
   key: string | undefined,
   typeOf: TypeOfInput,
+  hasOptions = false,
 ): Value | undefined {
   if (source.isRequest !== true) {
     if (/^(?:get|getAll|header|first|last)$/.test(method) && key !== undefined)
@@ -337,7 +373,8 @@ export function readInput(
         ? whole
         : memberOfInput(whole.source, key, typeOf);
   }
-  const input = READERS.get(method);
+  const read = READERS.get(method);
+  const input = read === 'stream' && hasOptions ? 'limited stream' : read;
   if (input === undefined) return undefined;
   return inputValue({
     id: `${source.id} ${input}`,
@@ -368,6 +405,6 @@ export function makerOf({ source, type }: Value, key: string): string | undefine
       : source?.origin.input === 'url'
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
-  if (source?.type?.member(key)?.isEndless === true) return `endless ${source.id}.${key}`;
+  if (source?.type?.member(key)?.number?.hasMost === false) return `endless ${source.id}.${key}`;
   return isHost ? 'request.host' : undefined;
 }

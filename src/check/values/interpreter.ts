@@ -17,9 +17,11 @@ import {
   SENDS,
   TESTS,
   answerOf,
+  argumentAt,
   classIn,
   handlerId,
   isBuiltIn,
+  isGuard,
   isList,
   isOfPackage,
   isTimer,
@@ -29,7 +31,7 @@ import {
 } from './calls.ts';
 import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
 import { resultOfSql } from './sql-texts.ts';
-import { NO_FACTS, allFacts, sharedFacts } from './text.ts';
+import { NO_FACTS, allFacts, digestOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -66,8 +68,10 @@ export interface Site {
   value(node: Node | undefined): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
-  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
+  /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
+  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
+  passed(node: Node): { readonly node: Node; readonly module: SourceModule };
 }
 
 /** A handler of a route, with the dependencies that it receives. */
@@ -117,9 +121,7 @@ const MAX_DEPTH = 10;
 export class Interpreter extends ControlFlow {
   readonly #project: Project;
   readonly #functions: Functions;
-  readonly #onCall: ValueListeners['onCall'];
-  readonly #onReply: ValueListeners['onReply'];
-  readonly #onHandler: ValueListeners['onHandler'];
+  readonly #heard: ValueListeners;
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
@@ -140,9 +142,7 @@ export class Interpreter extends ControlFlow {
     super(listeners);
     this.#project = project;
     this.#functions = functions;
-    this.#onCall = (site) => listeners.onCall(site);
-    this.#onReply = (sent) => listeners.onReply(sent);
-    this.#onHandler = (begun) => listeners.onHandler(begun);
+    this.#heard = listeners;
   }
 
   run(): void {
@@ -178,7 +178,7 @@ export class Interpreter extends ControlFlow {
     this.path = new Path(this.#root);
     this.#stack = [];
     const value = awaited(this.invoke(closure, args, undefined));
-    if (isReply === true) this.#onReply({ value, route });
+    if (isReply === true) this.#heard.onReply({ value, route });
     const lost = isReply === true ? promiseIn(value) : undefined;
     if (lost !== undefined)
       this.listeners.onPromise({
@@ -224,10 +224,10 @@ export class Interpreter extends ControlFlow {
     this.#done.add(closure.fn);
     const args = parameters.map((kind) => this.#inputOf(kind, declaration));
     const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
-    const isGuarded = given.some(({ gives }) => GUARDS.test(gives?.type ?? ''));
+    const isGuarded = given.some((each) => isGuard(each));
     const handler = closure.fn;
     const dependencies = given.filter(({ gives }) => gives !== undefined);
-    this.#onHandler({ handler, route, dependencies });
+    this.#heard.onHandler({ handler, route, dependencies });
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     this.#pending.push({ closure, args, route, isGuarded, isReply });
   }
@@ -292,9 +292,11 @@ export class Interpreter extends ControlFlow {
     // a constructor runs for each object, because it sets the members of this object
     const isShared = functionAround(fn) === undefined && this.#stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
-      ? [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-        handlerId(this.handler) +
-        handlerId(this.#transaction?.work)
+      ? digestOf(
+          [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
+            handlerId(this.handler) +
+            handlerId(this.#transaction?.work),
+        )
       : '';
     let summaries = this.#summaries.get(fn);
     if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
@@ -425,7 +427,7 @@ export class Interpreter extends ControlFlow {
 
   #visit(call: Call, { called, meaning, receiver }: Called): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.#stack]];
-    this.#onCall({
+    this.#heard.onCall({
       call,
       module,
       meaning,
@@ -439,6 +441,7 @@ export class Interpreter extends ControlFlow {
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
+      passed: (node) => argumentAt(node, module, stack),
     });
   }
 
@@ -492,7 +495,7 @@ export class Interpreter extends ControlFlow {
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    if (called.of !== undefined && call.isNew) return this.#made(this.instance(called.of, args, call));
+    if (called.of !== undefined && call.isNew) return this.made(this.instance(called.of, args, call), call);
     if (called.fn !== undefined) return this.invoke(called.fn, args, call);
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
@@ -500,7 +503,8 @@ export class Interpreter extends ControlFlow {
     if (meaning === 'svc.provide') return this.#providerOf(first, args[1] ?? KNOWN);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.#imported(constantIn(first));
-    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) return { ...KNOWN, items: itemOf(first) };
+    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning))
+      return this.made({ ...KNOWN, type: meaning, items: itemOf(first) }, call);
     const isOfList = isList(receiver);
     const run = (callback: Value, values_: readonly Value[]): Value => {
       if (callback.fn === undefined) return KNOWN;
@@ -517,11 +521,11 @@ export class Interpreter extends ControlFlow {
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const made =
       resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
-    if (made !== undefined) return made;
+    if (made !== undefined) return made.members === undefined ? made : this.made(made, call);
     const read =
       receiver?.source === undefined
         ? undefined
-        : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf);
+        : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf, args.length > 0);
     if (read !== undefined) return read;
     const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
     if (parsed !== undefined) return parsed;
@@ -532,19 +536,18 @@ export class Interpreter extends ControlFlow {
     if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
     const changed = receiver && resultOfMethod(method, operation);
     if (changed !== undefined) return changed;
-    const result = this.#resultOfUnknown(called, receiver, args, method, run);
+    const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;
     const row = rowValue(this.lineOf(as), { by: ROW, node: call, module: this.module });
     return method === 'fetchAll' ? { ...result, items: row } : { ...row, keys: result.keys };
   }
 
-  /** Notes an object that lives as long as the process, because the statements of a module make it. */
-  #made(made: Value): Value {
+  protected made(made: Value, node: Node): Value {
     const isStart = this.#current === undefined && this.handler === undefined;
-    if (isStart && made.members !== undefined && this.#stack.every(({ call }) => call !== undefined))
-      this.lasting.add(made.members);
-    return made;
+    return isStart && this.#stack.every(({ call }) => call !== undefined)
+      ? { ...made, lasting: made.lasting ?? node }
+      : made;
   }
 
   /** Returns the module that a program loads while it runs. */
@@ -557,10 +560,8 @@ export class Interpreter extends ControlFlow {
   }
 
   #resultOfUnknown(
-    { meaning }: Value,
-    receiver: Value | undefined,
-    args: readonly Value[],
-    method: string,
+    call: Call,
+    { called: { meaning }, receiver, args, method }: Called,
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
@@ -590,6 +591,7 @@ export class Interpreter extends ControlFlow {
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };
     }
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
-    return { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    const made = { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    return call.isNew ? this.made(made, call) : made;
   }
 }

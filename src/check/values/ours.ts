@@ -49,6 +49,10 @@ export function returnsItself(type: string | undefined, method: string): boolean
 const MEMBERS: Readonly<Record<string, string>> = {
   'svc.Svc.state': 'svc.AppState',
   'svc.Svc.config': 'svc.Config',
+  'svc.Svc.log': 'svc.Logger',
+  'svc.Context.log': 'svc.Logger',
+  'svc.services.log': 'svc.Logger',
+  'svc.Services.log': 'svc.Logger',
   'svc.Context.state': 'svc.AppState',
   'svc.AppState.db': 'svc/db.db',
   'svc/db.DatabasePlugin.database': 'svc/db.db',

@@ -19,7 +19,7 @@ export function matchOf(
   if (regex === undefined) return KNOWN;
   const yes = texts.factsOfMatches(regex);
   const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
-  return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex) });
+  return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex), notFirst: texts.firstOnly(regex) });
 }
 
 /** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
@@ -76,7 +76,7 @@ export function equality(left: Value, right: Value): Value {
     const constant = constantIn(other);
     if (other === ABSENT || constant === '' || constant === '0') {
       const keys = new Map((one.keys ?? []).map((id) => [id, { isKnown: true }]));
-      return values.judged(texts.NO_FACTS, keys);
+      return values.judged(one.no ?? texts.NO_FACTS, texts.allFacts(one.yes ?? texts.NO_FACTS, keys));
     }
     // a member of a found record: if it equals a text, the record exists
     if (constant !== undefined && one.keys !== undefined && !one.texts.some(texts.hasClient))
@@ -85,4 +85,14 @@ export function equality(left: Value, right: Value): Value {
     if (one.texts.some(texts.hasClient) && !other.texts.some(texts.hasClient)) return among(one, other);
   }
   return KNOWN;
+}
+
+/** Returns the value with the members that an input can name, if its type has finitely many values. */
+export function chosenOf(value: Value, index: Value | undefined): Value {
+  const node = index?.declared?.node;
+  if (node?.kind !== 'literal' || value.members === undefined || value.items !== undefined) return value;
+  const members = node.values.flatMap((choice) => value.members?.get(String(choice)) ?? []);
+  return members.length === 0
+    ? value
+    : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
 }

@@ -2,6 +2,7 @@
  * Contents of texts: literal parts, parts that no client chooses, and parts of a client with the
  * characters that they may hold. A test such as `/^\w+$/.test(name)` adds facts about a part.
  */
+import { hash } from 'node:crypto';
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -56,6 +57,8 @@ export interface ClientPart extends Fact {
   readonly unknown?: string | undefined;
   /** Whether the declared type has so few values that a client can try all of them. */
   readonly isGuessable?: boolean | undefined;
+  /** Whether the declaration says that the input is a secret. */
+  readonly isSecret?: boolean | undefined;
   /** For the host of an address: the id of the address. */
   readonly hostOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
@@ -122,7 +125,7 @@ export function hasAny(set: CharSet, chars: string): boolean {
 export function clientPart(
   id: string,
   origin: Origin,
-  fact: Fact & Pick<ClientPart, 'isGuessable'> = {},
+  fact: Fact & Pick<ClientPart, 'isGuessable' | 'isSecret'> = {},
 ): ClientPart {
   return { ...fact, kind: 'client', id, origin, may: fact.may ?? ALL };
 }
@@ -130,7 +133,19 @@ export function clientPart(
 /** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
 export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
   const { begins: _begins, notFirst: _first, isNot: _not, hostOf: _host, pathOf: _path, ...kept } = part;
-  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${part.id} ${operation}` };
+  const { id } = part;
+  const before = id.length > MAX_ID ? digestOf(id) + id.slice(-KEPT_OF_ID) : id;
+  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${before} ${operation}` };
+}
+
+/** The beginning of a longer id, in characters, becomes a digest, because each operation in a chain makes the id longer. */
+const MAX_ID = 80;
+/** The last operations stay readable, because rules ask for them. */
+const KEPT_OF_ID = 40;
+
+/** Returns a short text that differs for each text. */
+export function digestOf(text: string): string {
+  return hash('sha1', text, 'base64');
 }
 
 /** Joins texts, and merges adjacent literals. */
@@ -289,6 +304,17 @@ export function charsOfMatches(pattern: RegExp): CharSet {
   return branches.every(isAnchored) ? usedIn(tree) : ALL;
 }
 
+/** Returns the characters of which a match consists; undefined for a pattern that the parser does not know. */
+export function charsUsedIn(pattern: RegExp): CharSet | undefined {
+  const tree = treeOf(pattern);
+  return tree && usedIn(tree);
+}
+
+/** Returns the parts of clients in texts. */
+export function clientsIn(texts: readonly Text[]): readonly ClientPart[] {
+  return texts.flat().filter((part) => part.kind === 'client');
+}
+
 function isAnchored(tree: Tree): boolean {
   return tree.kind === 'sequence' && tree.parts[0]?.kind === 'start' && tree.parts.at(-1)?.kind === 'end';
 }
@@ -336,6 +362,15 @@ export function firstCharsOf(pattern: RegExp): CharSet {
   return start?.kind === 'start' ? firstIn(parts) : ALL;
 }
 
+/** Returns the characters with which no text begins that a pattern such as `^[=+]` does not match. */
+export function firstOnly(pattern: RegExp): readonly string[] {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
+  const [start, lead, ...more] = tree?.kind === 'sequence' ? tree.parts : [];
+  if (start?.kind !== 'start' || lead?.kind !== 'chars' || more.length > 0) return [];
+  const all = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code));
+  return all.filter((char) => hasAny(lead.set, char));
+}
+
 function firstIn([lead, ...more]: readonly Tree[]): CharSet {
   if (lead?.kind === 'chars') return lead.set;
   if (lead?.kind === 'sequence') return firstIn([...lead.parts, ...more]);
@@ -370,4 +405,17 @@ export function factsOfMatches(pattern: RegExp): Fact & { readonly may: CharSet 
 function singleIn(set: CharSet): number | undefined {
   const code = set.toString(2).length - 1;
   return set === 1n << BigInt(code) && code < 128 ? code : undefined;
+}
+
+/** Returns the offsets of the literal texts of a template in its module. */
+export function startsOf(
+  node: Extract<Node, { type: 'template' }>,
+  { source }: SourceModule,
+): readonly number[] {
+  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
+  return node.texts.map((text, index) => {
+    const before = node.values[index - 1];
+    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
+    return at;
+  });
 }

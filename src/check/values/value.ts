@@ -10,7 +10,7 @@ import {
   narrowed,
   sharedFacts,
 } from './text.ts';
-import type { Call, ClassNode, Fn } from '../reader/nodes.ts';
+import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
 import type { TypeNode } from '../../schema/schema.ts';
@@ -33,9 +33,9 @@ export interface ClassValue {
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
-  readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable'> | undefined;
-  /** True for a number without a maximum. */
-  readonly isEndless?: boolean;
+  readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable' | 'isSecret'> | undefined;
+  /** For a number: its bounds. */
+  readonly number?: { readonly isFloat: boolean; readonly hasLeast: boolean; readonly hasMost: boolean };
   member(key: string): InputType | undefined;
   /** Whether the type limits the keys of an object to declared fields. */
   readonly hasKnownKeys?: boolean;
@@ -118,6 +118,8 @@ export interface Value {
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
+  /** The expression that made an object which lives as long as the process. */
+  readonly lasting?: Node | undefined;
   /** For a member that a key of a client chose: the key. */
   readonly byKey?: ClientPart | undefined;
   /** For the result of `app.websocket(path)`: the route. */
@@ -190,6 +192,7 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     isTransaction: find('isTransaction'),
     whole: find('whole'),
     byKey: find('byKey'),
+    lasting: find('lasting'),
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
@@ -436,7 +439,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}`;
+  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {

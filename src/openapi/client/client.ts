@@ -11,6 +11,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { packageRoot } from '../../base/package-root.ts';
+import { uniqueName } from '../openapi.ts';
 import { callbacksOf, formField, isFile, list, operationsOf, record, resolve, text } from '../reader.ts';
 import { isJson, isJsonLines, isText } from './runtime.ts';
 import { TypeWriter, comment, declared, key, union } from './types.ts';
@@ -348,10 +349,7 @@ function readOperations(root: JsonObject): Read[] {
   for (const [path, item] of Object.entries(record(root['paths'])))
     for (const read of operationsOf(root, item)) {
       const wanted = text(read.operation['operationId']) ?? `${read.method}${path.replace(/\W+/g, '_')}`;
-      let id = wanted;
-      for (let n = 2; taken.has(id); n++) id = `${wanted}${n}`;
-      taken.add(id);
-      found.push({ id, path, ...read });
+      found.push({ id: uniqueName(wanted, taken), path, ...read });
     }
   return found;
 }

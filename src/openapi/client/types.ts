@@ -5,6 +5,7 @@
  * Request types leave out read-only members, and accept undefined for optional members. TypeScript cannot
  * express bounds, patterns and formats, so only the server checks them.
  */
+import { uniqueName } from '../openapi.ts';
 import { impliedType, list, record, schemaName, text } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 
@@ -185,10 +186,7 @@ function namesOf(names: readonly string[], reserved: ReadonlySet<string>): Reado
   const found = new Map<string, string>();
   for (const name of names) {
     const base = name.replace(/[^\w$]+/g, '_').replace(/^(?=\d|$)/, '_');
-    let identifier = taken.has(base) ? `${base}Schema` : base;
-    for (let n = 2; taken.has(identifier); n++) identifier = `${base}Schema${n}`;
-    taken.add(identifier);
-    found.set(name, identifier);
+    found.set(name, uniqueName(taken.has(base) ? `${base}Schema` : base, taken));
   }
   return found;
 }

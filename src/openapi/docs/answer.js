@@ -93,7 +93,12 @@ async function showResponse(out, response, ms, signal) {
     holder.append(shown);
     out.scrollIntoView({ block: 'nearest' });
   }
-  const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+  const append = (text) => {
+    const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+    shown.append(text);
+    if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+  };
+  const { bytes, isCut } = await readAll(response, isLive ? append : undefined, signal);
   size.textContent = ` · ${sizeText(bytes.size)}${isCut ? ', cut' : ''}`;
   say(status.textContent); // screen readers announce the status only, not the body
   if (bytes.size === 0) return;

@@ -3,6 +3,7 @@
  * parameters and resolved references.
  */
 
+import { uniqueName } from '../openapi.ts';
 import { callbacksOf, list, operationsOf, record, resolve, text } from '../reader.ts';
 import type { JsonObject, ReadOperation } from '../reader.ts';
 
@@ -149,11 +150,7 @@ class Ids {
   ]);
 
   of(wanted: string): string {
-    const base = wanted.replace(/\s+/g, '-').replace(/^:/, '-:');
-    let id = base;
-    for (let number = 2; this.#taken.has(id); number++) id = `${base}-${number}`;
-    this.#taken.add(id);
-    return id;
+    return uniqueName(wanted.replace(/\s+/g, '-').replace(/^:/, '-:'), this.#taken, '-');
   }
 }
 

@@ -1022,8 +1022,23 @@ const missing = missingProofs(operation);
 needs.hidden = missing.length === 0;
 needs.firstElementChild.textContent = \`Needs \${missing.join(' or ')}.\`;
 };
+form.addEventListener('submit', sending({ send, out, fields, request }));
+form.addEventListener('input', show);
+form.addEventListener('change', show);
+form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+});
+needs.querySelector('button').addEventListener('click', openAuth);
+document.addEventListener('proofs', show);
+addExamples(panel, operation);
+const first = () => form.querySelector('input,select,textarea') ?? send;
+panel.parentElement.prepend(jump('Go to the form', first));
+form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
+show();
+}
+function sending({ send, out, fields, request }) {
 let running;
-const submit = async (event) => {
+return async (event) => {
 event.preventDefault();
 if (running) return running.abort();
 const empty = fields.filter((field) => !field.check());
@@ -1040,19 +1055,6 @@ running = undefined;
 send.textContent = 'Send';
 }
 };
-form.addEventListener('submit', submit);
-form.addEventListener('input', show);
-form.addEventListener('change', show);
-form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
-if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
-});
-needs.querySelector('button').addEventListener('click', openAuth);
-document.addEventListener('proofs', show);
-addExamples(panel, operation);
-const first = () => form.querySelector('input,select,textarea') ?? send;
-panel.parentElement.prepend(jump('Go to the form', first));
-form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
-show();
 }
 function addExamples(panel, operation) {
 const groups = new Map();
@@ -1109,14 +1111,12 @@ control.value = isList && Array.isArray(begin) ? begin.map(asText).join('\\n') :
 if ('placeholder' in control && schema.default !== undefined)
 control.placeholder = \`default \${asText(schema.default)}\`;
 const wrong = make('p', { class: 'wrongs', id: \`\${id}-wrong\`, hidden: true }, 'Required');
-const label = make(
-'label',
-{ for: id },
-make('code', {}, name),
+const hints = [
 make('span', { class: 't' }, place && \` \${place}\`, isList && !isFiles && ', one on a line'),
 isRequired && make('em', {}, ' required'),
 isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
-);
+];
+const label = make('label', { for: id }, make('code', {}, name), ...hints);
 if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
 return {
 name,
@@ -1558,7 +1558,12 @@ if (isLive) {
 holder.append(shown);
 out.scrollIntoView({ block: 'nearest' });
 }
-const { bytes, isCut } = await readAll(response, isLive ? (text) => shown.append(text) : undefined, signal);
+const append = (text) => {
+const isAtEnd = shown.scrollHeight - shown.scrollTop - shown.clientHeight < 40;
+shown.append(text);
+if (isAtEnd) shown.scrollTop = shown.scrollHeight;
+};
+const { bytes, isCut } = await readAll(response, isLive ? append : undefined, signal);
 size.textContent = \` · \${sizeText(bytes.size)}\${isCut ? ', cut' : ''}\`;
 say(status.textContent);
 if (bytes.size === 0) return;

@@ -54,8 +54,25 @@ function startForm(panel, { method, path, item, operation }) {
     needs.hidden = missing.length === 0;
     needs.firstElementChild.textContent = `Needs ${missing.join(' or ')}.`;
   };
+  form.addEventListener('submit', sending({ send, out, fields, request }));
+  form.addEventListener('input', show);
+  form.addEventListener('change', show);
+  form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
+    if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
+  });
+  needs.querySelector('button').addEventListener('click', openAuth);
+  document.addEventListener('proofs', show);
+  addExamples(panel, operation);
+  const first = () => form.querySelector('input,select,textarea') ?? send;
+  panel.parentElement.prepend(jump('Go to the form', first));
+  form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
+  show();
+}
+
+/** Returns the listener that sends the request of a form, or stops the request that is under way. */
+function sending({ send, out, fields, request }) {
   let running;
-  const submit = async (event) => {
+  return async (event) => {
     event.preventDefault();
     if (running) return running.abort();
     const empty = fields.filter((field) => !field.check());
@@ -72,19 +89,6 @@ function startForm(panel, { method, path, item, operation }) {
       send.textContent = 'Send';
     }
   };
-  form.addEventListener('submit', submit);
-  form.addEventListener('input', show);
-  form.addEventListener('change', show);
-  form.addEventListener('keydown', ({ key, ctrlKey, metaKey }) => {
-    if (key === 'Enter' && (ctrlKey || metaKey)) form.requestSubmit();
-  });
-  needs.querySelector('button').addEventListener('click', openAuth);
-  document.addEventListener('proofs', show);
-  addExamples(panel, operation);
-  const first = () => form.querySelector('input,select,textarea') ?? send;
-  panel.parentElement.prepend(jump('Go to the form', first));
-  form.append(jump('Back to the description', () => panel.closest('.op').querySelector('summary')));
-  show();
 }
 
 /** Adds an example of each response with JSON. Statuses with equal content share one; that of the success is open. */
@@ -153,14 +157,12 @@ function valueField({ name, place = '', isRequired, schema, example, mediaType =
   if ('placeholder' in control && schema.default !== undefined)
     control.placeholder = `default ${asText(schema.default)}`;
   const wrong = make('p', { class: 'wrongs', id: `${id}-wrong`, hidden: true }, 'Required');
-  const label = make(
-    'label',
-    { for: id },
-    make('code', {}, name),
+  const hints = [
     make('span', { class: 't' }, place && ` ${place}`, isList && !isFiles && ', one on a line'),
     isRequired && make('em', {}, ' required'),
     isFiles && make('span', { class: 't' }, fileHint(schema, mediaType)),
-  );
+  ];
+  const label = make('label', { for: id }, make('code', {}, name), ...hints);
   if (isFiles && mediaType) control.setAttribute('accept', acceptOf(mediaType));
   return {
     name,

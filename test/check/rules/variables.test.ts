@@ -30,7 +30,7 @@ test('svc check warns of an environment variable whose name looks like a misspel
   ]);
 });
 
-test('svc check warns of an environment variable that is read without a check or default and is not set in a .env file (SVC401)', (t) => {
+test('svc check warns of an environment variable that is read without a check or default and is not in a .env file, by a note if there is no such file (SVC401)', (t) => {
   const files = {
     'app.ts': [
       "export const a = process.env['TEST_BASE']!;",
@@ -45,8 +45,8 @@ test('svc check warns of an environment variable that is read without a check or
     ].join('\n'),
   };
   assert.deepEqual(found(t, files), [
-    'warning 1: nothing sets the environment variable TEST_BASE, and the code reads it without a default',
-    'warning 2: nothing sets the environment variable TEST_HOST, and the code reads it without a default',
+    'info 1: nothing sets the environment variable TEST_BASE, and the code reads it without a default',
+    'info 2: nothing sets the environment variable TEST_HOST, and the code reads it without a default',
   ]);
   const lines = found(t, { ...files, '.env.example': 'TEST_BASE=x\n' }).map((text) => text.slice(0, 9));
   assert.deepEqual(lines, ['warning 2']);
@@ -60,6 +60,7 @@ test('svc check does not warn of environment variables that are validated by par
       'export const others = schema.parse({ port: process.env.TEST_SCHEMA_PORT as string });',
       'export const plain = { name: process.env.TEST_SCHEMA_NAME as string };',
     ].join('\n'),
+    '.env.example': 'TEST_OTHER=1\n',
   };
   assert.deepEqual(
     found(t, files).map((text) => text.slice(0, 9)),

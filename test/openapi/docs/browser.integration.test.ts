@@ -327,6 +327,17 @@ function library(): Svc {
       ),
   );
   app.get(
+    '/log',
+    { tags: ['files'], summary: 'Many lines', public: true },
+    ({ signal }) =>
+      new EventStreamResponse(
+        (async function* () {
+          for (let line = 1; line <= 60; line++) yield { data: `line ${line}` };
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        })(),
+      ),
+  );
+  app.get(
     '/away',
     { tags: ['files'], summary: 'Leads away', public: true },
     () => new RedirectResponse('http://127.0.0.2:9/'),
@@ -891,6 +902,18 @@ test('/docs in Chromium can send files, and shows responses that are images, str
     /^200 OK/,
     'what had come is still there',
   );
+  await unfold(page, 'getLog');
+  await page.run('document.querySelector("#getLog .y form").requestSubmit()');
+  await until(page, 'document.querySelector("#getLog .out pre")?.textContent.includes("line 60")');
+  assert.equal(
+    await page.run(
+      '(({ scrollTop, clientHeight, scrollHeight }) => scrollTop > 0 && scrollTop + clientHeight >= scrollHeight - 1)(document.querySelector("#getLog .out pre"))',
+    ),
+    true,
+    'the last events are in view',
+  );
+  await pictured(page, 'stream');
+  await page.run('document.querySelector("#getLog .y form").requestSubmit()');
   await unfold(page, 'getAway');
   assert.match((await sent(page, 'getAway')).status, /^No response/);
   // the redirect starts this request, and the policy blocks it

@@ -6,7 +6,9 @@ import { DECLARATIONS } from './declarations.ts';
 import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
+import { KINDS } from './kinds.ts';
 import { LAYERS } from './layers.ts';
+import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
 import { SECRETS } from './secrets.ts';
 import { STATE } from './state.ts';
@@ -23,6 +25,8 @@ export const CASES: Readonly<Record<string, string>> = {
   ...ACCESS,
   ...OWNERS,
   ...LAYERS,
+  ...KINDS,
+  ...MORE_KINDS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

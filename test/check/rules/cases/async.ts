@@ -53,14 +53,15 @@ const load = (db) => db.fetchAll('select 1');
 import { db as database } from 'svc/db';
 import { Depends, Svc } from 'svc';
 const app = new Svc();
-app.post('/all', { db: Depends(database) }, async ({ body, db }) => {
-  body.items.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
-  body.items.forEach(async (item) => { try { await save(item); } catch (error) { log.error(error); } });
-  const known = body.items.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
-  if (body.items.some(isKnown)) return known; // SVC612
-  await Promise.all(body.items.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
-  for (const item of body.items) await db.execute('insert into t values (?)', [item]);
-  body.items.forEach((item) => seen.add(item));
+const ITEMS = ['a', 'b'];
+app.post('/all', { db: Depends(database) }, async ({ db }) => {
+  ITEMS.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); }); // SVC612
+  ITEMS.forEach(async (item) => { try { await save(item); } catch (error) { log.error(error); } });
+  const known = ITEMS.filter(async (item) => (await db.scalar('select 1')) === 1); // SVC612
+  if (ITEMS.some(isKnown)) return known; // SVC612
+  await Promise.all(ITEMS.map(async (item) => { await db.execute('insert into t values (?)', [item]); }));
+  for (const item of ITEMS) await db.execute('insert into t values (?)', [item]);
+  ITEMS.forEach((item) => seen.add(item));
   await cursor.forEach(async (item) => { await db.execute('insert into t values (?)', [item]); });
 });
 async function isKnown(item) { return await lookUp(item); }

@@ -111,12 +111,12 @@ const app = new Svc();
 const BASE = 'https://shop.example';
 const keyOf = () => randomBytes(20).toString('hex');
 app.post('/a', {}, async ({ req, body }) => {
-  const { host } = req; // SVC639
-  await mail.send(body.email, 'https://' + host + '/confirm/' + keyOf());
+  const { host } = req;
+  await mail.send(body.email, 'https://' + host + '/confirm/' + keyOf()); // SVC639
 });
 app.post('/b', {}, async ({ req, body }) => {
-  const { origin } = req.url; // SVC639
-  await mail.send({ to: body.email, text: \`\${origin}?key=\${createToken(body.email, KEY)}\` });
+  const { origin } = req.url;
+  await mail.send({ to: body.email, text: \`\${origin}?key=\${createToken(body.email, KEY)}\` }); // SVC639
 });
 app.post('/c', {}, ({ body }) => mail.send(body.email, BASE + '/confirm/' + keyOf()));
 app.get('/d', {}, ({ req }) => audit.write('https://' + req.host + '/d'));

@@ -135,14 +135,16 @@ export const deliver = (compiler, message) => compiler.compile().createReadStrea
 export const save = (answer) => answer.body.pipe(fs.createWriteStream('out')); // SVC613
 `,
   'elements that a key finds': `
-import { Svc, rooms } from 'svc';
+import { Depends, Svc, rooms } from 'svc';
+import { db as database } from 'svc/db';
 const app = new Svc();
-app.get('/a/:token', (req, res) => {
-  const room = rooms.find((each) => each.token === req.params.token);
-  const { token } = req.query;
-  if (room.token !== token) return res.sendStatus(403); // SVC621
-  if (users.find((each) => each.isOpen && each.hashedPassword === req.query.password)) return res.json({}); // SVC621
-  res.json(rooms.filter((each) => each.isOpen && each.token === token));
+app.get('/a/{token}', { db: Depends(database) }, async ({ params, query, db }) => {
+  const all = await db.fetchAll('select * from room where open = ?', [true]);
+  const room = await db.fetchOne('select * from room where id = ?', [query.id]);
+  const { token } = query;
+  if (room === undefined || room.token !== token) return 1; // SVC621
+  if (all.find((each) => each.token === params.token)) return {};
+  return rooms.filter((each) => each.isOpen && each.token === token);
 });
 `,
   'passwords and tokens in memory only': `

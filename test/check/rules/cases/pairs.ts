@@ -3,6 +3,7 @@
  * one does the same work and has no finding of that rule.
  */
 import { ACCESS_PAIRS } from './access-pairs.ts';
+import { AMOUNT_PAIR, KIND_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
@@ -70,6 +71,16 @@ export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly r
       "const res: Reply = new Reply(); res.setCookie('session', me.sid, { httpOnly: false }); return res;",
     ),
     right: handler("const res: Reply = new Reply(); res.setCookie('session', me.sid); return res;"),
+  },
+  SVC208: {
+    wrong: `import { Svc } from 'svc';
+import { writeHeapSnapshot } from 'node:v8';
+export const app: Svc = new Svc();
+app.get('/heap', { public: 'operations' }, (): string => writeHeapSnapshot());`,
+    right: `import { Depends, Svc, requireRoles } from 'svc';
+import { writeHeapSnapshot } from 'node:v8';
+export const app: Svc = new Svc();
+app.get('/heap', { me: Depends(requireRoles('operator')) }, (): string => writeHeapSnapshot());`,
   },
   SVC210: {
     wrong: declared(
@@ -416,12 +427,6 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
     ),
   },
   ...ACCESS_PAIRS,
-  SVC650: {
-    wrong: handler(
-      'const all: Groups = {};\n  all[body.group as string][body.name as string] = 1;\n  return all;',
-    ),
-    right: handler(
-      'const all: Groups = {};\n  if (Object.hasOwn(all, body.group)) all[body.group as string][body.name as string] = 1;\n  return all;',
-    ),
-  },
+  SVC647: AMOUNT_PAIR,
+  ...KIND_PAIRS,
 };

@@ -2,16 +2,18 @@
 export const SECRETS: Readonly<Record<string, string>> = {
   'secrets that are compared': `
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { Svc, Unauthorized, BadRequest, file } from 'svc';
+import { Depends, Svc, Unauthorized, BadRequest, file } from 'svc';
+import { db as database } from 'svc/db';
 const app = new Svc();
 const TOKEN = process.env['HOOK_TOKEN'];
-app.post('/hook', {}, async ({ req, body }) => {
+app.post('/hook', { db: Depends(database) }, async ({ req, body, form, db }) => {
   if (req.headers['x-api-key'] !== process.env['API_KEY']) throw new Unauthorized(); // SVC621
   if (req.headers['x-token'] === TOKEN) return 'in'; // SVC621
   const signature = createHmac('sha256', key).update(body).digest('hex');
   if (signature !== req.headers['x-signature']) throw new Unauthorized(); // SVC621
-  const expectedToken = await tokenOf(me);
-  if (body.token !== expectedToken) throw new Unauthorized(); // SVC621
+  const hook = await db.fetchOne('select token from hook where id = ?', [body.id]);
+  const user = await db.fetchOne('select * from account where id = ?', [body.id]);
+  if (user === undefined || hook === undefined || body.token !== hook.token) throw new Unauthorized(); // SVC621
   if (form.password === user.passwordHash) return 1; // SVC621
 });
 const MAGIC = 'NTLMSSP';
@@ -40,23 +42,25 @@ app.post('/right', {}, ({ req, form }) => {
 });
 `,
   'secrets that clients send in other ways': `
-import { Svc } from 'svc';
-import { createHmac, timingSafeEqual } from 'node:crypto';
-import { HTTP_API_KEY } from './constants.js';
+import { Depends, Field, Schema, Svc, provide, str } from 'svc';
+import { db as database } from 'svc/db';
+import { createHmac } from 'node:crypto';
 const app = new Svc();
-app.post('/login', async (req, res) => {
-  const { password, token: given } = req.body;
-  if (password === config('password')) return 1; // SVC621
-  if (req.get('x-key') === HTTP_API_KEY) return 2; // SVC621
-  const client = await clients.find(req.body.client);
-  if (client.secret !== req.body.secret.trim()) return 3; // SVC621
-  if (given === settings.hook.token) return 4; // SVC621
-  const claims = await jwt.verify(req.cookies.session, key);
-  if (claims.csrfToken !== user.csrfToken) return 5; // SVC621
-  const old = await tokens.find(req.body.id);
-  if (old.resetToken === req.body.resetToken) return 6; // SVC621
-  if (req.body.state !== this.stateGetAccessToken) return 7;
+const settings = { hook: { word: process.env.HOOK_TOKEN } };
+class Entry extends Schema { phrase = Field(str, { secret: true }); }
+const security = [{ type: 'apiKey', in: 'header', name: 'X-Shop' }];
+export const shop = provide({ security }, ({ req }) => req.headers['x-shop'] === wordOf(app)); // SVC621
+app.post('/login', { db: Depends(database), shop: Depends(shop) }, async ({ req, body, db }) => {
+  const { word, given } = body;
+  if (word === app.config.get('password')) return 1; // SVC621
+  const client = await db.fetchOne('select secret from client where id = ?', [body.client]);
+  if (client === undefined || client.secret !== body.secret.trim()) return 3; // SVC621
+  if (given === settings.hook.word) return 4; // SVC621
+  if (req.headers.authorization !== \`Bearer \${wordOf(app)}\`) return 5; // SVC621
+  if (body.state !== this.stateGetAccessToken || req.headers.authorization === 'none') return 7;
 });
+app.post('/phrase', { body: Entry }, ({ body }) => body.phrase === keeper.current()); // SVC621
+app.post('/in', {}, async ({ req }) => isHook(req.headers['x-sum'], await req.text()) && isAllowed(req.headers['x-key']));
 export const isHook = (signature, text) => signature === createHmac('sha256', key).update(text).digest('hex'); // SVC621
 export const isAllowed = (apiKey) => apiKey === process.env.API_KEY; // SVC621
 export function right(item, state, signature, desired) {
@@ -132,7 +136,7 @@ export const declaredOf = (hooks, webhookKey) => hooks.find((webhook) => webhook
 export const isOurs = (state, stateOfAccessToken) => state === stateOfAccessToken;
 export const isSame = (state, made) => state !== made.stateGetAccessToken;
 export function isSecret(secret) {
-  if (secret === state.secret) return true; // SVC621
+  if (secret === state.secret) return true;
   return false;
 }
 `,
@@ -152,38 +156,37 @@ const lasts = process.env.ACCESS_TOKEN_LASTS || '15m';
 const key = process.env.SECRETKEY_AWS || 'us-east-1'; // SVC205
 `,
   'tokens that are decoded': `
+import { Svc } from 'svc';
 import jwt from 'jsonwebtoken';
 import { decodeJwt } from 'jose';
-export function who(token) {
-  return JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString()); // SVC624
-}
-export function whoToo(token) {
-  const [, payload] = token.split('.');
+const app = new Svc();
+const who = (text) => JSON.parse(Buffer.from(text.split('.')[1], 'base64url').toString()); // SVC624
+function whoToo(text) {
+  const [, payload] = text.split('.');
   return JSON.parse(atob(payload)); // SVC624
 }
-export const c = (token) => jwt.decode(token); // SVC624
-export const d = (token) => decodeJwt(token).sub; // SVC624
-export function isAdmin(req) {
-  const claims = jwt.decode(req.cookies.session); // SVC624
-  return claims.role === 'admin';
-}
-export const cursor = (text) => JSON.parse(Buffer.from(text, 'base64url').toString());
+app.get('/a', {}, ({ req }) => who(req.headers['x-user']).sub);
+app.get('/b', {}, ({ query }) => whoToo(query.text).sub);
+app.get('/c', {}, ({ req }) => jwt.decode(req.cookies.c)); // SVC624
+app.get('/d', {}, ({ req }) => decodeJwt(req.cookies.d).sub); // SVC624
+app.get('/e', {}, ({ query }) => JSON.parse(Buffer.from(query.cursor, 'base64url').toString()));
+export const unknown = (text) => jwt.decode(text).sub;
 `,
   'tokens that are decoded and verified': `
+import { Svc } from 'svc';
 import jwt from 'jsonwebtoken';
-export function right(token) {
-  const { header } = jwt.decode(token, { complete: true });
-  return jwt.verify(token, keyOf(header));
-}
-export const who = (token) => jwt.decode(token).sub;
-`,
-  'tokens that are read for another purpose': `
-import jwt from 'jsonwebtoken';
-export function isOld(token) {
-  const claims = jwt.decode(token);
-  return claims.exp * 1000 < Date.now();
-}
-export const expiryOf = (token) => jwt.decode(token);
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const app = new Svc();
+app.get('/a', {}, ({ req }) => {
+  const { header } = jwt.decode(req.cookies.a, { complete: true });
+  return jwt.verify(req.cookies.a, keyOf(header));
+});
+app.get('/b', {}, ({ req }) => {
+  const [payload, sum] = req.cookies.b.split('.');
+  const own = createHmac('sha256', KEY).update(payload).digest();
+  if (!timingSafeEqual(own, Buffer.from(sum, 'base64url'))) return undefined;
+  return JSON.parse(Buffer.from(payload, 'base64url').toString());
+});
 `,
   'secrets in logs': `
 import { Svc, Field, str, createToken } from 'svc';
@@ -282,7 +285,7 @@ app.post('/chat/:token', async (req, res) => {
   res.json(room);
 });
 app.post('/login', async (req, res) => {
-  const token = jwt.sign({ sub: req.body.name }, key);
+  const token = jwt.sign({ sub: req.body.name }, key, { expiresIn: '1h' });
   console.log('new token', token); // SVC625
   console.log(req.body.token); // SVC625
   const { token: csrf, name } = req.cookies;

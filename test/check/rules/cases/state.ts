@@ -49,12 +49,14 @@ export class Pages {
 `,
   'caches without a key': `
 import { openDatabase } from 'svc/db';
-import { cached, Svc } from 'svc';
+import { BearerAuth, Depends, MemoryCache, Svc, cached } from 'svc';
 const app = new Svc();
 const db = await openDatabase('sqlite:notes.db');
+const cache = new MemoryCache();
+const fetchProfile = (who) => db.fetchOne('select * from profile where id = ?', [who]);
 const page = cached(async (path, user) => render(path, user), { key: (path) => path }); // SVC632
 const fixed = cached(async (user) => load(user), { key: () => 'profile' }); // SVC632
-app.get('/profile', {}, async ({ me }) => {
+app.get('/profile', { me: Depends(BearerAuth()) }, async ({ me }) => {
   const load = cached(async () => fetchProfile(me.sub)); // SVC632
   cache.set('profile', await fetchProfile(me.sub)); // SVC632
   cache.set(\`profile:\${me.sub}\`, await fetchProfile(me.sub));
