@@ -7,6 +7,7 @@
  * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
  * Memory holds only running requests, log levels and the ids of ended sessions, for at most 10,000 sessions.
+ * The processes that have served a session tell each other about changes: see news.ts.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ringOf } from '../crypto/keys.ts';
@@ -69,6 +70,18 @@ export class McpSessions {
    * has ended or belongs to another client.
    */
   find(id: string, principal: string): HttpSession | undefined {
+    const opened = this.#open(id);
+    if (opened === undefined || (opened.owner !== digest(principal) && opened.owner !== ANONYMOUS))
+      return undefined;
+    return opened.session.isEnded ? undefined : opened.session;
+  }
+
+  /** Returns the session with this id, of any owner; undefined if the id is invalid or expired. */
+  named(id: string): HttpSession | undefined {
+    return this.#open(id)?.session;
+  }
+
+  #open(id: string): { readonly session: HttpSession; readonly owner: string } | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
     // the cast is safe: begin() has written the payload
@@ -79,20 +92,13 @@ export class McpSessions {
       (readonly ClientAbility[])?,
     ];
     const dialect = legacyDialect(version);
-    if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
+    if (dialect === undefined) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined)
-      return this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) });
+      return { owner, session: this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) }) };
     this.#kept.delete(id); // set() then adds the session at the end of the map, as the most recently used
     this.#kept.set(id, kept);
-    return kept.isEnded ? undefined : kept;
-  }
-
-  /** Ends a session and aborts its requests. */
-  end(session: HttpSession): void {
-    for (const request of session.inFlight.values()) request.abort();
-    session.inFlight.clear();
-    session.isEnded = true;
+    return { owner, session: kept };
   }
 
   #keep(id: string, state: McpSession): HttpSession {
@@ -106,6 +112,13 @@ export class McpSessions {
   #nowSeconds(): number {
     return Math.floor(this.#services.clock.nowMs() / 1_000);
   }
+}
+
+/** Ends a session in this process, and aborts its requests. */
+export function endSession(session: HttpSession): void {
+  for (const request of session.inFlight.values()) request.abort();
+  session.inFlight.clear();
+  session.isEnded = true;
 }
 
 function digest(principal: string): string {

@@ -46,7 +46,7 @@ function onEachServer(behavior: string, run: (server: Server, t: TestContext) =>
 
 const described = (t: TestContext, url: string, migration: string): Promise<Describer> =>
   openDescriber(
-    { scratch: url },
+    { url, isScratch: true },
     {
       name: 'database',
       sources: { directory: folder(t, { '0001_first.up.sql': migration }) },
