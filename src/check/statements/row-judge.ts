@@ -92,7 +92,7 @@ function judgeColumn(
   const { node, isNullable } = within(given);
   if (!JUDGED.has(node.kind)) return [];
   const at = placeOf(rows.outline, column);
-  const reader = rows.call.verb === 'scalar' ? nameOfType(as) : `${nameOfType(as)}`;
+  const reader = nameOfType(as);
   const origin = column.table === undefined ? '' : ` of the table "${column.table}"`;
   if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect))
     return [
