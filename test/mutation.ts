@@ -163,7 +163,7 @@ async function runTest(
   const late = setTimeout(kill, limitMs);
   const status = await new Promise<number | null>((resolve) => child.on('exit', resolve));
   clearTimeout(late);
-  kill(); // what it has started
+  kill(); // ends its children, too
   return { status, durationMs: performance.now() - startedMs };
 }
 

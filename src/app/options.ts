@@ -121,8 +121,8 @@ export interface SvcOptions extends LimitOptions {
   /** Clock for all times and timers. Default: the system clock. */
   readonly clock?: Clock | undefined;
   /**
-   * Carries messages to WebSocket rooms in other processes. The default reaches the worker processes of this
-   * program.
+   * Carries messages to WebSocket rooms, and messages about MCP sessions, to other processes. The default reaches
+   * the worker processes of this program.
    */
   readonly roomBus?: RoomBus | undefined;
   /** Access to `/metrics`: a bearer token and a separate port. */

@@ -82,7 +82,10 @@ export interface RateLimitStore {
   take(key: string, rule: RateLimitRule, cost?: number): Awaitable<RateLimitResult>;
 }
 
-/** Sends WebSocket frames to the members of a room, in all processes. */
+/**
+ * Sends WebSocket frames to the members of a room, in all processes. The room with an empty name is for messages
+ * between parts of the framework.
+ */
 export interface RoomBus {
   /**
    * Sends a frame to every subscriber in every process, including this one. The caller must not change the

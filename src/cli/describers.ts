@@ -52,7 +52,7 @@ export class Describers implements AsyncDisposable {
    */
   static async open(view: Plugins, places: DescribedPlaces, hasStatements: boolean): Promise<Describers> {
     const opened = new Describers(view);
-    if (Object.values(places).some(({ scratch }) => scratch !== undefined)) {
+    if (Object.values(places).some(({ isScratch }) => isScratch)) {
       dropping = () => {
         opened.#abort.abort();
         return opened[Symbol.asyncDispose]();

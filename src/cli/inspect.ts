@@ -183,7 +183,7 @@ export async function ask<W extends Job['wants']>(
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();
-    if (Object.values(databases ?? {}).some(({ scratch }) => scratch !== undefined)) await left(child);
+    if (Object.values(databases ?? {}).some(({ isScratch }) => isScratch)) await left(child);
     child.kill('SIGKILL');
   }
 }
@@ -251,7 +251,7 @@ export function readPlaces(values: Readonly<Record<string, unknown>>): Described
       if (!/^[a-z][a-z\d+.-]*:/i.test(url)) refuse('needs an address such as postgres://user@host/database');
       if (Object.hasOwn(places, name))
         refuse(name === '' ? 'names a second database: write name=url' : `names "${name}" a second time`);
-      places[name] = option === 'database' ? { database: url } : { scratch: url };
+      places[name] = { url, isScratch: option === 'scratch-database' };
     }
   return places;
 }

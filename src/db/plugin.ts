@@ -237,7 +237,7 @@ export class DatabasePlugin implements Plugin {
    */
   async migratedTables(url: string = this.#url): Promise<MigratedTables> {
     const isSqlite = parseDatabaseUrl(url).dialect === 'sqlite';
-    const describer = await this.#describer(isSqlite ? {} : { database: url });
+    const describer = await this.#describer(isSqlite ? {} : { url });
     try {
       const { dialect, snakeCase, hash, tables } = describer;
       return { database: this.name, dialect, snakeCase, hash, tables };
@@ -255,8 +255,7 @@ export class DatabasePlugin implements Plugin {
    * @internal
    */
   async openDescriber(place: DescribedPlace = {}): Promise<Describer | undefined> {
-    const isMigratedHere = place.database === undefined && place.scratch === undefined;
-    if (isMigratedHere && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
+    if (place.url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
     return this.#describer(place);
   }
 

@@ -115,27 +115,3 @@ export function bytesOf(value: object): Uint8Array | undefined {
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
-
-/*
- * isoText() below is ten times as fast as `Date.prototype.toISOString`. It reuses the text of the last day,
- * because dates that are written together usually have the same day.
- */
-
-const DAY_MS = 86_400_000;
-const TIME_CHARACTERS = 13;
-const TWO: readonly string[] = Array.from({ length: 60 }, (_, value) => String(value).padStart(2, '0'));
-const THREE: readonly string[] = Array.from({ length: 1_000 }, (_, value) => String(value).padStart(3, '0'));
-
-let lastDay = NaN;
-let lastText = '';
-
-/** Returns a valid date as ISO 8601 text: `2024-02-29T12:00:00.123Z`. */
-export function isoText(date: Date): string {
-  const ms = date.getTime();
-  const day = Math.floor(ms / DAY_MS);
-  if (day !== lastDay) [lastDay, lastText] = [day, date.toISOString().slice(0, -TIME_CHARACTERS)];
-  const inDay = ms - day * DAY_MS;
-  const seconds = Math.floor(inDay / 1_000);
-  const minutes = Math.floor(seconds / 60);
-  return `${lastText}${TWO[Math.floor(minutes / 60)]!}:${TWO[minutes % 60]!}:${TWO[seconds % 60]!}.${THREE[inDay % 1_000]!}Z`;
-}

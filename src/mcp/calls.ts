@@ -12,6 +12,7 @@ import { CARRIER, SESSION, stateKey } from '../http/state.ts';
 import { TrustedHostMiddleware } from '../http/middleware/trusted-host.ts';
 import type { Clock } from '../base/clock.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
+import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
@@ -26,6 +27,8 @@ export interface McpApplication {
   readonly version: string;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Sends messages about sessions to the other processes of the application. */
+  readonly rooms: Pick<Rooms, 'tell' | 'listen'>;
   startup(): Promise<void>;
   shutdown(): Promise<void>;
   application(): McpTarget;

@@ -35,14 +35,14 @@ import {
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
 import { MessageStream, streamed } from './message-stream.ts';
 import { SentRequests, Shares, stopping } from './sent-requests.ts';
-import { McpSessions } from './sessions.ts';
+import { McpSessions, endSession, readNews, writeNews } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
-import type { HttpSession } from './sessions.ts';
+import type { HttpSession, News } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
 /** Header fields that each tool call copies from the MCP request. */
@@ -100,6 +100,7 @@ export class McpEndpoint {
     this.#app = app;
     this.#deps = deps;
     this.#sentRequests = new SentRequests(app.clock, MAX_OF_CLIENT);
+    app.rooms.listen((text) => this.#onNews(text));
   }
 
   answer(context: Context): Awaitable<HttpResponse> {
@@ -118,7 +119,7 @@ export class McpEndpoint {
         },
       );
     if (req.method === 'DELETE') {
-      this.#sessionsOf(context).end(session);
+      this.#note(session, { kind: 'ended' });
       return new HttpResponse(null, { status: 204 });
     }
     if (!accepts(req, 'text/event-stream'))
@@ -203,9 +204,9 @@ export class McpEndpoint {
         saidDialect(req),
       );
     if (message.kind === 'request') return this.#respond(context, message, session);
-    if (message.kind === 'response') this.#sentRequests.receive(session.id, message);
+    if (message.kind === 'response') this.#note(session, { kind: 'response', response: message });
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
-      session.inFlight.get(message.params['requestId'] as RequestId)?.abort(new ClientDisconnected());
+      this.#note(session, { kind: 'cancelled', request: message.params['requestId'] as RequestId });
     return new HttpResponse(null, { status: 202 });
   }
 
@@ -240,7 +241,7 @@ export class McpEndpoint {
     leaving: AbortSignal,
   ): Promise<JsonObject | undefined> {
     if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
-    if (message.kind === 'response') this.#sentRequests.receive(session.id, message);
+    if (message.kind === 'response') this.#note(session, { kind: 'response', response: message });
     if (message.kind !== 'request') return undefined;
     if (comesAlone(message))
       return failure(
@@ -346,6 +347,38 @@ export class McpEndpoint {
     });
   }
 
+  /** Handles news about a session, in this process and in others if it concerns them. */
+  #note(session: HttpSession, news: News): void {
+    if (!this.#isHandledHere(session, news) && session.id !== '')
+      this.#app.rooms.tell(writeNews(session.id, news));
+  }
+
+  /** Handles news that another process has received. A process that knows no session has nothing to change. */
+  #onNews(text: string): void {
+    const read = readNews(text);
+    const session = read === undefined ? undefined : this.#sessions?.named(read.session);
+    if (session !== undefined) this.#isHandledHere(session, read!.news);
+  }
+
+  /** Changes the state of a session in this process. Returns whether the news concern no other process. */
+  #isHandledHere(session: HttpSession, news: News): boolean {
+    switch (news.kind) {
+      case 'response':
+        return this.#sentRequests.receive(session.id, news.response);
+      case 'cancelled': {
+        const request = session.inFlight.get(news.request);
+        request?.abort(new ClientDisconnected());
+        return request !== undefined;
+      }
+      case 'log level':
+        session.logLevel = news.level;
+        return false;
+      case 'ended':
+        endSession(session);
+        return false;
+    }
+  }
+
   /**
    * Runs a request, and returns its response; undefined if it was cancelled. In a session, the request counts
    * toward the limits, and the client can cancel it.
@@ -369,6 +402,7 @@ export class McpEndpoint {
       if (problem !== undefined) return failure(id, new RpcError(INTERNAL_ERROR, problem), session.dialect);
       session.inFlight.set(id, abort);
     }
+    const level = session?.logLevel;
     const gone = Promise.withResolvers<undefined>();
     abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
     const answering = answer().finally(() => {
@@ -379,6 +413,8 @@ export class McpEndpoint {
       return await Promise.race([answering, gone.promise]);
     } finally {
       session?.inFlight.delete(id);
+      if (session !== undefined && session.logLevel !== level)
+        this.#note(session, { kind: 'log level', level: session.logLevel });
     }
   }
 

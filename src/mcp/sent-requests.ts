@@ -69,10 +69,15 @@ export class SentRequests {
     }
   }
 
-  /** Handles a response of a client. Ignores a response to an unknown request, or from another session. */
-  receive(owner: string, response: RpcResponse): void {
+  /**
+   * Handles a response of a client. Returns false if the request is unknown, or belongs to another session, and
+   * then ignores the response.
+   */
+  receive(owner: string, response: RpcResponse): boolean {
     const waiting = this.#waiting.get(response.id);
-    if (waiting?.owner === owner) waiting.settle(response);
+    if (waiting?.owner !== owner) return false;
+    waiting.settle(response);
+    return true;
   }
 }
 

@@ -7,12 +7,16 @@
  * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
  * Memory holds only running requests, log levels and the ids of ended sessions, for at most 10,000 sessions.
+ * The processes of an application send each other news through its RoomBus: behind a load balancer, a message of a
+ * client may reach another process than the one that runs the client's call.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { isRecord } from '../base/options.ts';
 import { ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
-import type { RequestId } from './messages.ts';
+import type { ToolLogLevel } from './calls.ts';
+import type { RequestId, RpcResponse } from './messages.ts';
 import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
@@ -69,6 +73,18 @@ export class McpSessions {
    * has ended or belongs to another client.
    */
   find(id: string, principal: string): HttpSession | undefined {
+    const opened = this.#open(id);
+    if (opened === undefined || (opened.owner !== digest(principal) && opened.owner !== ANONYMOUS))
+      return undefined;
+    return opened.session.isEnded ? undefined : opened.session;
+  }
+
+  /** Returns the session with this id, of any owner; undefined if the id is invalid or expired. */
+  named(id: string): HttpSession | undefined {
+    return this.#open(id)?.session;
+  }
+
+  #open(id: string): { readonly session: HttpSession; readonly owner: string } | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
     // the cast is safe: begin() has written the payload
@@ -79,20 +95,13 @@ export class McpSessions {
       (readonly ClientAbility[])?,
     ];
     const dialect = legacyDialect(version);
-    if (dialect === undefined || (owner !== digest(principal) && owner !== ANONYMOUS)) return undefined;
+    if (dialect === undefined) return undefined;
     const kept = this.#kept.get(id);
     if (kept === undefined)
-      return this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) });
+      return { owner, session: this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) }) };
     this.#kept.delete(id); // set() then adds the session at the end of the map, as the most recently used
     this.#kept.set(id, kept);
-    return kept.isEnded ? undefined : kept;
-  }
-
-  /** Ends a session and aborts its requests. */
-  end(session: HttpSession): void {
-    for (const request of session.inFlight.values()) request.abort();
-    session.inFlight.clear();
-    session.isEnded = true;
+    return { owner, session: kept };
   }
 
   #keep(id: string, state: McpSession): HttpSession {
@@ -108,6 +117,39 @@ export class McpSessions {
   }
 }
 
+/** Ends a session in this process, and aborts its requests. */
+export function endSession(session: HttpSession): void {
+  for (const request of session.inFlight.values()) request.abort();
+  session.inFlight.clear();
+  session.isEnded = true;
+}
+
 function digest(principal: string): string {
   return createHash('sha256').update(principal).digest('base64url').slice(0, 22);
+}
+
+/** A message of a client that concerns the state of its session in a process. */
+export type News =
+  | { readonly kind: 'response'; readonly response: RpcResponse }
+  | { readonly kind: 'cancelled'; readonly request: RequestId }
+  | { readonly kind: 'log level'; readonly level: ToolLogLevel }
+  | { readonly kind: 'ended' };
+
+/** Writes news for other processes. `session` is the id of the session. */
+export function writeNews(session: string, news: News): string {
+  return JSON.stringify({ session, news });
+}
+
+/** Reads news of another process; undefined if another version of this package has written them. */
+export function readNews(text: string): { readonly session: string; readonly news: News } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  // the cast is safe: a process of this application has written the text
+  return isRecord(value) && typeof value['session'] === 'string' && isRecord(value['news'])
+    ? (value as unknown as { session: string; news: News })
+    : undefined;
 }

@@ -65,6 +65,16 @@ const HEADERS = {
   },
 } as const;
 
+/** Error responses for all errors that are not listed. */
+const RANGES: Readonly<Record<string, Refusal>> = {
+  '4XX': { name: 'ClientError', description: 'The request was refused' },
+  '5XX': {
+    name: 'ServerError',
+    description: 'An error in the application',
+    thrown: [InternalError, Error, HTTPException],
+  },
+};
+
 /** Error responses by status or range of statuses. */
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   400: {
@@ -110,12 +120,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     headers: ['Retry-After'],
     thrown: [RequestTimeout, HTTPException],
   },
-  '4XX': { name: 'ClientError', description: 'The request was refused' },
-  '5XX': {
-    name: 'ServerError',
-    description: 'An error in the application',
-    thrown: [InternalError, Error, HTTPException],
-  },
+  ...RANGES,
 };
 const PROBLEM: JsonSchema = {
   type: 'object',
@@ -181,9 +186,7 @@ export class ResponseWriter {
           ? { $ref: referenceTo(refusal) }
           : this.#joined(own[status] ?? { description }, contents);
     }
-    // the ranges stand for all errors that are not listed
-    for (const range of ['4XX', '5XX'] as const)
-      responses[range] ??= { description: REFUSALS[range]!.description };
+    for (const [range, { description }] of Object.entries(RANGES)) responses[range] ??= { description };
     return responses;
   }
 
@@ -193,12 +196,13 @@ export class ResponseWriter {
     const schemas = known === undefined ? [] : [known.schema];
     for (const each of contents)
       if (each !== 'problem') schemas.push(this.#schemas.type(compileType(each).node, 'output'));
-    const schema = schemas.length === 1 ? schemas[0]! : { anyOf: schemas };
+    const [first, ...others] = schemas;
+    const schema = others.length === 0 ? first : { anyOf: schemas };
     return {
       ...own,
       content: {
         ...own.content,
-        ...(schemas.length === 0 ? {} : { [JSON_]: { ...known, schema } }),
+        ...(schema === undefined ? {} : { [JSON_]: { ...known, schema } }),
         ...(contents.includes('problem') ? this.#problem() : {}),
       },
     };

@@ -8,7 +8,7 @@
  */
 import { isRecord } from '../base/options.ts';
 import { FORMAT_PATTERNS } from '../schema/formats.ts';
-import { list, record, text } from './reader.ts';
+import { lastName, list, record, text } from './reader.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 
 /** Returns the schema that a reference points to, within the document that contains the reference. */
@@ -298,7 +298,7 @@ class Comparison {
         .map((candidate) => this.#tried(choice, candidate, path))
         .filter((changes) => !changes.some(([, kind]) => this.#isBreaking(kind)))
         .sort((left, right) => left.length - right.length);
-      if (nearest === undefined) this.#report(path, 'variant', text(choice['$ref'])?.split('/').at(-1) ?? '');
+      if (nearest === undefined) this.#report(path, 'variant', lastName(text(choice['$ref']) ?? ''));
       else for (const change of nearest) this.#send(...change);
     }
   }

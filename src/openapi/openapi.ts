@@ -314,10 +314,10 @@ class DocumentWriter {
     const given = this.#options.tags ?? {};
     const uses = details.flatMap((detail) => tagsOf(detail).map((tag) => ({ tag, detail })));
     const byTag = Map.groupBy(uses, ({ tag }) => tag);
-    const names = new Set([...Object.keys(given).filter((name) => byTag.has(name)), ...byTag.keys()]);
-    return [...names].map((name) => {
-      const templates = byTag.get(name)!.map(({ detail }) => detail.route.template);
-      return { name, description: given[name] ?? `Operations under ${commonPath(templates)}` };
+    return [...new Set([...Object.keys(given), ...byTag.keys()])].flatMap((name) => {
+      const templates = byTag.get(name)?.map(({ detail }) => detail.route.template);
+      if (templates === undefined) return [];
+      return [{ name, description: given[name] ?? `Operations under ${commonPath(templates)}` }];
     });
   }
 
@@ -429,7 +429,8 @@ function mergedParameters(derived: readonly Parameter[], own: readonly Parameter
  */
 function withoutOptional(detail: RouteDetail): readonly RouteDetail[] {
   const variants = variantsOf(detail.declared.template);
-  return (variants.length < 3 ? variants : [variants[0]!, variants[2]!]).map((template) =>
+  const documented = variants.filter((_, index) => variants.length < 3 || index !== 1);
+  return documented.map((template) =>
     template === detail.declared.template
       ? detail
       : { ...detail, declared: { ...detail.declared, template } },
@@ -441,10 +442,11 @@ function withoutOptional(detail: RouteDetail): readonly RouteDetail[] {
  * a key such as `/users/{}`. OpenAPI treats paths with the same key as equal (OpenAPI 3.1 §4.8.8).
  */
 function documentedPath({ literals, parameters }: ParsedTemplate, names: readonly string[] = []): string {
-  return (
-    parameters.map((_, index) => `${encodeLiteral(literals[index]!)}{${names[index] ?? ''}}`).join('') +
-    encodeLiteral(literals.at(-1)!)
-  );
+  const parts = literals.map((literal, index) => {
+    const parameter = index < parameters.length ? `{${names[index] ?? ''}}` : '';
+    return encodeLiteral(literal) + parameter;
+  });
+  return parts.join('');
 }
 
 /** Returns the name, followed by a number if the name is taken. Adds the result to `taken`. */
@@ -468,7 +470,7 @@ function wantedId({ route, declared: { methods, template } }: RouteDetail): stri
   const method = route.method.toLowerCase();
   if (route.name !== undefined) {
     const last = template.template === route.template ? undefined : template.parameters.at(-1);
-    const suffix = takesRest(last) ? `By${capitals(last!.name)}` : ''; // defined, because it takes the rest
+    const suffix = last !== undefined && takesRest(last) ? `By${capitals(last.name)}` : '';
     return (methods.length === 1 ? identifier(route.name) : method + capitals(route.name)) + suffix;
   }
   const parts = template.literals.map((literal, index) => {

@@ -71,8 +71,13 @@ export function schemaName(ref: string): string | undefined {
   return part === undefined ? undefined : unescaped(part);
 }
 
+/** Returns the last segment of a reference, decoded. */
+export function lastName(ref: string): string {
+  return unescaped(ref.slice(ref.lastIndexOf('/') + 1));
+}
+
 /** Decodes one segment of a reference. Invalid percent-encoding stays as it is. */
-export function unescaped(segment: string): string {
+function unescaped(segment: string): string {
   let decoded = segment;
   try {
     decoded = decodeURIComponent(segment);

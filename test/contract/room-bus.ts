@@ -27,6 +27,15 @@ export function roomBusContract(name: string, make: () => Awaitable<RoomBusUnder
   }
   const frame = (text: string): Uint8Array => new TextEncoder().encode(text);
 
+  contract('RoomBus delivers frames for a room whose name is empty', async ({ here, there, settle }) => {
+    const got: string[] = [];
+    using _ = there.subscribe((room, bytes) => got.push(room + new TextDecoder().decode(bytes)));
+    await settle();
+    here.publish('', frame('news'), true);
+    await settle();
+    assert.deepEqual(got, ['news']);
+  });
+
   contract(
     'RoomBus delivers each frame exactly once to every subscriber in two processes',
     async ({ here, there, settle }) => {

@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { createToken } from 'svc';
 import { ROOT, build } from '../support/build.ts';
-import { run } from '../support/run.ts';
+import { needsRedis, RedisServer } from '../support/redis-server.ts';
+import { roundRobin } from '../support/round-robin.ts';
+import { run, start } from '../support/run.ts';
 import { scratch } from '../support/scratch.ts';
 import { everything } from '../support/mcp-everything.ts';
 import type { TestContext } from 'node:test';
@@ -270,34 +272,53 @@ test('the MCP inspector reports no problem in strict mode, over stdio and HTTP, 
 const REQUIRED: Readonly<Record<string, number>> = { '2025-11-25': 30, '2026-07-28': 37 };
 
 for (const [revision, required] of Object.entries(REQUIRED)) {
-  test(`all scenarios that the MCP conformance suite requires for version ${revision} pass`, async (t) => {
-    const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
-    if (folder === undefined) return;
-    const { stdout, stderr } = await run(
-      process.execPath,
-      [
-        join(folder, 'node_modules/@modelcontextprotocol/conformance/dist/index.js'),
-        'server',
-        '--url',
-        await served(t, 100), // two scenarios read the first page only
-        '--requirements',
-        revision,
-      ],
-      { cwd: folder },
-    );
-    const unscored = new Map(
-      [...stdout.matchAll(/^ {2}([✓✗]) ([\w-]+) \(/gm)].map(([, sign, name = '']) => [name, sign]),
-    );
-    const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm)]
-      .map(([, sign, name]) => ({ name: name!, isGood: sign === '✓' }))
-      .filter(({ name }) => !unscored.has(name));
-    for (const name of ['json-schema-2020-12', 'http-custom-header-server-validation'])
-      assert.notEqual(unscored.get(name), '✗', `${name}: ${stdout}`);
-    assert.equal(results.length, required, stdout + stderr);
-    assert.deepEqual(
-      results.filter(({ isGood }) => !isGood),
-      [],
-      stdout,
-    );
+  test(`all scenarios that the MCP conformance suite requires for version ${revision} pass`, async (t) =>
+    conformance(t, revision, required, () => served(t, 100)));
+
+  test(`all scenarios that the MCP conformance suite requires for version ${revision} pass behind a load balancer with two processes`, async (t) => {
+    if (!needsRedis(t)) return;
+    await conformance(t, revision, required, async () => {
+      const { url } = await RedisServer.start(t);
+      const processes = [1, 2].map(() => start(t, process.execPath, [FIXTURE, 'http', url]));
+      const urls = await Promise.all(processes.map(async (each) => (await each.printed(/^http:\S+/m))[0]));
+      return `${await roundRobin(t, urls)}/mcp`;
+    });
   });
+}
+
+/** `serve` returns the URL of the endpoint. Two scenarios read only the first page of a list. */
+async function conformance(
+  t: TestContext,
+  revision: string,
+  required: number,
+  serve: () => Promise<string>,
+): Promise<void> {
+  const folder = scratch(t, 'mcp-conformance', { '@modelcontextprotocol/conformance': '0.2.0-alpha.12' });
+  if (folder === undefined) return;
+  const { stdout, stderr } = await run(
+    process.execPath,
+    [
+      join(folder, 'node_modules/@modelcontextprotocol/conformance/dist/index.js'),
+      'server',
+      '--url',
+      await serve(),
+      '--requirements',
+      revision,
+    ],
+    { cwd: folder },
+  );
+  const unscored = new Map(
+    [...stdout.matchAll(/^ {2}([✓✗]) ([\w-]+) \(/gm)].map(([, sign, name = '']) => [name, sign]),
+  );
+  const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm)]
+    .map(([, sign, name]) => ({ name: name!, isGood: sign === '✓' }))
+    .filter(({ name }) => !unscored.has(name));
+  for (const name of ['json-schema-2020-12', 'http-custom-header-server-validation'])
+    assert.notEqual(unscored.get(name), '✗', `${name}: ${stdout}`);
+  assert.equal(results.length, required, stdout + stderr);
+  assert.deepEqual(
+    results.filter(({ isGood }) => !isGood),
+    [],
+    stdout,
+  );
 }

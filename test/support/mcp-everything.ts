@@ -1,6 +1,7 @@
 /**
  * An application with every kind of tool, for independent MCP clients. As a program it serves over standard
- * input and output, or with the argument `http` on a free port, which it prints.
+ * input and output. With the argument `http` and the URL of a Redis server, it serves on a free port, which it
+ * prints, as one of several processes.
  */
 import { setTimeout } from 'node:timers/promises';
 import {
@@ -21,6 +22,7 @@ import {
   toolProgress,
 } from 'svc';
 import { described, standard } from './standard.ts';
+import type { RoomBus } from 'svc';
 
 class User extends Schema {
   id = Field(int, { ge: 1 });
@@ -73,12 +75,14 @@ const IMAGE = { type: 'image', data: PNG, mimeType: 'image/png' } as const;
 export function everything({
   prints = false,
   pageSize = 6,
-}: { prints?: boolean; pageSize?: number } = {}): Svc {
+  roomBus,
+}: { prints?: boolean; pageSize?: number; roomBus?: RoomBus } = {}): Svc {
   const app = new Svc({
     title: 'everything',
     version: '1.2.3',
     env: 'test',
     authSecret: '3f0a9c7d5e1b48263f0a9c7d5e1b4826',
+    roomBus,
     logger: createLogger({ sink: () => undefined }),
   });
   const users: User[] = [User.parse({ id: 1, name: 'Ada' })];
@@ -365,7 +369,11 @@ function asking(app: Svc): void {
 }
 
 if (import.meta.main) {
-  const app = everything({ prints: true });
-  if (process.argv[2] === 'http') console.log((await app.run({ port: 0 })).url);
-  else await app.mcpServer({ pageSize: 6 }).serve();
+  if (process.argv[2] === 'http') {
+    const { Redis, RedisRoomBus } = await import('svc/db');
+    const redis = new Redis(process.argv[3]!);
+    await redis.open();
+    const app = everything({ pageSize: 100, roomBus: new RedisRoomBus(redis) });
+    console.log((await app.run({ port: 0 })).url);
+  } else await everything({ prints: true }).mcpServer({ pageSize: 6 }).serve();
 }

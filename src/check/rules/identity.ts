@@ -1,5 +1,6 @@
 /** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
 import { entryOf } from '../reader/nodes.ts';
+import { holdsKey } from '../statements/written-schema.ts';
 import { specOf } from '../values/functions.ts';
 import { isEmpty, isGuarded } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
@@ -219,7 +220,7 @@ function headersIn(
     const part = own === use && value !== undefined ? clientIn({ texts: value.texts }) : undefined;
     const known = tables.get(table);
     // a key of its own names the request, such as an idempotency key
-    const isOwner = known !== undefined && !known.keys.some((key) => key.length === 1 && key[0] === column);
+    const isOwner = known !== undefined && !holdsKey(known, [column]);
     if (part === undefined || isStored(part) || part.origin.input !== 'headers' || !isOwner) return [];
     return [{ key: `${table}.${column} ${part.origin.what}`, part, token }];
   });

@@ -4,13 +4,13 @@
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
-import type { KnownTable } from '../statements/written-schema.ts';
 import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
 
@@ -78,7 +78,7 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
                 isTested(run, trace, each, column) &&
                 sent.some((other) => countsTwice(other, write, trace)))),
         );
-        if (read === undefined || hasCondition(write, column, read, trace.tables)) continue;
+        if (read === undefined || hasCondition(write, column, read, trace)) continue;
         const { node, module } = write.nodeAt(token);
         report(
           module,
@@ -94,23 +94,19 @@ function findDoubled(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
     for (const write of sent) {
-      const keys = trace.tables.get(write.target ?? '')?.keys;
-      if (
-        write.outline.verb !== 'insert' ||
-        keys === undefined ||
-        write.outline.has(/^(?:conflict|duplicate|exists)$/)
-      )
-        continue;
+      const table = trace.tableOf(write);
+      const isPlain =
+        write.outline.verb === 'insert' && !write.outline.has(/^(?:conflict|duplicate|exists)$/);
+      if (!isPlain || table === undefined) continue;
       const read = sent.find(
-        (each) => isStale(each) && each.target === write.target && asksFor(each, write, keys),
+        (each) =>
+          isStale(each) &&
+          each.target === write.target &&
+          asksFor(each, write) &&
+          !holdsKey(table, each.columns('equal')),
       );
-      if (
-        read === undefined ||
-        !trace
-          .comparedBy(run)
-          .some(({ sides }) => sides.some((side) => rowsIn(side, [ROW]).includes(read.call)))
-      )
-        continue;
+      const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
+      if (!trace.comparedBy(run).some(({ sides }) => sides.some(isRead))) continue;
       const { node, module } = write.nodeAt(undefined);
       report(
         module,
@@ -125,8 +121,8 @@ function findDoubled(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** Whether a statement selects by the values that another one inserts, into columns without a unique key. */
-function asksFor(read: Sending, write: Sending, keys: KnownTable['keys']): boolean {
+/** Whether a statement selects by the values that another one inserts. */
+function asksFor(read: Sending, write: Sending): boolean {
   const asked = (read.bindings ?? []).filter(({ use }) => use === 'equal');
   const isInserted = ({ column, value }: Binding): boolean =>
     (write.bindings ?? []).some(
@@ -137,12 +133,7 @@ function asksFor(read: Sending, write: Sending, keys: KnownTable['keys']): boole
         value !== undefined &&
         signatureOf(each.value) === signatureOf(value),
     );
-  const columns = asked.map(({ column }) => column);
-  return (
-    asked.length > 0 &&
-    asked.every(isInserted) &&
-    !keys.some((key) => key.every((column) => columns.includes(column)))
-  );
+  return asked.length > 0 && asked.every(isInserted);
 }
 
 /** Whether a statement reads rows that other requests may change before the next statement. */
@@ -185,16 +176,11 @@ function plain(column: string): string {
 }
 
 /** Whether a statement besides a write has an effect each time: it adds to a number, or inserts a row without a known key. */
-function countsTwice(other: Sending, { target }: Sending, { tables }: Trace): boolean {
+function countsTwice(other: Sending, { target }: Sending, trace: Trace): boolean {
   if (other.target === target || !other.isWrite) return false;
   if (addedBy(other) !== undefined) return true;
-  const written = (other.bindings ?? []).filter(({ use }) => use === 'written').map(({ column }) => column);
-  const table = tables.get(other.target ?? '');
-  return (
-    other.outline.verb === 'insert' &&
-    table !== undefined &&
-    !table.keys.some((key) => key.every((column) => written.includes(column)))
-  );
+  const table = trace.tableOf(other);
+  return other.outline.verb === 'insert' && table !== undefined && !holdsKey(table, other.columns('written'));
 }
 
 interface Written {
@@ -241,23 +227,14 @@ export function isRelative({ outline: { tokens } }: Sending, column: string): bo
 }
 
 /** Whether the conditions of an update compare the column again, or a version of the row. */
-function hasCondition(
-  write: Sending,
-  column: string,
-  read: Sending,
-  tables: ReadonlyMap<string, KnownTable>,
-): boolean {
-  const { outline, bindings = [], target } = write;
+function hasCondition(write: Sending, column: string, read: Sending, trace: Trace): boolean {
+  const { outline, bindings = [] } = write;
   const where = outline.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
   if (where === -1 || outline.tokens.slice(where).some(({ name }) => name === column)) return true;
-  const keys = tables.get(target ?? '')?.keys.flat();
-  const selecting = read.bindings?.filter(({ use }) => use === 'equal').map((each) => each.column) ?? [];
+  const selecting = [...(trace.tableOf(write)?.keys.flat() ?? []), ...read.columns('equal')];
   return bindings.some(
     ({ use, kind, column: other }) =>
-      (use === 'equal' || use === 'compared') &&
-      kind !== 'principal' &&
-      keys?.includes(other) !== true &&
-      !selecting.includes(other),
+      (use === 'equal' || use === 'compared') && kind !== 'principal' && !selecting.includes(other),
   );
 }
 
@@ -267,7 +244,7 @@ function findHalves(trace: Trace, report: ReportAt): void {
     const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
     for (const first of writes.filter(({ outline }) => outline.verb === 'insert'))
       for (const second of writes) {
-        const binding = second.target === first.target ? undefined : referring(first, second, trace.tables);
+        const binding = second.target === first.target ? undefined : referring(first, second, trace);
         if (binding === undefined) continue;
         const { node, module } = second.nodeAt(binding.token);
         report(
@@ -280,12 +257,8 @@ function findHalves(trace: Trace, report: ReportAt): void {
 }
 
 /** Returns the value of a statement that is the key of the row that another one inserts. */
-function referring(
-  first: Sending,
-  second: Sending,
-  tables: ReadonlyMap<string, KnownTable>,
-): Binding | undefined {
-  const references = tables.get(second.target ?? '')?.references ?? [];
+function referring(first: Sending, second: Sending, trace: Trace): Binding | undefined {
+  const references = trace.tableOf(second)?.references ?? [];
   return second.bindings?.find(
     ({ use, column, value }) =>
       use === 'written' &&
@@ -313,7 +286,7 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
     const calls = trace.callsOf(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
     const sent = trace.sentBy(run);
-    if (sent.some((each) => remembers(each, trace.tables)) || calls.some(isLookup)) continue;
+    if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
     for (const sending of sent) {
       const column = addedBy(sending);
       if (column === undefined || !isFromMessage(sending)) continue;
@@ -361,11 +334,11 @@ function findReusable(trace: Trace, report: ReportAt): void {
 }
 
 /** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
-export function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): boolean {
-  const columns = bindings.filter(({ use }) => use === 'equal').map(({ column }) => column);
+export function isOfToken(read: Sending, { sent }: Trace): boolean {
+  const columns = read.columns('equal');
   return sent.some(
     (each) =>
-      each.target === target &&
+      each.target === read.target &&
       each.outline.verb === 'insert' &&
       (each.bindings ?? []).some(
         ({ column, value }) =>
@@ -375,8 +348,8 @@ export function isOfToken({ bindings = [], target }: Sending, { sent }: Trace): 
 }
 
 /** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */
-function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): boolean {
-  const { bindings, outline, target = '' } = sending;
+function remembers(sending: Sending, trace: Trace): boolean {
+  const { bindings, outline } = sending;
   if (bindings === undefined) return true;
   const isBy = bindings.some(({ use, kind }) => (use === 'equal' || use === 'compared') && kind === 'input');
   if (addedBy(sending) !== undefined)
@@ -384,11 +357,15 @@ function remembers(sending: Sending, tables: ReadonlyMap<string, KnownTable>): b
       bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1
     );
   if (outline.verb !== 'insert') return isBy;
-  const table = tables.get(target);
-  const written = bindings
-    .filter(({ use, kind }) => use === 'written' && kind !== 'constant')
-    .map(({ column }) => column);
-  return table === undefined || table.keys.some((key) => key.every((column) => written.includes(column)));
+  const table = trace.tableOf(sending);
+  const written = bindings.filter(({ use, kind }) => use === 'written' && kind !== 'constant');
+  return (
+    table === undefined ||
+    holdsKey(
+      table,
+      written.map(({ column }) => column),
+    )
+  );
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */

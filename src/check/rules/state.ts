@@ -100,7 +100,7 @@ function findKept(sources: Sources, report: ReportAt): void {
     )
       continue;
     if (sources.reachedFrom(fn) === undefined) continue;
-    if (isOnlyFirst(node) || isUsedAtOnce(binding.node, name, sources)) continue;
+    if (isOnlyFirst(node) || isUsedAtOnce(usesOf(binding.node, name, sources))) continue;
     const given = personalIn(node.value, module, sources);
     // `fn` is defined, because a binding is looked up only inside a function
     if (given === undefined || !isFirst(fn!, binding.node)) continue;
@@ -125,31 +125,42 @@ export function isOnlyFirst({ target, parent }: Assign): boolean {
     : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
-/** SVC631: code that assigns a request value to a module variable, or to a member of one. */
-function findKeptRequests({ assign, module, value }: Kept, sources: Sources, report: ReportAt): void {
+/** SVC631: code that assigns a request value to a module variable, to a member of one, or to a field of its object. */
+function findKeptRequests(
+  { assign, module, value, isLasting }: Kept,
+  sources: Sources,
+  report: ReportAt,
+): void {
   const path = pathOf(assign.target);
   const fn = functionAround(assign);
   if (path === undefined || fn === undefined || assign.operator !== '=') return;
   const [name] = path.split('.') as [string];
   const binding = module.lookup(name, assign.target);
-  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return;
-  if (functionAround(binding.node) !== undefined) return;
+  const variable =
+    binding?.kind === 'declared' &&
+    binding.node.type === 'declarator' &&
+    functionAround(binding.node) === undefined
+      ? binding.node
+      : undefined;
+  const isField = name === 'this' && isLasting;
+  if (variable === undefined && !isField) return;
+  const uses = variable === undefined ? usesOfField(assign.target, sources) : usesOf(variable, name, sources);
+  const isRead =
+    variable?.parent?.parent?.type === 'export' || uses.some((node) => functionAround(node) !== fn);
   // a request body may change shared state on purpose
-  const isWritten = /^(?:body|form|json|text)\b/.test(value.what);
-  if (isWritten && isReadElsewhere(binding.node, name, assign, sources)) return;
-  if (isUsedAtOnce(binding.node, name, sources) || !isFirst(fn, binding.node)) return;
+  if (isRead && /^(?:body|form|json|text)\b/.test(value.what)) return;
+  if (isUsedAtOnce(uses) || !isFirst(fn, variable ?? assign)) return;
   report(
     module,
     assign,
-    `all requests share the variable "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
+    `all requests share the ${isField ? 'field' : 'variable'} "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
   );
 }
 
-/** Whether another function or module uses the variable. */
-function isReadElsewhere(declarator: Node, name: string, assign: Node, sources: Sources): boolean {
-  const around = functionAround(assign);
-  if (declarator.parent?.parent?.type === 'export') return true;
-  return usesOf(declarator, name, sources).some((node) => functionAround(node) !== around);
+/** Returns all members of the name of a field, of any object. */
+function usesOfField(target: Node, sources: Sources): Node[] {
+  const { property } = target as Member; // pathOf() gave `this.name`, so the target is a member
+  return [...sources.all('member')].map(({ node }) => node).filter((node) => node.property === property);
 }
 
 /** Returns all uses of a variable except its declaration. */
@@ -165,8 +176,7 @@ function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
  * Whether every function that reads the variable has set it just before, without `await` in between. The
  * variable then serves as a local one: no other request can change it before it is read.
  */
-function isUsedAtOnce(declarator: Node, name: string, sources: Sources): boolean {
-  const uses = usesOf(declarator, name, sources);
+function isUsedAtOnce(uses: readonly Node[]): boolean {
   const isSet = (node: Node): boolean =>
     node.parent?.type === 'assign' && node.parent.target === node && node.parent.operator === '=';
   const [sets, reads] = [uses.filter(isSet), uses.filter((use) => !isSet(use))];

@@ -75,6 +75,11 @@ export class Sending {
     return this.tables[0];
   }
 
+  /** Returns the columns that the statement compares with values by `=`, or to which it writes values. */
+  columns(use: 'equal' | 'written'): readonly string[] {
+    return (this.bindings ?? []).filter((each) => each.use === use).map(({ column }) => column);
+  }
+
   /** Whether a value is compared or written that belongs to the principal. */
   get isTied(): boolean {
     return this.bindings === undefined || this.bindings.some(({ kind }) => kind === 'principal');

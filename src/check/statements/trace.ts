@@ -81,6 +81,11 @@ export class Trace {
     return (this.#tables ??= tablesIn([...this.migrations, ...sqlTexts(this.#project)]));
   }
 
+  /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */
+  tableOf({ target }: Sending): KnownTable | undefined {
+    return this.tables.get(target ?? '');
+  }
+
   /** Statements that handlers and dependencies send. */
   get sent(): readonly Sending[] {
     return this.#sent;

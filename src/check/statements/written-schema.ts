@@ -22,6 +22,11 @@ interface Reference {
   readonly table: string;
 }
 
+/** Whether columns name one row at most: a key of the table is among them. */
+export function holdsKey({ keys }: Pick<KnownTable, 'keys'>, columns: readonly string[]): boolean {
+  return keys.some((key) => key.every((column) => columns.includes(column)));
+}
+
 const CONSTRAINTS = /^(?:constraint|primary|unique|foreign|check|exclude|key|index|like|fulltext)$/;
 
 /** Returns the tables that statements in texts create, by their names. */

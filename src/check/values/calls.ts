@@ -95,7 +95,7 @@ export function isOfPackage(meaning: string): boolean {
 /** Whether a name is a global, or a module of Node.js. */
 export function isBuiltIn(meaning = ''): boolean {
   const [name] = meaning.split('.') as [string];
-  return name in globalThis || isBuiltin(name);
+  return name !== '' && (name in globalThis || isBuiltin(name));
 }
 
 /** Returns the call in a function that leads to the last frame, if no function on the way is a callback. */

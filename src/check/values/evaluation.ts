@@ -31,6 +31,8 @@ export interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;
+  /** Whether the variable or member lives as long as the process. */
+  readonly isLasting: boolean;
 }
 
 /** A comparison of two values. */
@@ -414,9 +416,11 @@ export abstract class Evaluation extends Classes {
         : /^(?:\?\?|\|\||&&)=$/.test(operator)
           ? values.oneOf([before, right])
           : (this.#calculated(operator.slice(0, -1), [before, right], [target, node.value]) ?? KNOWN);
-    if (/^(?:(?:\?\?|\|\|)?=)$/.test(operator) && this.#isLasting(target)) this.misuse('kept', right, node);
+    const isLasting = this.#isLasting(target);
+    if (isLasting && /^(?:(?:\?\?|\|\|)?=)$/.test(operator)) this.misuse('kept', right, node);
     const given = values.givenOf(right) ?? principalIn(right);
-    if (given !== undefined) this.listeners.onAssign({ assign: node, module: this.module, value: given });
+    const { module } = this;
+    if (given !== undefined) this.listeners.onAssign({ assign: node, module, value: given, isLasting });
     this.#assign(target, value);
     return value;
   }

@@ -533,8 +533,10 @@ export class Interpreter extends ControlFlow {
       run(first, args.slice(1));
       return KNOWN; // the tasks await the promise
     }
-    if (method === 'set' && values.clientIn(args[1]) !== undefined) this.#isStored = true;
+    const before = receiver?.items;
     const changed = receiver && resultOfMethod(method, operation);
+    if (method === 'set' && receiver?.items !== before && values.clientIn(args[1]) !== undefined)
+      this.#isStored = true;
     if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;

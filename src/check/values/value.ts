@@ -418,15 +418,15 @@ export function signatureOf(value: Value, depth = 0): string {
     text
       .map((part) =>
         part.kind === 'client'
-          ? JSON.stringify([
+          ? [
               part.id,
-              String(part.may),
+              part.may.toString(32),
               part.lacks,
               part.begins,
               part.unknown,
               part.isInside,
               part.hasKnownHost,
-            ])
+            ].join(' ')
           : part.kind === 'own'
             ? `~${signatureOfMade(part.made)}`
             : JSON.stringify(part.text),

@@ -73,10 +73,10 @@ export type Description = Described | Refused | Untold;
 
 /** Database on which statements are described. Without an address, a SQLite database in memory. */
 export interface DescribedPlace {
-  /** Address of a database with all migrations. It is only read. */
-  readonly database?: string | undefined;
-  /** Address of a server. A database is created there, migrated, and dropped in the end. */
-  readonly scratch?: string | undefined;
+  /** Address of a database with all migrations, which is only read; or of the server of a scratch database. */
+  readonly url?: string | undefined;
+  /** Whether a database is created on the server, migrated, and dropped in the end. */
+  readonly isScratch?: boolean | undefined;
   /** Drops the scratch database at once, also while its migrations run. */
   readonly signal?: AbortSignal | undefined;
   /** Time limit of each statement in milliseconds. */

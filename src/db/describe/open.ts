@@ -40,18 +40,17 @@ interface DescribedPlugin {
 /**
  * Opens a database to describe statements.
  *
- * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of `place.database` differ from the files,
+ * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of `place.url` differ from the files,
  *   `E_MIGRATION_FAILED` when they cannot be applied, `E_DB_OPEN`, `E_DB_CONNECT`, `E_DB_URL`, `E_SCRATCH_DATABASE`
  */
 export async function openDescriber(place: DescribedPlace, plugin: DescribedPlugin): Promise<Describer> {
-  const { timeoutMs = STATEMENT_MS } = place;
-  if (place.database !== undefined) {
-    const url = withMeaning(place.database, plugin.url);
+  const { isScratch = false, signal, timeoutMs = STATEMENT_MS } = place;
+  if (place.url !== undefined) {
+    const url = withMeaning(place.url, plugin.url);
+    if (isScratch) return onScratch(url, plugin, timeoutMs, signal);
     const database = await openToRead(url, plugin, timeoutMs);
     return describing(database, plugin, timeoutMs, () => refuseOthers(url, database, plugin));
   }
-  if (place.scratch !== undefined)
-    return onScratch(withMeaning(place.scratch, plugin.url), plugin, timeoutMs, place.signal);
   const { clock, log, name } = plugin;
   const { database } = await prepareDatabase(
     `sqlite:${MEMORY}`,

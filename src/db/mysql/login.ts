@@ -61,7 +61,7 @@ const WANTED =
   CAPABILITY.pluginAuthLenenc |
   CAPABILITY.deprecateEof;
 const NEEDED = CAPABILITY.protocol41 | CAPABILITY.secureConnection;
-const WANTED_OF_MARIADB = MARIADB.stmtBulkOperations | MARIADB.extendedMetadata | MARIADB.cacheMetadata;
+const WANTED_OF_MARIADB = MARIADB.extendedMetadata | MARIADB.cacheMetadata;
 /** Maximum number of packets from the server during login. A server sends about ten. */
 const MAX_PACKETS = 50;
 /** Maximum number of switches to another authentication method. Accounts with two methods switch twice. */

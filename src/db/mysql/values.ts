@@ -14,7 +14,7 @@ import {
   type Refusal,
 } from '../parameters.ts';
 import { momentMs } from '../../schema/formats.ts';
-import { Json, bytesOf, isoText, type Bytes, type Params } from '../values.ts';
+import { Json, bytesOf, type Bytes, type Params } from '../values.ts';
 import type { PacketWriter } from './writer.ts';
 
 const UNSIGNED = 0x80;
@@ -108,7 +108,7 @@ export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
  * Writes one value that is not null. Returns its type, plus 0x100 if it is unsigned. If the value cannot be
  * encoded, returns the reason.
  */
-export function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
+function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
   switch (typeof value) {
     case 'number':
       return writeNumber(writer, value);
@@ -162,7 +162,7 @@ function withoutZone(text: string): string {
   if (text.endsWith('Z')) return text.slice(0, -1);
   const ms = momentMs(`${text.slice(0, 10)}T${text.slice(11)}`);
   // the server refuses a date that does not exist
-  return Number.isNaN(ms) ? text : isoText(new Date(ms)).slice(0, 19) + (found[1] ?? '');
+  return Number.isNaN(ms) ? text : new Date(ms).toISOString().slice(0, 19) + (found[1] ?? '');
 }
 
 /**

@@ -33,7 +33,7 @@ export const CAPABILITY = {
 } as const;
 
 /** Capability flags of MariaDB. They are a second 32-bit number of the greeting, where MySQL sends zeros. */
-export const MARIADB = { stmtBulkOperations: 0x4, extendedMetadata: 0x8, cacheMetadata: 0x10 } as const;
+export const MARIADB = { extendedMetadata: 0x8, cacheMetadata: 0x10 } as const;
 
 /** Codes of commands. The code is the first byte of a request. */
 export const COMMAND = {
@@ -46,7 +46,6 @@ export const COMMAND = {
   stmtClose: 0x19,
   stmtFetch: 0x1c,
   resetConnection: 0x1f,
-  stmtBulkExecute: 0xfa,
 } as const;
 
 /** Flags of the session status, which is in each reply except an error. */

@@ -61,11 +61,7 @@ export async function connectPostgres(
         log,
         cancel: () => cancel(link, host, options, loggedIn),
       });
-      connection = new PostgresConnection(
-        conversation,
-        options,
-        types.forSession(() => parameters.get('DateStyle')),
-      );
+      connection = new PostgresConnection(conversation, options, types);
       return conversation;
     },
     ({ onMessage }) => login.handOver(onMessage),
@@ -75,7 +71,7 @@ export async function connectPostgres(
 }
 
 /**
- * Sets the DateStyle to ISO, unless it already is. In other styles, the order of day and month is ambiguous.
+ * Sets the DateStyle to ISO, unless it already is.
  */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;

@@ -18,7 +18,18 @@ interface PostgresConversationDeps extends ConversationDeps<MessageWriter> {
   readonly log: Logger | undefined;
 }
 
-const UTF8 = /^(?:utf-?8|unicode)$/i;
+/** Session settings that determine how values are read, and must not be changed. */
+const NEEDED: Readonly<Record<string, { readonly pattern: RegExp; readonly rule: string }>> = {
+  // in encodings such as SJIS, the second byte of a character can be a backslash, which COPY reads as an escape
+  client_encoding: {
+    pattern: /^(?:utf-?8|unicode)$/i,
+    rule: 'text must be UTF-8: use convert_from() and convert_to() for other encodings',
+  },
+  DateStyle: {
+    pattern: /^ISO\b/,
+    rule: 'dates must be ISO: use to_char() for other forms, and "ISO, DMY" to read dates with the day first',
+  },
+};
 /** Maximum number of session settings that the server may report. A server reports about 15. */
 const MAX_PARAMETERS = 200;
 
@@ -132,17 +143,13 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     if (!this.parameters.has(name) && this.parameters.size >= MAX_PARAMETERS)
       throw new ProtocolViolation(`the server sent more than ${MAX_PARAMETERS} session settings`);
     this.parameters.set(name, value);
-    if (name === 'client_encoding' && !UTF8.test(value)) {
-      // end the connection: in encodings such as SJIS, the second byte of a character can be a backslash,
-      // which COPY reads as an escape
-      this.abandon(
-        new ConnectionLost(
-          `The client_encoding of the connection was changed to "${value}", but text must be UTF-8: use convert_from() and convert_to() for other encodings`,
-          { sqlstate: '08P01' },
-        ),
+    const needed = Object.hasOwn(NEEDED, name) ? NEEDED[name] : undefined;
+    if (needed?.pattern.test(value) === false)
+      return this.abandon(
+        new ConnectionLost(`The ${name} of the connection was changed to "${value}", but ${needed.rule}`, {
+          sqlstate: '08P01',
+        }),
       );
-      return;
-    }
     this.onParameter?.(name, value);
   }
 

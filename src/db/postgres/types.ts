@@ -24,7 +24,6 @@ import {
   utcFromText,
   utcOf,
 } from './dates.ts';
-import { isoFromStyle } from './date-styles.ts';
 import { intervalFromText } from './intervals.ts';
 import { latin1, utf8 } from '../wire/bytes.ts';
 import type { OwnTypes } from '../own-types.ts';
@@ -139,60 +138,26 @@ const TEXTS: readonly (readonly [string, number, number])[] = [
   ['refcursor', 1790, 2201],
 ];
 
-/**
- * Types of one database. All connections share one instance. Each connection also has its own instance for
- * dates and times, because their text depends on the DateStyle of its session.
- */
+/** Types of one database. All connections share one instance. */
 export class PostgresTypes {
   readonly #known = new Map<number, PostgresType>();
   readonly #own: OwnTypes | undefined;
   readonly #builtIn: number;
-  readonly #int8: Int8;
-  readonly #timestamps: Timestamps;
-  /** Types that all connections share. Undefined in the shared instance itself. */
-  readonly #shared: PostgresTypes | undefined;
-  #changes = 0;
-
-  /** `session` is undefined for the instance that all connections share. */
-  constructor(
-    int8: Int8,
-    timestamps: Timestamps = 'date',
-    own?: OwnTypes,
-    session?: { readonly shared: PostgresTypes; readonly dateStyle: () => string | undefined },
-  ) {
-    this.#own = own;
-    this.#int8 = int8;
-    this.#timestamps = timestamps;
-    this.#shared = session?.shared;
-    const types =
-      session === undefined ? builtIns(int8, timestamps) : dateTypes(timestamps, session.dateStyle);
-    for (const [type, arrayOid] of types) this.#add(this.#owned(type), arrayOid);
-    this.#builtIn = this.#known.size;
-  }
-
-  /**
-   * Returns these types for one connection. They parse dates and times in the current DateStyle of its
-   * session.
-   */
-  forSession(dateStyle: () => string | undefined): PostgresTypes {
-    return new PostgresTypes(this.#int8, this.#timestamps, this.#own, { shared: this, dateStyle });
-  }
-
   /**
    * Number of schema changes that the connections have noticed. When the number increases, prepared
    * statements of other connections may be outdated.
    */
-  get changes(): number {
-    return this.#shared?.changes ?? this.#changes;
-  }
-  set changes(count: number) {
-    if (this.#shared === undefined) this.#changes = count;
-    else this.#shared.changes = count;
+  changes = 0;
+
+  constructor(int8: Int8, timestamps: Timestamps = 'date', own?: OwnTypes) {
+    this.#own = own;
+    for (const [type, arrayOid] of builtIns(int8, timestamps)) this.#add(this.#owned(type), arrayOid);
+    this.#builtIn = this.#known.size;
   }
 
   /** Returns the type with an oid. Returns undefined if the database must be asked for the type first. */
   get(oid: number): PostgresType | undefined {
-    return this.#known.get(oid) ?? this.#shared?.get(oid);
+    return this.#known.get(oid);
   }
 
   #add(type: PostgresType, arrayOid: number): void {
@@ -202,7 +167,6 @@ export class PostgresTypes {
 
   /** Stores types that the database has described. */
   learn(found: readonly FoundType[]): void {
-    if (this.#shared !== undefined) return this.#shared.learn(found);
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {
       this.#known.set(
@@ -241,6 +205,7 @@ export class PostgresTypes {
 const asIs = (text: string): string => text;
 
 function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, arrayOid: number])[] {
+  const isText = timestamps === 'string';
   return [
     [
       textual(
@@ -268,32 +233,12 @@ function builtIns(int8: Int8, timestamps: Timestamps): (readonly [PostgresType, 
       ),
       1001,
     ],
-    ...dateTypes(timestamps, () => undefined),
-    [textual('interval', 1186, intervalFromText, undefined, latin1), 1187],
-    [textual('json', OID.json, JSON.parse), 199],
-    [textual('jsonb', OID.jsonb, JSON.parse), 3807],
-    [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
-    ...TEXTS.map(([name, oid, arrayOid]) => [textual(name, oid, asIs), arrayOid] as const),
-  ];
-}
-
-/**
- * Returns the types whose text depends on the DateStyle of the session. The type interval is not among them,
- * because its parser accepts all styles.
- */
-function dateTypes(
-  timestamps: Timestamps,
-  dateStyle: () => string | undefined,
-): (readonly [PostgresType, arrayOid: number])[] {
-  const isText = timestamps === 'string';
-  const iso = (text: string): string => isoFromStyle(text, dateStyle());
-  return [
-    [textual('date', OID.date, iso, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
+    [textual('date', OID.date, asIs, (bytes, at) => dateOf(bytes.readInt32BE(at)), latin1), 1182],
     [
       textual(
         'timestamp',
         OID.timestamp,
-        (text) => timestampFromText(iso(text)),
+        timestampFromText,
         (bytes, at) => timestampOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
         latin1,
       ),
@@ -303,7 +248,7 @@ function dateTypes(
       textual(
         'timestamptz',
         OID.timestamptz,
-        isText ? (text) => utcFromText(iso(text)) : (text) => instantFromText(iso(text)),
+        isText ? utcFromText : instantFromText,
         isText
           ? (bytes, at) => utcOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4))
           : (bytes, at) => instantOf(bytes.readInt32BE(at), bytes.readUInt32BE(at + 4)),
@@ -311,6 +256,11 @@ function dateTypes(
       ),
       1185,
     ],
+    [textual('interval', 1186, intervalFromText, undefined, latin1), 1187],
+    [textual('json', OID.json, JSON.parse), 199],
+    [textual('jsonb', OID.jsonb, JSON.parse), 3807],
+    [textual('box', 603, asIs, undefined, utf8, ';'), 1020],
+    ...TEXTS.map(([name, oid, arrayOid]) => [textual(name, oid, asIs), arrayOid] as const),
   ];
 }
 

@@ -329,33 +329,13 @@ type SqliteColumn = ReturnType<StatementSync['columns']>[number];
 
 type Step = (statement: StatementSync, inputs: readonly SqliteInput[]) => unknown;
 
-/**
- * Runs a statement. Passes up to six values as separate arguments, because spreading a list takes 8 % of an
- * insert (test/bench/parts.mjs --only=SQLite).
- */
 function run(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  switch (inputs.length) {
-    case 1:
-      return statement.run(inputs[0]!);
-    case 2:
-      return statement.run(inputs[0]!, inputs[1]!);
-    case 3:
-      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!);
-    case 4:
-      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!);
-    case 5:
-      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!);
-    case 6:
-      return statement.run(inputs[0]!, inputs[1]!, inputs[2]!, inputs[3]!, inputs[4]!, inputs[5]!);
-    default:
-      return statement.run(...inputs);
-  }
+  return statement.run(...inputs);
 }
 
 /** Returns the first row of a statement that only reads. Node 24 ignores errors that arrive after this row. */
 function get(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {
-  // avoid the spread in the most frequent case: one value, usually a key
-  return inputs.length === 1 ? statement.get(inputs[0]!) : statement.get(...inputs);
+  return statement.get(...inputs);
 }
 
 function all(statement: StatementSync, inputs: readonly SqliteInput[]): unknown {

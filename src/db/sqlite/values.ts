@@ -8,7 +8,7 @@
  * Uint8Array.
  */
 import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
-import { Json, bytesOf, type Parameter, type Params, isoText } from '../values.ts';
+import { Json, bytesOf, type Parameter, type Params } from '../values.ts';
 import { setOwn } from '../../base/options.ts';
 import type { Int8, Row } from '../driver.ts';
 import type { ScannedStatement } from '../placeholders.ts';
@@ -45,7 +45,7 @@ function encode(value: Parameter, index: number, row: number | undefined, sql: s
   if (refusal !== undefined) refuseParameter(refusal, { position: index + 1, row, sql });
   if (typeof value === 'string' || (typeof value !== 'object' && typeof value !== 'boolean')) return value;
   if (typeof value === 'boolean') return value ? 1n : 0n;
-  if (value instanceof Date) return isoText(value);
+  if (value instanceof Date) return value.toISOString();
   if (value === null) return null;
   return value instanceof Json ? value.text : bytesOf(value)!;
 }

@@ -47,10 +47,13 @@ export const rooms: StateKey<RoomSender> = stateKey('rooms');
 /** Maximum length of the name of a room, in characters. */
 const MOST_NAME_CHARACTERS = 256;
 const ORIGIN_BYTES = 12;
+/** Room for messages between parts of the framework. Sockets cannot join it, because its name is empty. */
+const INTERNAL = '';
 
 /** The rooms of one process. */
 export class Rooms implements RoomSender {
   readonly #members = new Map<string, Set<RoomMember>>();
+  readonly #listeners = new Set<(text: string) => void>();
   readonly #origin: Buffer = randomBytes(ORIGIN_BYTES);
   readonly #log: Logger;
   #bus: RoomBus | undefined;
@@ -104,16 +107,30 @@ export class Rooms implements RoomSender {
     assertRoomName(room);
     const message = new SharedMessage(data);
     this.#deliver(room, message, except);
+    this.#publish(room, message);
+  }
+
+  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void {
+    this.broadcast(room, toJson(value), options);
+  }
+
+  /** Sends a text to the listeners of the other processes. It may get lost. */
+  tell(text: string): void {
+    this.#publish(INTERNAL, new SharedMessage(text));
+  }
+
+  /** Calls `fn` with each text that another process sends by {@link tell}. `fn` must not throw. */
+  listen(fn: (text: string) => void): void {
+    this.#listeners.add(fn);
+  }
+
+  #publish(room: string, message: SharedMessage): void {
     if (this.#bus === undefined) return;
     try {
       this.#bus.publish(room, Buffer.concat([this.#origin, message.payload]), message.isText);
     } catch (error) {
       this.#log.error('room_bus_failed', error, { room });
     }
-  }
-
-  broadcastJson(room: string, value: unknown, options?: BroadcastOptions): void {
-    this.broadcast(room, toJson(value), options);
   }
 
   #deliver(room: string, message: SharedMessage, except?: object): void {
@@ -125,11 +142,12 @@ export class Rooms implements RoomSender {
     // ignores messages of this process, which were delivered already, and messages without the 12 bytes that
     // identify a process
     if (bytes.length < ORIGIN_BYTES || bytes.subarray(0, ORIGIN_BYTES).equals(this.#origin)) return;
-    if (!this.#members.has(room)) return;
+    if (room !== INTERNAL && !this.#members.has(room)) return;
     const payload = bytes.subarray(ORIGIN_BYTES);
     // ignores text that is not UTF-8, because clients would close the connection (RFC 6455 §8.1)
     if (isText && !isUtf8(payload)) return;
-    this.#deliver(room, new SharedMessage(payload, isText));
+    if (room === INTERNAL) for (const listener of this.#listeners) listener(payload.toString());
+    else this.#deliver(room, new SharedMessage(payload, isText));
   }
 }
 

@@ -169,14 +169,12 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
     })),
   );
   const byTag = Map.groupBy(tagged, ({ tag }) => tag);
-  return [...new Set(['', ...described.keys(), ...byTag.keys()])]
-    .filter((name) => byTag.has(name))
-    .map((name) => ({
-      id: ids.of(name === '' ? 'operations' : `tag/${name}`),
-      name: name === '' ? 'Operations' : name,
-      description: described.get(name),
-      operations: byTag.get(name)!.map(({ operation }) => operation),
-    }));
+  return [...new Set(['', ...described.keys(), ...byTag.keys()])].flatMap((name) => {
+    const operations = byTag.get(name)?.map(({ operation }) => operation);
+    if (operations === undefined) return [];
+    const id = ids.of(name === '' ? 'operations' : `tag/${name}`);
+    return [{ id, name: name === '' ? 'Operations' : name, description: described.get(name), operations }];
+  });
 }
 
 /** Returns the webhooks as a section, or undefined if there are none. */

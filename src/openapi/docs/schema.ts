@@ -14,12 +14,12 @@ import {
   formField,
   impliedType,
   isFile,
+  lastName,
   list,
   record,
   resolve,
   schemaName,
   text,
-  unescaped,
 } from '../reader.ts';
 import type { JsonObject } from '../reader.ts';
 import type { NamedSchema, ReadDocument } from './document.ts';
@@ -114,7 +114,7 @@ export class SchemaWriter {
   #reference(ref: string): Markup {
     const known = this.#document.schemas.get(schemaName(ref) ?? '');
     if (known !== undefined) return html`<a href="#${encodeURIComponent(known.id)}">${known.name}</a>`;
-    return html`${unescaped(ref.split('/').at(-1)!)}`;
+    return html`${lastName(ref)}`;
   }
 
   #single(type: string, schema: JsonObject, depth: number): Markup {
@@ -232,7 +232,7 @@ export class SchemaWriter {
     const folds = variants.map((variant, index) => {
       const ref = String(variant['$ref']);
       const [tag] = tags.find(([, target]) => target === ref) ?? [];
-      const title = schemas.get(schemaName(ref) ?? '')?.name ?? unescaped(ref.split('/').at(-1) ?? '');
+      const title = schemas.get(schemaName(ref) ?? '')?.name ?? lastName(ref);
       const members = this.#members(resolve(root, variant), 1);
       const shown =
         members === NOTHING ? html`<p class="t">${this.type(resolve(root, variant))}</p>` : members;

@@ -46,7 +46,7 @@ function onEachServer(behavior: string, run: (server: Server, t: TestContext) =>
 
 const described = (t: TestContext, url: string, migration: string, own = ''): Promise<Describer> =>
   openDescriber(
-    { scratch: url },
+    { url, isScratch: true },
     {
       name: 'database',
       url: own,

@@ -47,6 +47,36 @@ export class Pages {
   own(): string { return this.#who.name + shared.name; }
 }
 `,
+  'the client of one request in a field of an object that a module makes': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+class Current {
+  user = '';
+  #tenant: string | undefined;
+  set(user: string): void { this.user = user; } // SVC631
+  enter(tenant: string): void { this.#tenant = tenant; } // SVC631
+  get tenant(): string | undefined { return this.#tenant; }
+}
+class Visit {
+  user = '';
+  set(user: string): void { this.user = user; }
+}
+const current = new Current();
+const app = new Svc();
+app.get('/own', { me: Depends(BearerAuth()) }, async ({ me }) => {
+  const visit = new Visit();
+  visit.set(me.sub);
+  return await greet(visit.user);
+});
+app.get('/user', { me: Depends(BearerAuth()) }, async ({ me }) => {
+  current.set(me.sub);
+  return await greet(current.user);
+});
+app.get('/tenant', {}, async ({ query }) => {
+  current.enter(query.tenant);
+  return await greet(current.tenant);
+});
+`,
   'caches without a key': `
 import { openDatabase } from 'svc/db';
 import { BearerAuth, Depends, MemoryCache, Svc, cached } from 'svc';
