@@ -34,12 +34,6 @@ interface OpenedJws {
 }
 
 /**
- * Header members that change how a token must be read, such as critical extensions (RFC 7515 §4.1.11). None
- * of them is supported, so a token that has one is refused.
- */
-export const UNSUPPORTED_HEADERS: readonly string[] = ['crit', 'b64', 'cty', 'zip', 'enc'];
-
-/**
  * Hash function of each algorithm (RFC 7518 §3.3 to §3.5). The hash function of `EdDSA` is used only for
  * `at_hash` (RFC 8037 §3.1).
  */

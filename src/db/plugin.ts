@@ -211,11 +211,11 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the migrations for an engine in their order.
+   * Returns the migrations for an engine in their order, by default for that of the database.
    *
    * @internal
    */
-  migrationsFor(dialect: Dialect): readonly MigrationStamp[] {
+  migrationsFor(dialect: Dialect = parseDatabaseUrl(this.#url).dialect): readonly MigrationStamp[] {
     return readMigrations(this.#sources(), dialect);
   }
 
@@ -265,6 +265,7 @@ export class DatabasePlugin implements Plugin {
     const { openDescriber } = await import('./describe/open.ts');
     return openDescriber(place, {
       name: this.name,
+      url: this.#url,
       sources: this.#sources(),
       snakeCase: this.#options.snakeCase === true,
       ownTypes: new Set(own.map(([name]) => name.toLowerCase())),
