@@ -8,7 +8,7 @@ import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project } from '../reader/modules.ts';
-import type { ValueListeners } from '../values/interpreter.ts';
+import type { ValueListeners } from '../values/invocation.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from './sending.ts';
 import type { KnownTable } from './written-schema.ts';
