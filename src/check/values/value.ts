@@ -283,6 +283,26 @@ export function innerOf({ members, items }: Value): readonly Value[] {
   return items === undefined ? [...members.values()] : [...members.values(), items];
 }
 
+/** Returns the pairs of `Object.entries()`, for an object whose members are known. Undefined for any other value. */
+export function entriesOf({ members, items, source, texts }: Value): Value | undefined {
+  if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
+    return undefined;
+  const pairs = [...members].map(([key, value], index): [string, Value] => {
+    const pair = new Map([
+      ['0', literal(key)],
+      ['1', value],
+    ]);
+    return [String(index), { texts: value.texts, members: pair }];
+  });
+  return { texts, members: new Map(pairs) };
+}
+
+/** Returns the object of `Object.fromEntries()`, whose pairs have this value. */
+export function fromPairs(pair: Value): Value | undefined {
+  const value = pair.members?.get('1');
+  return value && { texts: value.texts, items: value };
+}
+
 /** Calls `visit` with each part of a value, also of its members, down to a depth. */
 function visitParts(value: Value, depth: number, visit: (part: Part) => void): void {
   for (const text of value.texts) for (const part of text) visit(part);
