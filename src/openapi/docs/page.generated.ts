@@ -19,7 +19,7 @@ ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'De
 :root[data-theme='light']{color-scheme:light}
 :root[data-theme='dark']{color-scheme:dark}
 *{box-sizing:border-box}
-html{scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
+html{scroll-padding-top:3.5rem;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--text);font:
 15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere}
 :is(h1, h2, h3, h4, p, ul, ol, dl, dd, pre){margin:0;padding:0}
