@@ -283,18 +283,19 @@ export function innerOf({ members, items }: Value): readonly Value[] {
   return items === undefined ? [...members.values()] : [...members.values(), items];
 }
 
-/** Returns the pairs of `Object.entries()`, for an object whose members are known. Undefined for any other value. */
-export function entriesOf({ members, items, source, texts }: Value): Value | undefined {
-  if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
-    return undefined;
-  const pairs = [...members].map(([key, value], index): [string, Value] => {
-    const pair = new Map([
-      ['0', literal(key)],
+/** Returns the pairs of `Object.entries()`. `key` and `item` stand for those of members that are not known. */
+export function entriesOf({ members, items, source, texts }: Value, key: Value, item: Value): Value {
+  const pair = (name: Value, value: Value): Value => ({
+    texts: value.texts,
+    members: new Map([
+      ['0', name],
       ['1', value],
-    ]);
-    return [String(index), { texts: value.texts, members: pair }];
+    ]),
   });
-  return { texts, members: new Map(pairs) };
+  if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
+    return { texts, items: pair(key, item) };
+  const pairs = [...members].map(([name, value]) => pair(literal(name), value));
+  return { texts, members: new Map(pairs.map((each, index) => [String(index), each])) };
 }
 
 /** Returns the object of `Object.fromEntries()`, whose pairs have this value. */
