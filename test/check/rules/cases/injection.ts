@@ -420,4 +420,20 @@ app.get('/uploads/{id}', { db: Depends(db) }, async ({ db, params }) => {
   if (upload !== undefined) execFile('banner', [upload.label]); // SVC602
 });
 `,
+  'names of columns that the program gives to inputs': `
+import { Depends, Field, Svc, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const query = { name: Field(str, { optional: true }), mail: Field(str, { optional: true }) };
+app.get('/people', { db: Depends(db), query }, async ({ db, query }) => {
+  const parts = [];
+  const values = [];
+  for (const [column, value] of Object.entries({ name: query.name, email: query.mail }))
+    if (value !== undefined) { parts.push(column + ' = ?'); values.push(value); }
+  await db.fetchAll('select id from person where 1 = 1 and ' + parts.join(' and '), values);
+  return db.fetchAll('select id from person where ' + Object.entries(query).map(([column]) => column + ' = 1').join(' or '));
+});
+app.get('/any', { db: Depends(db) }, ({ db, req }) =>
+  db.fetchAll('select id from person where ' + Object.entries(req.query).map(([column]) => column + ' = 1').join(' or '))); // SVC601
+`,
 };
