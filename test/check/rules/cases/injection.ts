@@ -436,4 +436,24 @@ app.get('/people', { db: Depends(db), query }, async ({ db, query }) => {
 app.get('/any', { db: Depends(db) }, ({ db, req }) =>
   db.fetchAll('select id from person where ' + Object.entries(req.query).map(([column]) => column + ' = 1').join(' or '))); // SVC601
 `,
+  'columns in the text of statements': `
+import { Depends, Field, Schema, Svc, literal, str } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+class Report extends Schema { dimension = Field(str); table = Field(literal('sale', 'refund')); }
+class Layout extends Schema { column = Field(str); }
+app.post('/reports', { db: Depends(db), body: Report }, async ({ db, body }) => {
+  await db.execute('insert into report (dimension, "table") values (?, ?)', [body.dimension, body.table]);
+});
+app.get('/reports/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const report = await db.fetchOne('select dimension, "table" from report where id = ?', [params.id], { as: Report });
+  if (report === undefined) return [];
+  await db.fetchAll(\`select count(*) from \${report.table}\`);
+  return await db.fetchAll(\`select \${report.dimension} from sale\`); // SVC601
+});
+app.get('/layouts/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const layout = await db.fetchOne('select column from layout where id = ?', [params.id], { as: Layout });
+  return layout === undefined ? [] : await db.fetchAll(\`select \${layout.column} from sale\`);
+});
+`,
 };
