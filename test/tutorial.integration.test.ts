@@ -4,6 +4,7 @@
  *   - a block below a line that names a file, such as "Write `src/app.ts`:", becomes that file
  *   - a block of shell commands runs; a server keeps running until the next one, and starts anew for new files
  *   - each line of a text block below it is part of what the commands print
+ *   - a command ends with status 0, unless a comment behind it says `# ends with status 1`
  *
  * Commands of Docker are not run.
  */
@@ -104,7 +105,9 @@ class Learner {
   }
 
   async #type(line: number, lines: readonly string[]): Promise<void> {
-    const commands = lines.filter((each) => !each.startsWith('docker ') && !SERVES.test(each));
+    const commands = lines
+      .filter((each) => !each.startsWith('docker ') && !SERVES.test(each))
+      .map((each) => each.replace(/\s+# ends with status (\d+)$/, ' && exit 1 || [ $? -eq $1 ]'));
     const serving = lines.find((each) => SERVES.test(each));
     if (lines.some((each) => each.startsWith('curl ')) && this.#hasNewFiles) await this.#serve();
     const script = ['set -eu', ...commands].join('\n').replaceAll('http://127.0.0.1:8000', this.#url);

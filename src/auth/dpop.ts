@@ -9,6 +9,7 @@ import { hash } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
 import { readKeySet, thumbprintOf } from '../crypto/jwk.ts';
 import { isSignedBy, openJws } from '../crypto/jws.ts';
+import { CERTIFICATE_HEADERS, UNSUPPORTED_HEADERS } from '../crypto/jwt-json.ts';
 import { canonicalPath } from '../http/path.ts';
 import { CARRIER } from '../http/state.ts';
 import type { VerificationKey } from '../crypto/jwk.ts';
@@ -69,7 +70,7 @@ const MAX_AGE_SECONDS = 60;
 const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
-const FORBIDDEN_HEADERS = ['crit', 'b64', 'jku', 'x5u', 'x5c', 'zip', 'enc'];
+const FORBIDDEN_HEADERS = [...UNSUPPORTED_HEADERS, ...CERTIFICATE_HEADERS];
 
 /** Returns the access token in the header `Authorization: DPoP ...` (RFC 9449 §7.1). */
 export function dpopTokenOf(req: HttpRequest): string | undefined {

@@ -400,6 +400,14 @@ export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
+/** Returns a function that reports findings about a route, at the place of its declaration. */
+export function aboutRoute(
+  detail: RouteDetail,
+  report: ReportFinding,
+): (message: string, particulars?: Particulars) => void {
+  return (message, particulars) => report(subjectOf(detail), message, detail.route.place, particulars);
+}
+
 /** Whether the HTTP method of a route may change data. False for WebSockets. */
 export function isWrite({ route, declared }: RouteDetail): boolean {
   return declared.socket === undefined && !SAFE_METHODS.has(route.method);

@@ -35,11 +35,15 @@ export interface SourceReport {
   readonly statements: StatementFinder;
 }
 
-/** Returns the findings of a project. Does not throw for files that could not be read or parsed. */
+/**
+ * Returns the findings of a project. Does not throw for files that could not be read or parsed. `migrations` are the
+ * texts of statements that make its tables.
+ */
 export function examineSources(
   project: Project,
   rules: readonly RuleText[],
   inputs: DeclaredInputs = new DeclaredInputs(),
+  migrations: readonly string[] = [],
 ): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
@@ -85,7 +89,7 @@ export function examineSources(
       if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
     },
   });
-  const trace = new Trace(project);
+  const trace = new Trace(project, migrations);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {

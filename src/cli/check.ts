@@ -190,7 +190,8 @@ async function print(
   values: Invocation['values'],
 ): Promise<number> {
   const options = await readCheckOptions(values);
-  const selected = select(answer.report, options);
+  // why a module could not be imported is shown whatever rules are selected
+  const selected = answer.kind === 'checked' ? select(answer.report, options) : answer.report;
   const report =
     options.known === undefined || answer.kind !== 'checked'
       ? selected

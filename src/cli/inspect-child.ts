@@ -120,9 +120,10 @@ async function work(job: Job): Promise<Answer> {
   const { examineSources } = await import('../check/examine.ts');
   const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
-  const { judgeStatements } = await import('../check/statements/databases.ts');
-  const { details, tools } = app.inspect();
-  const sources = examineSources(projectOf(job), CORE_RULES, new DeclaredInputs([...details, ...tools]));
+  const { judgeStatements, migrationTexts } = await import('../check/statements/databases.ts');
+  const { details, tools, plugins } = app.inspect();
+  const inputs = new DeclaredInputs([...details, ...tools]);
+  const sources = examineSources(projectOf(job), CORE_RULES, inputs, migrationTexts(plugins));
   // the password of --database is no secret of the application
   const used = [...secrets, ...settingSecrets(app)];
   const { databases = {}, statementFiles } = job;

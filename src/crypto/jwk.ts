@@ -166,7 +166,9 @@ function kindOf(
       return algorithm === undefined ? undefined : { algorithms: [algorithm], members: ['crv', 'x', 'y'] };
     }
     case 'OKP':
-      return jwk['crv'] === 'Ed25519' ? { algorithms: ['EdDSA'], members: ['crv', 'x'] } : undefined;
+      return jwk['crv'] === 'Ed25519'
+        ? { algorithms: ['EdDSA', 'Ed25519'], members: ['crv', 'x'] }
+        : undefined;
     default:
       return undefined;
   }

@@ -12,9 +12,19 @@ import { objectOf, segmentOf } from './jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 import type { JsonObject } from './jwt-json.ts';
 
-/** Signature algorithms of asymmetric keys (RFC 7518 §3.1, RFC 8037 §3.1). */
+/** Signature algorithms of asymmetric keys (RFC 7518 §3.1). `EdDSA` and `Ed25519` are one algorithm (RFC 9864 §2.2). */
 export type SignatureAlgorithm =
-  'RS256' | 'RS384' | 'RS512' | 'PS256' | 'PS384' | 'PS512' | 'ES256' | 'ES384' | 'ES512' | 'EdDSA';
+  | 'RS256'
+  | 'RS384'
+  | 'RS512'
+  | 'PS256'
+  | 'PS384'
+  | 'PS512'
+  | 'ES256'
+  | 'ES384'
+  | 'ES512'
+  | 'EdDSA'
+  | 'Ed25519';
 
 /** Input for the verification of a signature. */
 export interface SignatureInput {
@@ -34,14 +44,8 @@ interface OpenedJws {
 }
 
 /**
- * Header members that change how a token must be read, such as critical extensions (RFC 7515 §4.1.11). None
- * of them is supported, so a token that has one is refused.
- */
-export const UNSUPPORTED_HEADERS: readonly string[] = ['crit', 'b64', 'cty', 'zip', 'enc'];
-
-/**
- * Hash function of each algorithm (RFC 7518 §3.3 to §3.5). The hash function of `EdDSA` is used only for
- * `at_hash` (RFC 8037 §3.1).
+ * Hash function of each algorithm (RFC 7518 §3.3 to §3.5). The hash function of `EdDSA` and `Ed25519` is used only
+ * for `at_hash` (RFC 8037 §3.1).
  */
 export const HASHES: Readonly<Record<SignatureAlgorithm | 'HS256', string>> = {
   HS256: 'sha256',
@@ -55,12 +59,14 @@ export const HASHES: Readonly<Record<SignatureAlgorithm | 'HS256', string>> = {
   ES384: 'sha384',
   ES512: 'sha512',
   EdDSA: 'sha512',
+  Ed25519: 'sha512',
 };
 const SIGNATURE_BYTES: Partial<Record<SignatureAlgorithm, number>> = {
   ES256: 64,
   ES384: 96,
   ES512: 132,
   EdDSA: 64,
+  Ed25519: 64,
 };
 
 /**
@@ -101,7 +107,7 @@ export function isSignedBy(
   { key, isCostly }: { readonly key: KeyObject; readonly isCostly: boolean },
 ): boolean | Promise<boolean> {
   if (signature.length !== (SIGNATURE_BYTES[algorithm] ?? signature.length)) return false;
-  const digest = algorithm === 'EdDSA' ? null : HASHES[algorithm]; // EdDSA has its own (RFC 8032 §5.1)
+  const digest = algorithm.startsWith('Ed') ? null : HASHES[algorithm]; // EdDSA has its own (RFC 8032 §5.1)
   const how = algorithm.startsWith('PS') ? { key, ...PSS } : key;
   const given = algorithm.startsWith('ES') ? derOf(signature) : signature;
   if (!isCostly) return verify(digest, signed, how, given);

@@ -11,6 +11,14 @@ import { isUtf8 } from 'node:buffer';
 /** A parsed JSON object. */
 export type JsonObject = Record<string, unknown>;
 
+/**
+ * Header members that change how a token must be read, such as critical extensions (RFC 7515 §4.1.11). None
+ * of them is supported, so a token that has one is refused.
+ */
+export const UNSUPPORTED_HEADERS: readonly string[] = ['crit', 'b64', 'cty', 'zip', 'enc'];
+/** Header members with a certificate, or with the address of a key. */
+export const CERTIFICATE_HEADERS: readonly string[] = ['jku', 'x5u', 'x5c'];
+
 const MAX_DEPTH = 32;
 /** Size of `room`, a buffer that all calls share. A longer text gets a buffer of its own. */
 const ROOM_CHARACTERS = 8_192;

@@ -15,7 +15,7 @@ import { systemClock } from '../base/clock.ts';
 import { SvcError, Unauthorized } from '../base/errors.ts';
 import { Keyring, hmacSha256 } from './keys.ts';
 import { bool, given, int, isObject, isRecord, number, readOptions } from '../base/options.ts';
-import { objectOf, segmentOf } from './jwt-json.ts';
+import { CERTIFICATE_HEADERS, UNSUPPORTED_HEADERS, objectOf, segmentOf } from './jwt-json.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
 import type { RingKey, Secrets } from './keys.ts';
@@ -329,21 +329,7 @@ const USUAL_HEADERS: ReadonlyMap<string, Header> = new Map(
     { type: typ.toLowerCase(), kid: undefined },
   ]),
 );
-/**
- * Header members that are not supported, such as critical extensions (RFC 7515 §4.1.11). A token that has one
- * of them is refused.
- */
-const UNSUPPORTED: ReadonlySet<string> = new Set([
-  'crit',
-  'b64',
-  'jwk',
-  'jku',
-  'x5u',
-  'x5c',
-  'cty',
-  'zip',
-  'enc',
-]);
+const UNSUPPORTED: ReadonlySet<string> = new Set([...UNSUPPORTED_HEADERS, ...CERTIFICATE_HEADERS, 'jwk']);
 
 function headerOf(segment: string): Header | TokenRefusal {
   const usual = USUAL_HEADERS.get(segment);

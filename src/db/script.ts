@@ -17,6 +17,8 @@ import type { Dialect } from './driver.ts';
 export interface Statement {
   readonly text: string;
   readonly line: number;
+  /** Offset in the script. */
+  readonly start: number;
   /** First four words of the statement, in lower case. */
   readonly words: readonly string[];
 }
@@ -284,6 +286,7 @@ export class Splitter implements SplitScript {
       this.statements.push({
         text: this.lexer.source.slice(this.#start, this.#end),
         line: this.#lineOf(this.#start),
+        start: this.#start,
         words: this.#words,
       });
     this.#start = -1;

@@ -95,6 +95,16 @@ export function withDatabase(url: string, database: string): string {
   return `${server}/${database}${settings.length === 0 ? '' : `?${settings.join('&')}`}`;
 }
 
+/**
+ * Returns an address with the settings of another one that decide what the text of a statement means: the schemas of
+ * PostgreSQL, and the mode of MySQL and MariaDB. Settings of the address itself stay.
+ */
+export function withMeaning(url: string, other: string): string {
+  for (const [, setting, name] of other.matchAll(/[?&]((set\.(?:search_path|sql_mode))=[^&]*)/g))
+    if (!url.includes(`${name}=`)) return `${url}${url.includes('?') ? '&' : '?'}${setting}`;
+  return url;
+}
+
 /** Returns an address whose session may be read-only. `read-write` in the address contradicts that. */
 export function readingAddress(url: string, dialect: Dialect): string {
   return url.replace(

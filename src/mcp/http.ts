@@ -34,17 +34,15 @@ import {
 } from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
 import { MessageStream, streamed } from './message-stream.ts';
-import { readNews, writeNews } from './news.ts';
 import { SentRequests, Shares, stopping } from './sent-requests.ts';
-import { McpSessions, endSession } from './sessions.ts';
+import { McpSessions, endSession, readNews, writeNews } from './sessions.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
 import type { Exchange, McpSession, DispatcherOptions } from './server.ts';
-import type { News } from './news.ts';
-import type { HttpSession } from './sessions.ts';
+import type { HttpSession, News } from './sessions.ts';
 import type { Awaitable, Context, HttpRequest, Services } from '../http/contracts.ts';
 
 /** Header fields that each tool call copies from the MCP request. */

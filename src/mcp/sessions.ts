@@ -7,13 +7,16 @@
  * version, the owner, 16 random bytes, and the kinds of requests that the server may send.
  *
  * Memory holds only running requests, log levels and the ids of ended sessions, for at most 10,000 sessions.
- * The processes that have served a session tell each other about changes: see news.ts.
+ * The processes of an application send each other news through its RoomBus: behind a load balancer, a message of a
+ * client may reach another process than the one that runs the client's call.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { isRecord } from '../base/options.ts';
 import { ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
-import type { RequestId } from './messages.ts';
+import type { ToolLogLevel } from './calls.ts';
+import type { RequestId, RpcResponse } from './messages.ts';
 import type { ClientAbility } from './questions.ts';
 import type { McpSession } from './server.ts';
 import type { Services } from '../http/contracts.ts';
@@ -123,4 +126,30 @@ export function endSession(session: HttpSession): void {
 
 function digest(principal: string): string {
   return createHash('sha256').update(principal).digest('base64url').slice(0, 22);
+}
+
+/** A message of a client that concerns the state of its session in a process. */
+export type News =
+  | { readonly kind: 'response'; readonly response: RpcResponse }
+  | { readonly kind: 'cancelled'; readonly request: RequestId }
+  | { readonly kind: 'log level'; readonly level: ToolLogLevel }
+  | { readonly kind: 'ended' };
+
+/** Writes news for other processes. `session` is the id of the session. */
+export function writeNews(session: string, news: News): string {
+  return JSON.stringify({ session, news });
+}
+
+/** Reads news of another process; undefined if another version of this package has written them. */
+export function readNews(text: string): { readonly session: string; readonly news: News } | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  // the cast is safe: a process of this application has written the text
+  return isRecord(value) && typeof value['session'] === 'string' && isRecord(value['news'])
+    ? (value as unknown as { session: string; news: News })
+    : undefined;
 }

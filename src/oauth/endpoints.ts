@@ -29,8 +29,10 @@ interface Endpoint {
   readonly handler: Handler;
 }
 
-/** OpenAPI description of an endpoint. Members other than the texts belong to `meta.openapi`. */
+/** OpenAPI description of an endpoint. Members other than the texts and `login` belong to `meta.openapi`. */
 interface Described extends Readonly<Record<string, unknown>> {
+  /** Credential that clients get by a login at this endpoint. */
+  readonly login?: 'bearer' | 'session';
   readonly summary: string;
   readonly description: string;
   readonly responses: Readonly<Record<string, unknown>>;
@@ -49,9 +51,9 @@ const META = { csrf: false, idempotency: false, rateLimit: 'own' } as const;
 export function endpointsOf(options: ReadOptions, registered: Registered): readonly Endpoint[] {
   const components = componentsOf(options);
   return rowsOf(options, registered).map(([method, path, describe, handler, dependencies]) => {
-    const { summary, description, ...operation } = describe(options, method);
+    const { summary, description, login, ...operation } = describe(options, method);
     const responses = { ...REFUSALS, ...operation.responses };
-    const meta = { ...META, openapi: { ...operation, responses, components } };
+    const meta = { ...META, login, openapi: { ...operation, responses, components } };
     const spec = { public: 'people log in here', mcp: false, tags: ['oauth'], summary, description, meta };
     return { method, path: PREFIX + path, spec: { ...dependencies, ...spec }, handler };
   });
@@ -118,6 +120,7 @@ type DescribedSchema = Readonly<Record<string, unknown>> & { readonly descriptio
 const DESCRIBED = {
   login: ({ mode, errorPath, dpop, nativeRedirects }) => ({
     summary: 'Start a login',
+    login: mode === 'json' ? 'bearer' : 'session',
     description:
       'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a "state" parameter that is valid once.',
     parameters: queries({

@@ -92,7 +92,7 @@ export class SecurityWriter {
           type: 'http',
           scheme: 'bearer',
           bearerFormat: 'JWT',
-          description: 'An access token in the header field `Authorization: Bearer …`',
+          description: `An access token in the header field \`Authorization: Bearer …\`${this.#logins(scheme)}`,
         };
       case 'apiKey':
         return {
@@ -106,9 +106,20 @@ export class SecurityWriter {
           type: 'apiKey',
           in: 'cookie',
           name: credential?.name ?? this.#sessionCookie(layers),
-          description: 'The cookie of a logged-in session',
+          description: `The cookie of a logged-in session${this.#logins(scheme)}`,
         };
     }
+  }
+
+  /** Returns where browsers log in to get a credential: routes with `meta: { login: 'session' }` or `'bearer'`. */
+  #logins(scheme: SecurityRequirement['scheme']): string {
+    const paths = this.#view.routes
+      .filter(
+        ({ method, meta, template }) =>
+          method === 'GET' && meta['login'] === scheme && !template.includes('{'),
+      )
+      .map(({ template }) => `[${template}](${template})`);
+    return paths.length === 0 ? '' : `: log in at ${paths.join(' or ')}`;
   }
 
   #sessionCookie(layers: readonly Middleware[]): string {

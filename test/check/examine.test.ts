@@ -31,7 +31,13 @@ function marksOf(files: Readonly<Record<string, string>>): string[] {
 
 function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry: string): string[] {
   const cwd = folder(t, files);
-  const { findings, project } = examineSources(readProject([join(cwd, entry)]), CORE_RULES);
+  const migrations = Object.keys(files).filter((name) => name.endsWith('.sql'));
+  const { findings, project } = examineSources(
+    readProject([join(cwd, entry)]),
+    CORE_RULES,
+    undefined,
+    migrations.map((name) => files[name]!),
+  );
   assert.deepEqual(project.unread, []);
   return [
     ...new Set(

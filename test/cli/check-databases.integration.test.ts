@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { readFileSync } from 'node:fs';
 import { before, test, type TestContext } from 'node:test';
 import { systemClock } from '../../src/base/clock.ts';
@@ -31,7 +31,7 @@ const MIGRATION = 'create table author (id int primary key, name varchar(20) not
 
 /** A server, the database of an application on it, and a connection to look at both. */
 interface Place {
-  readonly engine: 'postgres' | 'mariadb';
+  readonly engine: 'postgres' | 'mariadb' | 'mysql';
   readonly server: string;
   readonly application: string;
   readonly admin: Database;
@@ -41,7 +41,7 @@ interface Place {
 }
 
 function onEachServer(behavior: string, run: (place: Place, t: TestContext) => Promise<void>): void {
-  for (const engine of ['postgres', 'mariadb'] as const)
+  for (const engine of ['postgres', 'mariadb', 'mysql'] as const)
     test(`${engine}: svc check ${behavior}`, async (t) => {
       const isPostgres = engine === 'postgres';
       if (isPostgres ? !needsPostgres(t) : !needsEngine(t, engine)) return;
@@ -248,7 +248,7 @@ const GATE = {
       perform pg_sleep(0.02), pg_stat_clear_snapshot();
     end loop;
   end $$`,
-  mariadb: "do get_lock('svc_test_gate', 600)",
+  mysql: "do get_lock('svc_test_gate', 600)",
 };
 /** SQL by which a session locks the table of the application. */
 const LOCK = 'lock table author in access exclusive mode';
@@ -258,8 +258,10 @@ const NO_CREATION = 'lock table pg_database in exclusive mode';
 const RUNNING = {
   postgres:
     "select count(*) from pg_stat_activity where state = 'active' and query ilike ? and pid <> pg_backend_pid()",
-  mariadb: 'select count(*) from information_schema.processlist where info like ? and id <> connection_id()',
+  mysql: 'select count(*) from information_schema.processlist where info like ? and id <> connection_id()',
 };
+const familyOf = (engine: Place['engine']): 'postgres' | 'mysql' =>
+  engine === 'postgres' ? engine : 'mysql';
 
 /** Runs a statement that takes a lock. Returns when it has the lock, which lasts until the result is disposed of. */
 async function holding(url: string, text: string): Promise<AsyncDisposable> {
@@ -301,7 +303,7 @@ async function at(
 ): Promise<void> {
   const { engine, server, admin } = place;
   const waits = (text: string) => () =>
-    admin.scalar(RUNNING[engine], [text]).then((count) => Number(count) > 0);
+    admin.scalar(RUNNING[familyOf(engine)], [text]).then((count) => Number(count) > 0);
   if (point === 'while the database is created') {
     await using _lock = await holding(server, NO_CREATION);
     const running = new Run(applicationIn(t), server, ...args);
@@ -309,12 +311,12 @@ async function at(
     await end(running);
     return;
   }
-  const cwd = applicationIn(t, { '0002_gate.up.sql': GATE[engine] });
-  await using _closed = engine === 'mariadb' ? await holding(server, GATE.mariadb) : undefined;
+  const cwd = applicationIn(t, { '0002_gate.up.sql': GATE[familyOf(engine)] });
+  await using _closed = engine !== 'postgres' ? await holding(server, GATE.mysql) : undefined;
   const running = new Run(cwd, server, ...args);
   await until(waits('%svc_test_gate%'));
-  // a lock on a table of MariaDB does not stop a prepare
-  if (point === 'in a migration' || engine === 'mariadb') return end(running);
+  // a lock on a table of MariaDB or MySQL does not stop a prepare
+  if (point === 'in a migration' || engine !== 'postgres') return end(running);
   const [name = ''] = await scratchesOf(admin);
   await using _lock = await holding(server.replace(/\/[^/]*$/, `/${name}`), LOCK);
   await using _gate = await openDatabase(`${server}?application_name=svc_test_gate`);
@@ -326,16 +328,90 @@ for (const point of POINTS)
   onEachServer(
     `that is killed ${point} changes no table, and the next run leaves nothing`,
     async (place, t) => {
-      if (place.engine === 'mariadb' && point !== 'in a migration') return;
+      if (place.engine !== 'postgres' && point !== 'in a migration') return;
       const dump = await place.dump();
       await at(point, place, t, (running) => running.end('SIGKILL', 'both'));
       await until(
-        async () => Number(await place.admin.scalar(RUNNING[place.engine], ['create database%'])) === 0,
+        async () =>
+          Number(await place.admin.scalar(RUNNING[familyOf(place.engine)], ['create database%'])) === 0,
       );
       isWrongColumn(await check(applicationIn(t), '--scratch-database', place.server));
       assert.deepEqual(await place.dump(), dump);
     },
   );
+
+/** Sessions of a server by the port of their client. */
+const SESSIONS = {
+  postgres: 'select count(*) from pg_stat_activity where client_port = ?',
+  mysql: "select count(*) from information_schema.processlist where host like concat('%:', ?)",
+};
+/** Number of runs that a test kills. */
+const KILLS = 8;
+
+/** A proxy in front of a server. Counts what clients send, and calls `onMessage` after it has passed the number on. */
+async function countingProxy(
+  t: TestContext,
+  server: string,
+  onMessage: (count: number) => void,
+): Promise<{ readonly url: string; readonly ports: Set<number>; sent: number }> {
+  const { hostname, port } = new URL(server);
+  const state = { url: '', ports: new Set<number>(), sent: 0 };
+  const proxy = createServer((client) => {
+    const upstream = connect(Number(port), hostname);
+    upstream.once('connect', () => void state.ports.add(upstream.localPort!));
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const)
+      one.on('error', () => other.destroy()).on('close', () => other.destroy());
+    upstream.on('data', (bytes) => client.write(bytes));
+    client.on('data', (bytes) => {
+      upstream.write(bytes);
+      onMessage(++state.sent);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  t.after(() => proxy.close());
+  state.url = server.replace(`${hostname}:${port}`, `127.0.0.1:${(proxy.address() as AddressInfo).port}`);
+  return state;
+}
+
+onEachServer(
+  'that is killed after any message to the server changes no table, and the next run leaves nothing',
+  async (place, t) => {
+    const { admin, engine, server } = place;
+    const cwd = applicationIn(t);
+    const dump = await place.dump();
+    let kill: (count: number) => void = () => undefined;
+    const proxy = await countingProxy(t, server, (count) => kill(count));
+    isWrongColumn(await check(cwd, '--scratch-database', proxy.url));
+    const all = proxy.sent;
+    assert.ok(all > 20, `${all} messages`);
+    let killed = 0;
+    for (let run = 1; run <= KILLS; run++) {
+      const last = Math.ceil((run * all) / (KILLS + 1));
+      proxy.sent = 0;
+      proxy.ports.clear();
+      const { child } = new Run(cwd, proxy.url);
+      const ended = once(child, 'exit');
+      kill = (count) => {
+        if (count === last) killed += Number(process.kill(-child.pid!, 'SIGKILL'));
+      };
+      await ended;
+      kill = () => undefined;
+      const sessions = async (): Promise<number> => {
+        const counts = await Promise.all(
+          [...proxy.ports].map((port) => admin.scalar(SESSIONS[familyOf(engine)], [port])),
+        );
+        return counts.reduce<number>((sum, count) => sum + Number(count), 0);
+      };
+      await until(async () => (await sessions()) === 0);
+    }
+    assert.ok(killed > KILLS / 2, `${killed} runs`);
+    isWrongColumn(await check(cwd, '--scratch-database', server));
+    assert.deepEqual(await place.dump(), dump);
+  },
+);
 
 /** Signals that end a run early, and the process that gets each. */
 const ENDS = [

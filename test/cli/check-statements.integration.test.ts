@@ -7,6 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { BIN, build } from '../support/build.ts';
+import { manual } from '../support/manuals.ts';
 import { project, run, write } from '../support/run.ts';
 import type { TestContext } from 'node:test';
 
@@ -64,7 +65,16 @@ test('svc check finds a column that a migration renamed, at its word in the stat
   assert.equal(status, 1);
   const found = lines.find((line) => line.includes('SVC411'));
   assert.match(found ?? '', /SVC411 {2}GET \/notes {2}app\.ts:11:30$/);
-  assert.ok(lines.some((line) => line.includes('no such column: title')));
+  for (const text of ['src/db/README.md', 'src/check/README.md'].map(manual)) {
+    const shown = /^ *SVC411 {2}GET [^]*?(?=\n *```)/m.exec(text)![0].replace('src/notes.ts', 'app.ts');
+    assert.ok(
+      lines
+        .map((line) => line.trim())
+        .join('\n')
+        .includes(shown.replace(/^ +/gm, '')),
+      shown,
+    );
+  }
   assert.equal(existsSync(join(cwd, 'data.db')), false);
   writeFileSync(join(cwd, 'app.ts'), APP.replace('select id, title', 'select id, heading as title'));
   assert.equal((await check(cwd)).status, 0);
@@ -126,4 +136,31 @@ test('svc check refuses a file of --statements or --baseline with another conten
     assert.equal(status, 2);
     assert.match(stderr, problem);
   }
+});
+
+test('svc check reads from a migration for a server to whom rows belong, without a server', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@localhost/shop'));
+const known = { me: Depends(BearerAuth()), db: Depends(db) };
+app.get('/me', known, ({ me, db }) => db.fetchOne('select name from keeper where id = ?', [me.sub]));
+app.get('/pets/{id:int}', known, ({ db, params }) => db.fetchOne('select name from pet where id = ?', [params.id]));
+`,
+    'migrations/0001_pets.up.sql': `create table keeper (id uuid primary key, name text);
+create table pet (id int primary key, keeper_id uuid references keeper, name text);`,
+  });
+  const { stdout } = await run(process.execPath, [BIN, 'check', 'app.ts', '--only', 'SVC640'], { cwd });
+  assert.match(stdout, /SVC640 {2}GET \/pets\/\{id:int\} {2}app\.ts:7:/);
+  assert.match(stdout, /"keeper_id" refers to the table "keeper"/);
+});
+
+test('svc check says why a module cannot be imported, whatever rules are selected', async (t) => {
+  const cwd = project(t, { 'app.ts': "throw new Error('no key');" });
+  const { status, stdout } = await run(process.execPath, [BIN, 'check', 'app.ts', '--only', 'SVC411'], {
+    cwd,
+  });
+  assert.equal(status, 3);
+  assert.match(stdout, /SVC001[^]*no key/);
 });

@@ -25,7 +25,7 @@ test('readKeySet() returns RSA, P-256, P-384, P-521 and Ed25519 keys with their 
       { keyId: undefined, algorithms: ['ES256'], issuer: undefined },
       { keyId: undefined, algorithms: ['ES384'], issuer: undefined },
       { keyId: undefined, algorithms: ['ES512'], issuer: undefined },
-      { keyId: undefined, algorithms: ['EdDSA'], issuer: undefined },
+      { keyId: undefined, algorithms: ['EdDSA', 'Ed25519'], issuer: undefined },
       { keyId: undefined, algorithms: ['PS256'], issuer: undefined },
     ],
   );

@@ -313,11 +313,7 @@ async function conformance(
   const results = [...stdout.matchAll(/^([✓✗]) ([\w-]+): \d+ passed, \d+ failed/gm)]
     .map(([, sign, name]) => ({ name: name!, isGood: sign === '✓' }))
     .filter(({ name }) => !unscored.has(name));
-  for (const name of [
-    'json-schema-2020-12',
-    'http-custom-header-server-validation',
-    'server-session-lifecycle',
-  ])
+  for (const name of ['json-schema-2020-12', 'http-custom-header-server-validation'])
     assert.notEqual(unscored.get(name), '✗', `${name}: ${stdout}`);
   assert.equal(results.length, required, stdout + stderr);
   assert.deepEqual(

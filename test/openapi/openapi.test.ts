@@ -740,6 +740,19 @@ test('OpenAPI document: each issuer of IssuerAuth() is a scheme openIdConnect, a
   );
 });
 
+test('OpenAPI document: a security scheme links to the routes at which browsers log in, without those that have path parameters', () => {
+  const app = new Svc({ env: 'test', authSecret: 'kT9-vb2Lq8RzW4hXn6Yd0PmJcE3gUsAf' });
+  app.use(new SessionMiddleware());
+  app
+    .get('/me', { user: Depends(requireSession(sessionKey('user'))) }, none)
+    .get('/login', { public: true, meta: { login: 'session' } }, none)
+    .get('/login/{by}', { public: true, meta: { login: 'session' } }, none)
+    .post('/login', { public: true, meta: { login: 'session' } }, none)
+    .get('/token', { public: true, meta: { login: 'bearer' } }, none);
+  const { session } = app.openapi().components.securitySchemes ?? {};
+  assert.equal(session?.['description'], 'The cookie of a logged-in session: log in at [/login](/login)');
+});
+
 test("OpenAPI document: the session cookie has the name that SessionMiddleware gives it in the application's environment", () => {
   for (const [env, options, name] of [
     ['production', {}, '__Host-svc_session'],

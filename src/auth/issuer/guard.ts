@@ -43,7 +43,7 @@ import type {
 import type { IssuerReader } from './reader.ts';
 
 const OWNER = 'IssuerAuth()';
-const ALGORITHMS: readonly IssuerAlgorithm[] = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'];
+const ALGORITHMS: readonly IssuerAlgorithm[] = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519'];
 /** Maximum number of issuers. An application that serves more tenants gives each its own guard. */
 const MOST_ISSUERS = 100;
 

@@ -37,6 +37,7 @@ export class IssuerKeys {
   #located: { readonly target: Target; readonly untilMs: number } | undefined;
   /** Whether the last fetch succeeded; if not, whether earlier keys are still used. */
   #state: 'fetched' | 'kept' | 'unknown' = 'fetched';
+  #isClosed = false;
 
   /** @throws SvcError `E_AUTH` for an invalid variable of a proxy */
   constructor(issuer: ResolvedIssuer, services: Services) {
@@ -63,6 +64,7 @@ export class IssuerKeys {
 
   /** Cancels all calls that are running. */
   close(): void {
+    this.#isClosed = true;
     this.#outbound.close();
   }
 
@@ -114,6 +116,9 @@ export class IssuerKeys {
 
   /** Counts a fetch. Writes a line only if the state has changed. */
   #note(error: unknown): void {
+    if (this.#isClosed) return;
+    // the URL of the keys may have changed
+    if (error !== undefined) this.#located = undefined;
     const { issuer } = this.#issuer;
     this.#fetches.add(1, issuer, error === undefined ? 'succeeded' : 'failed');
     const state = error === undefined ? 'fetched' : this.source.known === undefined ? 'unknown' : 'kept';

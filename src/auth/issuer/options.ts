@@ -5,7 +5,7 @@ import type { Awaitable, Context } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
 /** Signature algorithms that IssuerAuth() can accept. `none` and HMAC are never accepted (RFC 8725 §3.1). */
-export type IssuerAlgorithm = 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'EdDSA';
+export type IssuerAlgorithm = 'RS256' | 'PS256' | 'ES256' | 'ES384' | 'EdDSA' | 'Ed25519';
 
 /** Claims of an access token of an authorization server. */
 export interface IssuerClaims extends Claims {
@@ -34,7 +34,7 @@ export interface TrustedIssuer {
   readonly jwksUri?: string | undefined;
   /** Keys of the issuer, `{ keys: [ ... ] }`. With this option, nothing is fetched. */
   readonly jwks?: { readonly keys: readonly unknown[] } | undefined;
-  /** Accepted signature algorithms. Default: all five. The type of a key limits them further. */
+  /** Accepted signature algorithms. Default: all six. The type of a key limits them further. */
   readonly algorithms?: readonly IssuerAlgorithm[] | undefined;
   /**
    * Whether a token needs the header `typ: at+jwt` (RFC 9068 §4). If false, `typ` may also be `JWT` or absent.

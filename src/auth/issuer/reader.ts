@@ -14,7 +14,8 @@ import { isTextList } from '../../base/options.ts';
 import { whenReady } from '../../base/promises.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { findSigner } from '../../crypto/jwk.ts';
-import { UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
+import { openJws } from '../../crypto/jws.ts';
+import { UNSUPPORTED_HEADERS } from '../../crypto/jwt-json.ts';
 import { issueOfClaims, mediaType, tokenChecks } from '../../crypto/jwt.ts';
 import { SecurityLog } from '../../http/security-log.ts';
 import { TOKEN_END_MS } from '../../http/state.ts';
@@ -261,8 +262,8 @@ export class IssuerReader {
   #refusal(reason: TokenRefusal, req: HttpRequest): RefusedToken {
     SecurityLog.of(this.#services).refused('token_rejected', req, { reason });
     this.#refusals.add(1, reason);
-    if (dpopTokenOf(req) === undefined && reason !== 'proof') return new RefusedToken(reason, this.#refused);
     const isDpop = dpopTokenOf(req) !== undefined;
+    if (!isDpop && reason !== 'proof') return new RefusedToken(reason, this.#refused);
     const error = reason === 'proof' ? 'invalid_dpop_proof' : 'invalid_token';
     const bearer = (isDpop ? this.#absent : this.#refused)['WWW-Authenticate'];
     const dpop = `DPoP ${isDpop ? `error="${error}", ` : ''}${PROOF_ALGORITHMS}`;

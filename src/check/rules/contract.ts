@@ -5,7 +5,7 @@
  */
 import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
 import { isAboutSecrets, isIssuing } from './access.ts';
-import { isGuarded, isPublic, isWrite, ownRoutes, shapeOf, subjectOf } from '../check.ts';
+import { aboutRoute, isGuarded, isPublic, isWrite, ownRoutes, shapeOf, subjectOf } from '../check.ts';
 import { FetchMount } from '../../http/fetch-mount.ts';
 import { McpGuard } from '../../mcp/mount.ts';
 import { planNames } from '../../mcp/tools.ts';
@@ -103,6 +103,7 @@ const READS_BODY = String.raw`(?:json|form)\s*\(`;
 /** SVC301: handlers that read a body without a schema. */
 function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
+    const tell = aboutRoute(detail, report);
     const { body, form } = detail.declared.spec;
     if (
       !isWrite(detail) ||
@@ -111,11 +112,7 @@ function findUndescribedBodies(view: ApplicationView, report: ReportFinding): vo
       !callsOfRequest(detail.declared.handler, READS_BODY)
     )
       continue;
-    report(
-      subjectOf(detail),
-      'the handler reads the request body, but the route declares no schema for the body',
-      detail.route.place,
-    );
+    tell('the handler reads the request body, but the route declares no schema for the body');
   }
 }
 
@@ -132,64 +129,43 @@ const TOKEN_NAMES = /^(?:access|refresh|id)_?token$/i;
 /** SVC302: replies without a schema, and response fields named like secrets. */
 function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
-    const {
-      route,
-      declared: { spec, handler },
-    } = detail;
-    const code = codeOf(handler);
-    if (spec.response === undefined && !OTHER_REPLY.test(code) && repliesWithObject(handler)) {
-      report(
-        subjectOf(detail),
-        'the handler replies with JSON, but the route declares no response schema',
-        route.place,
-        {
-          severity: 'warning',
-          why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
-          remedy: 'Declare a response schema in the options of the route, for example response: User',
-        },
-      );
-    }
-    const foreign = responseTypes(spec.response).find(
-      ([, type]) => foreignWithin(compileType(type).node).size > 0,
-    );
-    if (foreign !== undefined)
-      report(
-        subjectOf(detail),
-        'the response schema is made by another library, so it cannot mark a field as secret',
-        route.place,
-        {
-          severity: 'info',
-          why: 'The reply contains every member of the validated value; some libraries keep undeclared members',
-          remedy:
-            'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
-        },
-      );
+    const tell = aboutRoute(detail, report);
+    const { spec, handler } = detail.declared;
+    if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
+      tell('the handler replies with JSON, but the route declares no response schema', {
+        severity: 'warning',
+        why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
+        remedy: 'Declare a response schema in the options of the route, for example response: User',
+      });
+    if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
+      tell('the response schema is made by another library, so it cannot mark a field as secret', {
+        severity: 'info',
+        why: 'The reply contains every member of the validated value; some libraries keep undeclared members',
+        remedy:
+          'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
+      });
     // logins and routes that create keys return secrets on purpose
-    if (isAboutSecrets(detail) || isIssuing(detail)) continue;
-    const takesSecret = isWrite(detail) && acceptsSecret(detail);
-    for (const name of new Set(
-      responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type)),
-    )) {
-      if (takesSecret && TOKEN_NAMES.test(name)) continue;
-      if (REVEALING_NAMES.test(name) && !HARMLESS_NAMES.test(name))
-        report(
-          subjectOf(detail),
-          `the response schema has the field "${name}", whose name suggests a secret`,
-          route.place,
-          {
-            why: 'Every client of the route receives this field',
-            remedy: `Remove the field, or keep the field out of replies: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
-          },
-        );
-    }
+    if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, report);
+  }
+}
+
+function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
+  const tell = aboutRoute(detail, report);
+  const takesSecret = isWrite(detail) && acceptsSecret(detail);
+  const names = responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type));
+  for (const name of new Set(names)) {
+    const isExpected = HARMLESS_NAMES.test(name) || (takesSecret && TOKEN_NAMES.test(name));
+    if (REVEALING_NAMES.test(name) && !isExpected)
+      tell(`the response schema has the field "${name}", whose name suggests a secret`, {
+        why: 'Every client of the route receives this field',
+        remedy: `Remove the field, or keep the field out of replies: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
+      });
   }
 }
 
 /** Whether the body or the form of a route has a secret member, such as a password. */
-function acceptsSecret({ inputs: { body, form } }: RouteDetail): boolean {
-  const plans = body === undefined ? new Set<ObjectPlan>() : plansWithin(body.node);
-  if (form !== undefined) plansOf(form, plans);
-  return [...plans].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
+function acceptsSecret({ inputs }: RouteDetail): boolean {
+  return [...plansOfInputs(inputs)].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
 
 /** Returns the names of all members of a reply, including nested members, that may contain text. */
@@ -224,33 +200,21 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
 /** SVC303: replies that the route can never send, and examples that do not match their schema. */
 function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
-    const {
-      route,
-      declared: {
-        spec: { status },
-      },
-    } = detail;
-    const responses = responseTypes(detail.declared.spec.response);
+    const tell = aboutRoute(detail, report);
+    const { status, response } = detail.declared.spec;
+    const responses = responseTypes(response);
     const statuses = responses.map(([of]) => of ?? status ?? 200);
     const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
     if (bodiless !== undefined)
-      report(
-        subjectOf(detail),
-        `the response of status ${bodiless} has a schema, but replies with this status have no body`,
-        route.place,
-      );
+      tell(`the response of status ${bodiless} has a schema, but replies with this status have no body`);
     for (const { name, field, message } of exampleFindingsOf(detail))
-      report(
-        subjectOf(detail),
+      tell(
         `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
-        route.place,
       );
     const all = status === undefined ? statuses : [...statuses, status];
     if (all.length > 0 && all.every((of) => of >= 400))
-      report(
-        subjectOf(detail),
+      tell(
         `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful reply`,
-        route.place,
       );
   }
 }
@@ -259,15 +223,8 @@ function findImpossibleReplies(view: ApplicationView, report: ReportFinding): vo
 function exampleFindingsOf(
   detail: RouteDetail,
 ): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
-  const { body, form, texts } = detail.inputs;
-  const plans = new Set<ObjectPlan>();
-  for (const node of [
-    ...(body === undefined ? [] : [body.node]),
-    ...responseTypes(detail.declared.spec.response).map(([, type]) => compileType(type).node),
-  ])
-    plansWithin(node, plans);
-  for (const plan of [...(form === undefined ? [] : [form]), ...texts.map((text) => text.plan)])
-    plansOf(plan, plans);
+  const plans = plansOfRoute(detail);
+  for (const { plan } of detail.inputs.texts) plansOf(plan, plans);
   return [...plans].flatMap((plan) =>
     exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
   );
@@ -276,7 +233,8 @@ function exampleFindingsOf(
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
 function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
-    const { route, inputs } = detail;
+    const tell = aboutRoute(detail, report);
+    const { inputs } = detail;
     if (isGuarded(detail) && !isPublic(detail)) continue;
     const schemas = new JsonSchemas();
     const parts: [where: string, schema: JsonSchema][] = [];
@@ -287,7 +245,7 @@ function findUnbounded(view: ApplicationView, report: ReportFinding): void {
     for (const [where, schema] of parts) {
       const found = unboundedIn(schema, where, components, new Set());
       if (found.length > 0)
-        report(subjectOf(detail), `every client may send ${found.join(' and ')} of any length`, route.place, {
+        tell(`every client may send ${found.join(' and ')} of any length`, {
           why: 'Texts and lists of unlimited length can fill memory and databases',
           remedy: 'Set a maximum length: Field(str, { maxLength: 200 }), Field(list(str), { maxLength: 20 })',
         });
@@ -353,12 +311,11 @@ function reportDocument(view: ApplicationView, report: ReportFinding): void {
           'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths, such as /users/by-name/{name}',
       });
   for (const detail of ownRoutes(view)) {
+    const tell = aboutRoute(detail, report);
     const parts = undescribedParts(detail);
     if (parts.length > 0)
-      report(
-        subjectOf(detail),
+      tell(
         `the schema of ${parts.join(' and of ')} has no JSON Schema, so documents and tools cannot describe it`,
-        detail.route.place,
         {
           severity: 'info',
           remedy:
@@ -385,31 +342,32 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
   const first = new Map<string, unknown>();
   const reported = new Set<unknown>();
   for (const detail of ownRoutes(view)) {
+    const tell = aboutRoute(detail, report);
     for (const { name, schema } of plansOfRoute(detail)) {
       if (schema === undefined) continue;
       if (!first.has(name)) first.set(name, schema);
       if (first.get(name) === schema || reported.has(schema)) continue;
       reported.add(schema);
-      report(
-        subjectOf(detail),
+      tell(
         `two schema classes have the name ${name}, so the OpenAPI document calls the second class ${name}2`,
-        detail.route.place,
         { severity: 'warning', remedy: 'Give one of the two classes another name' },
       );
     }
   }
 }
 
-function plansOfRoute({
-  inputs: { body, form },
-  declared: {
-    spec: { response },
-  },
-}: RouteDetail): ReadonlySet<ObjectPlan> {
+/** Returns the objects in the body and in the form of a route. */
+function plansOfInputs({ body, form }: RouteDetail['inputs']): Set<ObjectPlan> {
   const plans = new Set<ObjectPlan>();
   if (body !== undefined) plansWithin(body.node, plans);
   if (form !== undefined) plansOf(form, plans);
-  for (const [, type] of responseTypes(response)) plansWithin(compileType(type).node, plans);
+  return plans;
+}
+
+/** Returns the objects in the body, the form and the replies of a route. */
+function plansOfRoute({ inputs, declared }: RouteDetail): Set<ObjectPlan> {
+  const plans = plansOfInputs(inputs);
+  for (const [, type] of responseTypes(declared.spec.response)) plansWithin(compileType(type).node, plans);
   return plans;
 }
 
@@ -418,6 +376,7 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
   const isMounted = details.some(({ declared }) => declared.use.some((layer) => layer instanceof McpGuard));
   const first = new Map<string, RouteDetail>();
   for (const { detail, wanted, name } of planNames(details, tools)) {
+    const tell = aboutRoute(detail, report);
     const {
       mcp,
       description = typeof mcp === 'object' ? mcp.description : undefined,
@@ -429,25 +388,18 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       description === undefined &&
       summary === undefined
     ) {
-      report(
-        subjectOf(detail),
-        'the MCP tool of the route changes data, but has no description',
-        detail.route.place,
-        {
-          severity: 'warning',
-          remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
-        },
-      );
+      tell('the MCP tool of the route changes data, but has no description', {
+        severity: 'warning',
+        remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
+      });
     }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);
     else if (isMeant || isMounted) {
       // clients see generated names only at an MCP endpoint, so without an endpoint they are not reported
-      report(
-        subjectOf(detail),
+      tell(
         `${subjectOf(earlier)} already has the tool name "${wanted}", so MCP clients see the tool of this route as "${name}"`,
-        detail.route.place,
         {
           severity: isMeant ? 'error' : 'warning',
           remedy:

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { callsOfRequest, codeOf } from '../reader/functions.ts';
-import { layersWithPlaces, letsStrangersIn, ownRoutes, subjectOf } from '../check.ts';
+import { aboutRoute, layersWithPlaces, letsStrangersIn, ownRoutes } from '../check.ts';
 import { fileOfPlace } from '../../base/findings.ts';
 import { isThenable } from '../../base/promises.ts';
 import { RateLimitMiddleware, namesForwarded } from '../../http/middleware/rate-limit.ts';
@@ -390,25 +390,21 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
       );
   }
   for (const detail of ownRoutes(view)) {
-    const {
-      route,
-      declared: { spec, handler },
-      inputs,
-    } = detail;
+    const tell = aboutRoute(detail, report);
+    const { declared, inputs } = detail;
+    const { spec, handler } = declared;
     if (
       spec.maxBodyBytes === undefined &&
       settings.peek('maxBodyBytes') === undefined &&
       callsOfRequest(handler, READS_ALL)
     ) {
-      report(subjectOf(detail), 'the handler reads request bodies of any length', route.place, {
+      tell('the handler reads request bodies of any length', {
         remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or the option maxBodyBytes of the route',
       });
     }
     if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
-      report(
-        subjectOf(detail),
+      tell(
         `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
-        route.place,
         {
           severity: 'warning',
         },
@@ -416,7 +412,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
     for (const field of inputs.form?.fields ?? []) {
       const limit = fileLimit(field.node);
       if (limit !== undefined && limit > GREATEST_UPLOAD)
-        report(subjectOf(detail), `the file "${field.name}" may have any length`, route.place, {
+        tell(`the file "${field.name}" may have any length`, {
           severity: 'warning',
         });
     }
@@ -431,15 +427,14 @@ function findLimitConflicts(view: ApplicationView, report: ReportFinding): void 
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
   for (const detail of ownRoutes(view)) {
+    const tell = aboutRoute(detail, report);
     const { form } = detail.inputs;
     const cap = detail.declared.spec.maxBodyBytes ?? usual;
     for (const { name, node } of form?.fields ?? []) {
       const limit = fileLimit(node);
       if (limit === undefined || limit === Infinity || limit <= cap) continue;
-      report(
-        subjectOf(detail),
+      tell(
         `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`,
-        detail.route.place,
       );
     }
   }
@@ -450,14 +445,11 @@ const LARGE_MESSAGE_BYTES = 67_108_864;
 
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
-    const {
-      route,
-      declared: { socket },
-    } = detail;
+    const tell = aboutRoute(detail, report);
+    const { socket } = detail.declared;
     if (socket === undefined) continue;
     const { options, guard } = socket;
-    const warn = (message: string, remedy: string): void =>
-      report(subjectOf(detail), message, route.place, { severity: 'warning', remedy });
+    const warn = (message: string, remedy: string): void => tell(message, { severity: 'warning', remedy });
     if (guard.origin.allowed?.isAny)
       warn(
         "pages of every site may open the WebSocket: origins: '*'",

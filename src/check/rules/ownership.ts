@@ -105,10 +105,11 @@ export function requiresRights({ guards }: Run): boolean {
 
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
-  if (hasRowPolicies(sources)) return;
+  if (hasRowPolicies(trace, sources)) return;
   findUnverified(trace, report);
   const ties = tiesIn(trace);
   const shared = sharedTables(trace, ties);
+  const accounts = accountsIn(trace, ties);
   for (const run of trace.runs) {
     if (!isGuarded(run) || isRestricted(run, trace)) continue;
     const sent = trace.sentBy(run);
@@ -121,7 +122,8 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
       continue;
     for (const sending of sent) {
       const key = keyOf(sending);
-      if (key !== undefined) judgeRows(sending, key, ties.get(key.table) ?? [], { trace, report, shared });
+      if (key !== undefined)
+        judgeRows(sending, key, ties.get(key.table) ?? [], { trace, report, shared, accounts });
     }
   }
 }
@@ -143,35 +145,53 @@ interface Findings {
   readonly report: ReportAt;
   /** Tables whose rows every client reads. */
   readonly shared: ReadonlySet<string>;
+  /** Tables whose rows are clients. */
+  readonly accounts: ReadonlySet<string>;
 }
 
 function judgeRows(
   sending: Sending,
   key: Binding,
   ties: readonly Tie[],
-  { trace, report, shared }: Findings,
+  { trace, report, shared, accounts }: Findings,
 ): void {
   const { table } = key;
+  const known = trace.tables.get(table);
   if (!sending.isWrite && shared.has(table)) return;
   if (isCounter(sending)) return;
   const columns = keysOf(sending, table);
   // a row that is the account itself may be read and mentioned by others
   const owned = ties.filter(({ owner }) => !columns.includes(owner));
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
-  const known = trace.tables.get(table);
   // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
     known === undefined
       ? sending.isOfOne && !namesSecret(key.column) && !isOfToken(sending, trace)
       : known.keys.some(([only, ...more]) => more.length === 0 && only === key.column);
   const tie = alike ?? (isKey ? owned[0] : undefined);
-  if (tie === undefined) return;
+  const reference = isKey ? known?.references.find((each) => accounts.has(each.table)) : undefined;
+  const reason =
+    tie !== undefined
+      ? `another statement also compares the column "${tie.owner}" with the client`
+      : reference !== undefined && !columns.includes(reference.column)
+        ? `its column "${reference.column}" refers to the table "${reference.table}", whose rows are the clients`
+        : undefined;
+  if (reason === undefined) return;
   const { node, module } = sending.nodeAt(key.token);
   report(
     module,
     node,
-    `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(key.value)} alone chooses it: another statement also compares the column "${tie.owner}" with the client`,
+    `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(key.value)} alone chooses it: ${reason}`,
     alike === undefined ? { severity: 'warning' } : {},
+  );
+}
+
+/** Returns the tables of which a statement compares a single key with the principal. */
+function accountsIn({ tables }: Trace, ties: ReadonlyMap<string, readonly Tie[]>): ReadonlySet<string> {
+  const isAccount = (table: string, { owner }: Tie): boolean =>
+    tables.get(table)?.keys.some((key) => key.length === 1 && key[0] === owner) === true;
+  return new Set(
+    [...ties].flatMap(([table, all]) => (all.some((tie) => isAccount(table, tie)) ? [table] : [])),
   );
 }
 
@@ -264,9 +284,9 @@ function selectsByKey(
 }
 
 /** Whether the database itself compares the owner, by policies for rows. */
-function hasRowPolicies(sources: Sources): boolean {
-  return sources.project.modules.some(({ source }) =>
-    /\brow\s+level\s+security\b|\bcurrent_setting\s*\(/i.test(source),
+function hasRowPolicies({ migrations }: Trace, { project }: Sources): boolean {
+  return [...migrations, ...project.modules.map(({ source }) => source)].some((text) =>
+    /\brow\s+level\s+security\b|\bcurrent_setting\s*\(/i.test(text),
   );
 }
 

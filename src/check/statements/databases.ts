@@ -4,6 +4,7 @@ import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
 import { describedDatabases, lockedDescribers, staleLines } from './locked.ts';
 import { brokenStatements } from './releases.ts';
+import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
@@ -56,12 +57,13 @@ export async function judgeStatements(
   const locked = present === undefined ? new Map() : lockedDescribers(present, plugins, open);
   const describers = new Map<string, StatementDescriber>([...open, ...locked]);
   const partial = new Set(plugins.filter((plugin) => !hasFiles(plugin, describers)).map(({ name }) => name));
+  const renamed = newNames(migrationTexts(plugins));
   const rule = (id: string): RuleText => rules.find((each) => each.id === id)!; // the catalogue has every rule
   const callsOf = (name: string): readonly SentCall[] =>
     finder.calls.filter((call) => databaseOf(call, databases) === name);
   return {
     findings: [
-      ...(await findStatements({ finder, sources, describers, databases, partial }, rules)),
+      ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
       ...(previous === undefined
         ? []
@@ -70,6 +72,18 @@ export async function judgeStatements(
     scope: scopeOf(finder.calls, databases, describers),
     lock: present && writeLock(await describedDatabases(present.databases, plugins, open, callsOf)),
   };
+}
+
+/** Returns the statements of migrations. Migrations that cannot be read have a finding of rule SVC402. */
+export function migrationTexts(plugins: ApplicationView['plugins']): readonly string[] {
+  return plugins.filter(isMigratable).flatMap((plugin) => {
+    try {
+      const migrations = plugin.migrationsFor?.() ?? [];
+      return migrations.flatMap(({ up }) => up.statements.map(({ text }) => text));
+    } catch {
+      return [];
+    }
+  });
 }
 
 /** Whether migrations of the application itself make the tables of a plugin. */

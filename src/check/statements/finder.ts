@@ -28,6 +28,7 @@ const VERBS: ReadonlySet<string> = new Set([
   'executeMany',
   'insertMany',
   'scalar',
+  'script',
   'stream',
 ] satisfies Verb[]);
 /** Methods that only databases have. */
@@ -86,7 +87,8 @@ export class StatementFinder implements Watch {
       };
       this.#calls.set(call, entry);
     }
-    for (const statement of this.#add(entry, sent)) this.#onStatement(new Sending(site, statement));
+    const added = this.#add(entry, sent);
+    if (verb !== 'script') for (const statement of added) this.#onStatement(new Sending(site, statement));
   }
 
   #add(entry: SentCall, { text, values, spot }: Sent): readonly Statement[] {

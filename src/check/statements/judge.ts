@@ -11,18 +11,20 @@ import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
 import { endsFunction } from '../reader/nodes.ts';
-import { Outline } from './outline.ts';
+import { tableNamed } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
 import { ANY } from './finder.ts';
+import { textsOf } from './statement.ts';
 import type { Sources } from '../sources.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
+import type { Outline } from './outline.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
-import type { Problem, SentCall, Statement, StatementDescriber } from './statement.ts';
+import type { Problem, SentCall, SentText, Statement, StatementDescriber } from './statement.ts';
 
 /** Statements of a project, with the databases that describe them. */
 interface StatementSources {
@@ -34,17 +36,23 @@ interface StatementSources {
   readonly databases: readonly string[];
   /** Plugins whose database has tables that no file of migrations makes. */
   readonly partial?: ReadonlySet<string>;
+  /** New names of the tables and columns that migrations rename, by the old ones. */
+  readonly renamed?: ReadonlyMap<string, string> | undefined;
 }
 
-interface Judged {
-  readonly statement: Statement;
-  readonly outline: Outline;
+interface Judged extends SentText {
   readonly description: Description;
+}
+
+/** A call with the database that describes its statements. */
+interface Judging extends Pick<StatementSources, 'finder' | 'renamed'> {
+  readonly call: SentCall;
+  readonly describer: StatementDescriber;
 }
 
 /** Returns the findings about the statements of a project. */
 export async function findStatements(
-  { finder, sources, describers, databases, partial }: StatementSources,
+  { finder, sources, describers, databases, partial, renamed }: StatementSources,
   rules: readonly RuleText[],
 ): Promise<Finding[]> {
   const findings = new Map<string, Finding>();
@@ -58,26 +66,22 @@ export async function findStatements(
     const known = new Set(describer.tables.map(({ name }) => name.toLowerCase()));
     const isOfMigrations = ({ outline }: Judged): boolean =>
       outline.tables.every(
-        ({ name }) => !changed.has(name) && (partial?.has(database) !== true || known.has(name)),
+        ({ name }) =>
+          !changed.has(name.split('.').at(-1)!) && (partial?.has(database) !== true || known.has(name)),
       );
-    for (const each of judged.filter(isOfMigrations))
-      for (const problem of problemsOf(each, judged, call, describer, finder)) {
-        const { rule, start, message } = problem;
-        const { severity, remedy } = texts.get(rule)!; // `texts` holds every rule of the catalogue
-        const place = each.statement.placeAt(start, describer.dialect);
-        const key = `${rule} ${place.file} ${place.line} ${place.column} ${message}`;
+    for (const each of judged.filter(isOfMigrations)) {
+      const choices = call.verb === 'script' ? [each] : judged;
+      for (const problem of problemsOf(each, choices, { call, describer, finder, renamed })) {
+        const { rule, message, start } = problem;
+        const { severity, remedy: usual } = texts.get(rule)!; // `texts` holds every rule of the catalogue
+        const place = each.statement.placeAt(each.start + start, describer.dialect);
+        const remedy = problem.remedy ?? usual;
         const subject = subjectOf(call.call, call.module, sources);
-        const finding: Finding = {
-          rule,
-          severity: problem.severity ?? severity,
-          subject,
-          message,
-          remedy: problem.remedy ?? remedy,
-          place,
-        };
+        const finding: Finding = { rule, severity, subject, message, remedy, place };
         beginnings.set(finding, each.statement.placeAt(0, describer.dialect));
-        findings.set(key, finding);
+        findings.set(`${rule} ${place.file} ${place.line} ${place.column} ${message}`, finding);
       }
+    }
   }
   return [...findings.values()];
 }
@@ -104,26 +108,20 @@ function isLeftOut({ call, module }: SentCall, sources: Sources): boolean {
   return sources.isOfBrowser(module) || isInPage(call) || isOnlyInDevelopment(call, module);
 }
 
-async function describeAll(
-  { statements }: SentCall,
-  describer: StatementDescriber,
-): Promise<readonly Judged[]> {
+async function describeAll(call: SentCall, describer: StatementDescriber): Promise<readonly Judged[]> {
   const judged: Judged[] = [];
-  for (const statement of statements.values()) {
-    const text = statement.text(describer.dialect);
-    const outline = new Outline(text, describer.dialect);
-    judged.push({ statement, outline, description: await describer.describeStatement(text) });
-  }
+  for (const sent of textsOf(call, describer.dialect))
+    judged.push({ ...sent, description: await describer.describeStatement(sent.text) });
   return judged;
 }
 
 function problemsOf(
   { statement, outline, description }: Judged,
   all: readonly Judged[],
-  call: SentCall,
-  { dialect, tables, snakeCase, isLocked }: StatementDescriber,
-  finder: StatementFinder,
+  judging: Judging,
 ): readonly Problem[] {
+  const { call, describer, finder } = judging;
+  const { dialect, tables, snakeCase, isLocked } = describer;
   if (description.kind === 'untold') {
     if (isLocked !== true || description.reason !== 'absent') return [];
     const message = 'the file of --statements does not know the statement, so no database has judged it';
@@ -133,17 +131,20 @@ function problemsOf(
     const isReported =
       isPossible(statement, all) &&
       (statement.isCertain || !isOfSyntax(description)) &&
+      (!statement.isPartial || unknownIn(description.message) !== undefined) &&
       !ATTACHED.test(description.message) &&
       !isOfOneEngine(statement, call);
-    return isReported ? [refusal(description, outline, tables)] : [];
+    return isReported ? [refusal(description, outline, judging)] : [];
   }
   const { values } = statement;
   const needed = description.parameters.length;
   if (values !== undefined && values.length !== needed)
     return all.length === 1 ? [wrongNumber(needed, values.length, outline)] : [];
+  if (statement.isPartial) return [];
+  const kinds = description.parameters.map(({ kind }) => kind);
   return [
     ...judgeRows({ call, described: description, outline, dialect, snakeCase: call.snakeCase ?? snakeCase }),
-    ...(values === undefined ? [] : judgeValues(outline, values, tables, dialect)),
+    ...(values === undefined ? [] : judgeValues(outline, values, describer, kinds)),
     ...judgeInsertion(outline, tables),
     ...judgeFetchOne(call, outline, tables),
     ...judgeStar(call, outline, finder),
@@ -212,39 +213,46 @@ const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[]
   ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
 ];
 
-function refusal(
-  { message, position }: Refused,
-  outline: Outline,
-  tables: readonly TableDescription[],
-): Problem {
+/** Returns the name that a message does not know. */
+function unknownIn(
+  message: string,
+): { readonly kind: 'table' | 'column'; readonly name: string } | undefined {
+  return UNKNOWN.flatMap(([kind, pattern]) => {
+    const name = pattern.exec(message)?.[1];
+    return name === undefined ? [] : [{ kind, name }];
+  })[0];
+}
+
+function refusal({ message, position }: Refused, outline: Outline, judging: Judging): Problem {
   const start = position ?? outline.tokens[0]?.start ?? 0;
-  const found = UNKNOWN.map(([kind, pattern]) => ({ kind, name: pattern.exec(message)?.[1] })).find(
-    ({ name }) => name !== undefined,
-  );
-  const near = found?.name === undefined ? undefined : nearestName(found.kind, found.name, outline, tables);
+  const found = unknownIn(message);
+  const near = found && nearestName(found.kind, found.name, outline, judging);
   const remedy =
     near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
   return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };
 }
 
+/** Returns the new name of a table or column that a migration renames, else the most similar name. */
 function nearestName(
   kind: 'table' | 'column',
   name: string,
   outline: Outline,
-  tables: readonly TableDescription[],
+  { describer: { tables }, renamed }: Judging,
 ): string | undefined {
+  const used = tables.filter((table) =>
+    outline.tables.some((each) => each.name === table.name.toLowerCase()),
+  );
+  const names =
+    kind === 'table'
+      ? tables.map((table) => table.name)
+      : used.flatMap(({ columns }) => columns.map((column) => column.name));
+  let next = renamed?.get(name.toLowerCase());
+  // a later migration may rename it once more
+  for (let count = 0; next !== undefined && !names.includes(next) && count < names.length; count++)
+    next = renamed?.get(next);
+  if (next !== undefined && names.includes(next)) return next;
   const most = Math.max(1, Math.min(3, Math.floor(name.length / 3)));
-  if (kind === 'table')
-    return nearest(
-      name,
-      tables.map((table) => table.name),
-      most,
-    );
-  const isUsed = (table: TableDescription): boolean =>
-    outline.tables.some((used) => used.name === table.name.toLowerCase());
-  const columns = (all: readonly TableDescription[]): string[] =>
-    all.flatMap((table) => table.columns.map((column) => column.name));
-  return nearest(name, columns(tables.filter(isUsed)), most) ?? partOf(name, columns(tables.filter(isUsed)));
+  return nearest(name, names, most) ?? (kind === 'table' ? undefined : partOf(name, names));
 }
 
 /** Returns the only name that contains another one, or is contained in it: `title` for `note_title`. */
@@ -276,7 +284,7 @@ function judgeFetchOne(
   const [used, ...more] = outline.tables;
   const { equalities } = outline;
   if (verb !== 'fetchOne' || outline.verb !== 'select' || used === undefined || more.length > 0) return [];
-  const table = tables.find(({ name }) => name.toLowerCase() === used.name);
+  const table = tableNamed(tables, used.name);
   const keys = table === undefined ? [] : keysOf(table);
   if (equalities === undefined || keys.length === 0 || outline.has(SHAPES_ROWS)) return [];
   // an aggregate returns one row

@@ -7,6 +7,7 @@ import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
+import { textsOf } from './statement.ts';
 import type { SentCall } from './statement.ts';
 
 /** A file of locked statements. */
@@ -90,8 +91,7 @@ export async function describedDatabases(
     const { dialect, snakeCase, hash, tables } = describer;
     const statements = new Map<string, LockedStatement>();
     for (const call of callsOf(name))
-      for (const statement of call.statements.values()) {
-        const text = statement.text(dialect);
+      for (const { text } of textsOf(call, dialect)) {
         const description = await describer.describeStatement(text);
         if (description.kind === 'described') statements.set(text, { hash, described: description });
       }

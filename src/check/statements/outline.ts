@@ -21,6 +21,7 @@ export interface Token {
 
 /** A table in `from`, `join`, `update`, `into` or `delete from`. */
 interface UsedTable {
+  /** Name in lower case, with its schema unless that is the default one. */
   readonly name: string;
   readonly alias: string;
   readonly token: Token;
@@ -257,12 +258,37 @@ function tablesIn(tokens: readonly Token[]): UsedTable[] {
     const before = tokens[index - 1];
     const isNamed = token.name !== '' && before !== undefined && BEFORE_TABLE.test(before.word);
     if (!isNamed || (token.word !== '' && CLAUSES.test(token.word))) return [];
-    const at = tokens[index + 1]?.text === '.' ? index + 2 : index;
-    const table = tokens[at];
-    if (table === undefined || table.name === '' || (tokens[at + 1]?.text === '(' && before.word !== 'into'))
+    const { name, last } = tableAt(tokens, index);
+    const table = tokens[last];
+    if (
+      table === undefined ||
+      table.name === '' ||
+      (tokens[last + 1]?.text === '(' && before.word !== 'into')
+    )
       return [];
-    const next = tokens[at + 1]?.word === 'as' ? tokens[at + 2] : tokens[at + 1];
+    const next = tokens[last + 1]?.word === 'as' ? tokens[last + 2] : tokens[last + 1];
     const isAlias = next !== undefined && next.name !== '' && !CLAUSES.test(next.word);
-    return [{ name: table.name, alias: isAlias ? next.name : table.name, token: table }];
+    return [{ name, alias: isAlias ? next.name : table.name, token: table }];
   });
+}
+
+/** Returns the name of the table that begins at a token, with its schema unless that is the default one, and its last token. */
+export function tableAt(
+  tokens: readonly Token[],
+  index: number,
+): { readonly name: string; readonly last: number } {
+  const [first, dot, second] = tokens.slice(index, index + 3);
+  if (dot?.text !== '.') return { name: first?.name ?? '', last: index };
+  const isDefault = /^(?:main|public)$/.test(first!.name);
+  const name = second?.name ?? '';
+  return { name: isDefault ? name : `${first!.name}.${name}`, last: index + 2 };
+}
+
+/** Returns the table with a name in lower case; undefined if there is none, or several that differ in case. */
+export function tableNamed<T extends { readonly name: string }>(
+  tables: readonly T[],
+  name: string | undefined,
+): T | undefined {
+  const [found, ...more] = tables.filter((table) => table.name.toLowerCase() === name);
+  return more.length === 0 ? found : undefined;
 }

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { Outline } from './outline.ts';
+import { Outline, tableNamed } from './outline.ts';
 import { migrationsOf } from './locked.ts';
 import { judgeInsertion } from './value-judge.ts';
 import type { RuleText } from '../check.ts';
@@ -111,9 +111,7 @@ function columnIn(
   table: string,
   column: string,
 ): TableColumn | undefined {
-  return tables
-    .find(({ name }) => name.toLowerCase() === table)
-    ?.columns.find(({ name }) => name.toLowerCase() === column);
+  return tableNamed(tables, table)?.columns.find(({ name }) => name.toLowerCase() === column);
 }
 
 function lengthOf(column: TableColumn | undefined): number {

@@ -4,11 +4,13 @@
  */
 import { offsetInSource } from '../reader/expressions.ts';
 import { isMySql } from '../../db/dialects.ts';
+import { splitScript } from '../../db/script.ts';
+import { Outline } from './outline.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Piece } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
-import type { Place, Severity } from '../../base/findings.ts';
+import type { Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 
@@ -18,7 +20,7 @@ export interface Spot {
   readonly module: SourceModule;
 }
 
-/** Methods that send statements. A page sends the statement of `fetch()`. */
+/** Methods that send statements. A page sends the statement of `fetch()`, and a script several ones. */
 export type Verb =
   | 'fetchAll'
   | 'fetchOne'
@@ -28,6 +30,7 @@ export type Verb =
   | 'executeMany'
   | 'insertMany'
   | 'scalar'
+  | 'script'
   | 'stream'
   | 'page';
 
@@ -46,6 +49,35 @@ export interface SentCall {
   readonly statements: Map<string, Statement>;
   /** Expression of a statement whose text is not known. */
   unknown: Spot | undefined;
+}
+
+/** A statement as a database receives it. */
+export interface SentText {
+  readonly statement: Statement;
+  readonly text: string;
+  readonly outline: Outline;
+  /** Offset in the text of the call. */
+  readonly start: number;
+}
+
+/** Words that begin the statements of a script that change no tables. */
+const OF_ROWS = /^(?:select|insert|update|delete|replace|with|merge|values)$/;
+
+/** Returns the statements that a call may send to a database. Leaves out scripts whose parts are choices. */
+export function textsOf({ verb, statements }: SentCall, dialect: Dialect): readonly SentText[] {
+  const known = [...statements.values()].map((statement) => ({
+    statement,
+    text: statement.text(dialect),
+    start: 0,
+  }));
+  if (verb !== 'script') return known.map((each) => ({ ...each, outline: new Outline(each.text, dialect) }));
+  if (known.length > 1) return [];
+  return known.flatMap(({ statement, text: script }) =>
+    splitScript(script, dialect, true)
+      .statements.map(({ text, start }) => ({ statement, text, start, outline: new Outline(text, dialect) }))
+      // a script has no placeholders: a question mark is an operator
+      .filter(({ outline }) => OF_ROWS.test(outline.verb) && outline.placeholders.length === 0),
+  );
 }
 
 /** A value for a placeholder. */
@@ -68,7 +100,6 @@ export interface Problem {
   readonly rule: `SVC${number}`;
   readonly message: string;
   readonly remedy?: string | undefined;
-  readonly severity?: Severity | undefined;
   /** Offset in the text of the statement. */
   readonly start: number;
 }
@@ -92,6 +123,11 @@ export class Statement {
   /** Whether no value may be a part of the statement instead. */
   get isCertain(): boolean {
     return this.pieces.every(({ bound }) => bound?.isCertain !== false);
+  }
+
+  /** Whether the text has one item of a list in place of a number of items that is not known. */
+  get isPartial(): boolean {
+    return this.pieces.some(({ isPartial }) => isPartial === true);
   }
 
   /** Returns the place in the sources of an offset in the text for a dialect. */

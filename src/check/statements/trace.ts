@@ -4,7 +4,7 @@
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
-import { tablesIn } from './written-schema.ts';
+import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project } from '../reader/modules.ts';
@@ -61,11 +61,14 @@ export class Trace {
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
   readonly #deciding = new Set<Fn>();
+  /** Texts of the statements that make the tables. */
+  readonly migrations: readonly string[];
   readonly #project: Project;
   #tables: ReadonlyMap<string, KnownTable> | undefined;
 
-  constructor(project: Project) {
+  constructor(project: Project, migrations: readonly string[]) {
     this.#project = project;
+    this.migrations = migrations;
   }
 
   /** Handlers of routes, WebSockets and tools. */
@@ -73,9 +76,9 @@ export class Trace {
     return [...this.#runs.values()];
   }
 
-  /** Tables that texts in the sources create, by their names. */
+  /** Tables that migrations and texts in the sources create, by their names. */
   get tables(): ReadonlyMap<string, KnownTable> {
-    return (this.#tables ??= tablesIn(this.#project));
+    return (this.#tables ??= tablesIn([...this.migrations, ...sqlTexts(this.#project)]));
   }
 
   /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */

@@ -4,11 +4,12 @@
  */
 import { within } from '../../schema/nodes.ts';
 import type { Dialect } from '../../db/driver.ts';
-import type { TableColumn, TableDescription } from '../../db/tables.ts';
+import type { ColumnType, TableColumn, TableDescription } from '../../db/tables.ts';
 import type { Constraints } from '../../schema/types.ts';
 import type { Value } from '../values/value.ts';
+import { tableNamed } from './outline.ts';
 import type { ColumnName, Outline, Token } from './outline.ts';
-import type { Problem, SentValue } from './statement.ts';
+import type { Problem, SentValue, StatementDescriber } from './statement.ts';
 
 /** A value that is known well enough to be judged. */
 interface KnownValue {
@@ -20,12 +21,12 @@ interface KnownValue {
   readonly constraints?: Constraints | undefined;
 }
 
-/** Returns the problems of the values that a statement binds. */
+/** Returns the problems of the values that a statement binds. `kinds` are the types of its placeholders. */
 export function judgeValues(
   outline: Outline,
   values: readonly SentValue[],
-  tables: readonly TableDescription[],
-  dialect: Dialect,
+  { tables, dialect }: Pick<StatementDescriber, 'tables' | 'dialect'>,
+  kinds: readonly (ColumnType | undefined)[] = [],
 ): readonly Problem[] {
   if (values.length !== outline.placeholders.length) return [];
   return outline.placeholders.flatMap((placeholder, index) => {
@@ -33,9 +34,10 @@ export function judgeValues(
     if (value === undefined) return [];
     const target = outline.target(placeholder);
     const column = columnOf(outline, target ?? outline.compared(placeholder), tables);
-    return column === undefined
-      ? []
-      : judge({ placeholder, value, column, isWritten: target !== undefined, dialect });
+    const type = column?.type ?? kinds[index];
+    if (type === undefined) return [];
+    const name = column === undefined ? 'the placeholder' : `the column "${column.name}"`;
+    return judge({ placeholder, value, name, type, isWritten: target !== undefined, dialect });
   });
 }
 
@@ -46,10 +48,9 @@ function columnOf(
 ): TableColumn | undefined {
   if (named === undefined) return undefined;
   const used = outline.tables.filter(({ alias }) => named.table === undefined || alias === named.table);
-  const found = used.flatMap(({ name }) =>
-    tables
-      .filter((table) => table.name.toLowerCase() === name)
-      .flatMap(({ columns }) => columns.filter((column) => column.name.toLowerCase() === named.column)),
+  const found = used.flatMap(
+    ({ name }) =>
+      tableNamed(tables, name)?.columns.filter((column) => column.name.toLowerCase() === named.column) ?? [],
   );
   return found.length === 1 ? found[0] : undefined;
 }
@@ -79,19 +80,20 @@ function constantValue({ texts }: Value): KnownValue | undefined {
   return /^(?:true|false)$/.test(part.text) ? { kind: 'bool' } : { kind: 'number', constant: part.text };
 }
 
+/** A value with the column or the placeholder that receives it. */
 interface Pair {
   readonly placeholder: Token;
   readonly value: KnownValue;
-  readonly column: TableColumn;
+  /** Words for the column or the placeholder. */
+  readonly name: string;
+  readonly type: ColumnType;
   readonly isWritten: boolean;
   readonly dialect: Dialect;
 }
 
 function judge(pair: Pair): readonly Problem[] {
-  const { placeholder, value, column, isWritten } = pair;
+  const { placeholder, value, name, type, isWritten } = pair;
   const { start } = placeholder;
-  const name = `the column "${column.name}"`;
-  const type = column.type;
   if (type.kind === 'literal') {
     const given = value.choices ?? (value.kind === 'str' ? [value.constant] : []);
     const wrong = given.filter((choice) => choice !== undefined && !type.values.includes(String(choice)));
@@ -109,38 +111,42 @@ function judge(pair: Pair): readonly Problem[] {
         start,
       },
     ];
-  return isWritten ? tooLong(pair, name) : [];
+  return isWritten ? tooLong(pair) : [];
 }
 
-const NUMBERS = /^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*$/i;
+/** Numbers as the engines read them from a text. */
+const NUMBERS =
+  /^\s*[+-]?(?:(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:e[+-]?\d+)?|0[xob][\da-f_]+|nan|inf(?:inity)?)\s*$/i;
+const FLAGS = /^\s*(?:t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|y(?:es?)?|no?|on|off?|[01])\s*$/i;
 
-/** Whether a column surely cannot hold a value. */
-function isOfOtherType({ value: { kind, constant }, column: { type }, dialect }: Pair): boolean {
+/** Whether a column or placeholder surely cannot hold a value. Only PostgreSQL converts no numbers and flags. */
+function isOfOtherType({ value: { kind, constant }, type, dialect }: Pair): boolean {
   const isNumber = kind === 'number' || kind === 'int' || kind === 'float' || kind === 'decimal';
+  const isStrict = dialect === 'postgres';
+  const number = kind === 'number' ? Number(constant) : NaN;
   switch (type.kind) {
     case 'int':
     case 'float':
     case 'decimal':
-      return kind === 'str'
-        ? constant !== undefined && !NUMBERS.test(constant)
-        : /^(?:uuid|date|datetime|bytes)$/.test(kind);
+      if (kind === 'str') return constant !== undefined && !NUMBERS.test(constant);
+      return (
+        /^(?:uuid|date|datetime|bytes)$/.test(kind) ||
+        (isStrict && (kind === 'bool' || (type.kind === 'int' && number % 1 !== 0 && !Number.isNaN(number))))
+      );
     case 'uuid':
       return isNumber || /^(?:bool|date|datetime)$/.test(kind);
     case 'date':
     case 'datetime':
       return dialect !== 'sqlite' && (isNumber || /^(?:bool|uuid)$/.test(kind));
     case 'bool':
-      return kind === 'str' &&
-        constant !== undefined &&
-        !/^(?:t|f|true|false|yes|no|y|n|on|off|[01])$/i.test(constant)
-        ? true
-        : /^(?:uuid|date|datetime|bytes)$/.test(kind);
+      if (kind === 'str') return constant !== undefined && !FLAGS.test(constant);
+      return /^(?:uuid|date|datetime|bytes)$/.test(kind) || (isStrict && number > 1);
     default:
       return false;
   }
 }
 
-function tooLong({ placeholder, value, column: { type } }: Pair, name: string): readonly Problem[] {
+function tooLong({ placeholder, value, name, type }: Pair): readonly Problem[] {
   const most = type.kind === 'str' ? type.options?.['maxLength'] : undefined;
   if (most === undefined || value.kind !== 'str') return [];
   const length = value.constant === undefined ? value.constraints?.maxLength : [...value.constant].length;
@@ -167,7 +173,7 @@ function tooLong({ placeholder, value, column: { type } }: Pair, name: string): 
 export function judgeInsertion(outline: Outline, tables: readonly TableDescription[]): readonly Problem[] {
   const { insertion } = outline;
   if (insertion?.columns === undefined) return [];
-  const table = tables.find(({ name }) => name.toLowerCase() === insertion.table.name);
+  const table = tableNamed(tables, insertion.table.name);
   // a trigger may give the values
   if (table?.hasInsertTrigger === true) return [];
   const given = new Set(insertion.columns.map(({ name }) => name));

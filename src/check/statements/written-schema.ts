@@ -1,13 +1,13 @@
 /**
- * Tables that SQL texts in the sources create: their columns, unique keys and foreign keys. Reads the statements only,
- * so no database is needed, and the dialect does not matter.
+ * Tables that SQL texts create, in migrations and in the sources: their columns, unique keys and foreign keys. Reads the
+ * statements only, so no database is needed, and the dialect does not matter.
  */
 import { walk } from '../reader/nodes.ts';
-import { Outline } from './outline.ts';
+import { Outline, tableAt } from './outline.ts';
 import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
 
-/** A table as its statement declares it. All names are in lower case. */
+/** A table as its statement declares it. All names are in lower case, with the schema unless that is the default one. */
 export interface KnownTable {
   readonly name: string;
   readonly columns: readonly string[];
@@ -29,22 +29,43 @@ export function holdsKey({ keys }: Pick<KnownTable, 'keys'>, columns: readonly s
 
 const CONSTRAINTS = /^(?:constraint|primary|unique|foreign|check|exclude|key|index|like|fulltext)$/;
 
-/** Returns the tables that texts in the sources create, by their names. */
-export function tablesIn(project: Project): ReadonlyMap<string, KnownTable> {
+/** Returns the tables that statements in texts create, by their names. */
+export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTable> {
   const tables = new Map<string, KnownTable>();
-  for (const text of sqlTexts(project)) {
+  for (const text of texts) {
     const { tokens } = new Outline(text, 'sqlite');
-    tokens.forEach((token, index) => {
-      if (token.word !== 'create') return;
-      const found = tableAt(tokens, index) ?? keyAt(tokens, index, tables);
+    tokens.forEach(({ word }, index) => {
+      const found =
+        word === 'create'
+          ? (createdAt(tokens, index) ?? keyAt(tokens, index, tables))
+          : word === 'alter' && tokens[index + 1]?.word === 'table'
+            ? changeAt(tokens, index, tables)
+            : undefined;
       if (found !== undefined) tables.set(found.name, found);
     });
   }
   return tables;
 }
 
+/** Returns the new names of tables and columns that statements in texts rename, by the old ones. */
+export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
+  const names = new Map<string, string>();
+  for (const text of texts) {
+    const { tokens } = new Outline(text, 'sqlite');
+    tokens.forEach(({ word }, index) => {
+      if (word !== 'rename' && word !== 'change') return;
+      const at = tokens[index + 1]?.word === 'column' ? index + 2 : index + 1;
+      const isTable = tokens[at]?.word === 'to';
+      const old = tokens[isTable ? index - 1 : at]?.name;
+      const next = tokens[word === 'change' || isTable ? at + 1 : at + 2]?.name;
+      if (old && next) names.set(old, next);
+    });
+  }
+  return names;
+}
+
 /** Returns the texts in the sources that create tables or keys. */
-function sqlTexts({ modules }: Project): readonly string[] {
+export function sqlTexts({ modules }: Project): readonly string[] {
   const texts: string[] = [];
   for (const module of modules)
     walk(module.body, (node) => {
@@ -54,16 +75,41 @@ function sqlTexts({ modules }: Project): readonly string[] {
   return texts;
 }
 
-function tableAt(tokens: readonly Token[], create: number): KnownTable | undefined {
+function createdAt(tokens: readonly Token[], create: number): KnownTable | undefined {
   const open = tokens.findIndex(({ text }, index) => index > create && text === '(');
   const head = open === -1 ? [] : tokens.slice(create, open);
-  const name = head.at(-1)?.name;
-  if (name === undefined || name === '' || !head.slice(1, 3).some(({ word }) => word === 'table'))
-    return undefined;
-  const columns: string[] = [];
-  const keys: string[][] = [];
-  const references: Reference[] = [];
-  for (const part of partsOf(tokens, open)) {
+  const name = nameBefore(tokens, open);
+  if (name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
+  return withParts({ name, columns: [], keys: [], references: [] }, partsOf(tokens, open));
+}
+
+/** Returns a table with what `alter table … add …` adds, or with its new name. */
+function changeAt(
+  tokens: readonly Token[],
+  alter: number,
+  tables: ReadonlyMap<string, KnownTable>,
+): KnownTable | undefined {
+  const end = tokens.findIndex(({ text }, index) => index > alter && text === ';');
+  const words = tokens.slice(alter, end === -1 ? undefined : end);
+  const first = words.findIndex(({ word }) => word === 'add' || word === 'rename');
+  const table = tables.get(nameBefore(words, first));
+  if (table === undefined) return undefined;
+  if (words[first]!.word === 'rename')
+    return words[first + 1]?.word === 'to' ? { ...table, name: words[first + 2]?.name ?? '' } : undefined;
+  return withParts(
+    table,
+    split(words.slice(first), 0)
+      .filter(([add]) => add?.word === 'add')
+      .map((part) => part.slice(part.findIndex(({ word }) => !/^(?:add|column|if|not|exists)$/.test(word)))),
+  );
+}
+
+/** Returns a table with columns and constraints, each of which is one part. */
+function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): KnownTable {
+  const columns = [...table.columns];
+  const keys = [...table.keys];
+  const references = [...table.references];
+  for (const part of parts) {
     const [first] = part;
     if (first === undefined) continue;
     const own = CONSTRAINTS.test(first.word) ? undefined : first.name;
@@ -73,12 +119,17 @@ function tableAt(tokens: readonly Token[], create: number): KnownTable | undefin
     );
     const named = own === undefined ? namesIn(part) : [own];
     if (isKey) keys.push(named);
-    const target = part[part.findIndex(({ word }) => word === 'references') + 1];
+    const to = part.findIndex(({ word }) => word === 'references');
     const [column] = named;
-    if (target !== undefined && target !== first && named.length === 1 && column !== undefined)
-      references.push({ column, table: target.name });
+    if (to !== -1 && named.length === 1 && column !== undefined)
+      references.push({ column, table: tableAt(part, to + 1).name });
   }
-  return { name, columns, keys, references };
+  return { ...table, columns, keys, references };
+}
+
+/** Returns the name of the table that ends before a token. */
+function nameBefore(tokens: readonly Token[], index: number): string {
+  return tableAt(tokens, tokens[index - 2]?.text === '.' ? index - 3 : index - 1).name;
 }
 
 /** Returns a table with the columns of `create unique index … on table (…)`. */
@@ -89,7 +140,8 @@ function keyAt(
 ): KnownTable | undefined {
   if (tokens[create + 1]?.word !== 'unique') return undefined;
   const on = tokens.findIndex(({ word }, index) => index > create && word === 'on');
-  const table = on === -1 ? undefined : tables.get(tokens[on + 1]?.name ?? '');
+  const only = tokens[on + 1]?.word === 'only' ? 1 : 0;
+  const table = on === -1 ? undefined : tables.get(tableAt(tokens, on + 1 + only).name);
   const open = tokens.findIndex(({ text }, index) => index > on && text === '(');
   // a partial index leaves some rows out
   const isPartial = tokens.slice(on, on + 20).some(({ word }) => word === 'where');
@@ -102,10 +154,15 @@ function keyAt(
 function partsOf(tokens: readonly Token[], open: number): readonly (readonly Token[])[] {
   const depth = tokens[open]?.depth ?? 0;
   const end = tokens.findIndex((token, index) => index > open && token.text === ')' && token.depth === depth);
+  return split(tokens.slice(open + 1, end === -1 ? undefined : end), depth + 1);
+}
+
+/** Splits tokens at the commas of a depth. */
+function split(tokens: readonly Token[], depth: number): readonly (readonly Token[])[] {
   const parts: Token[][] = [[]];
-  for (const token of tokens.slice(open + 1, end === -1 ? undefined : end))
-    if (token.text === ',' && token.depth === depth + 1) parts.push([]);
-    else parts.at(-1)?.push(token);
+  for (const token of tokens)
+    if (token.text === ',' && token.depth === depth) parts.push([]);
+    else parts.at(-1)!.push(token);
   return parts;
 }
 

@@ -22,6 +22,8 @@ interface Operation {
 type Effect = (operation: Operation) => Value;
 
 const { KNOWN } = values;
+/** Greatest number of items for each of which the function of map() is called. */
+const MOST_MAPPED = 16;
 /** Type of the value of an SQL template. */
 export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
@@ -347,28 +349,40 @@ function marked(marks: readonly Part[], value: Value): Value {
   return marks.length === 0 ? value : { ...value, texts: value.texts.map((text) => [...text, ...marks]) };
 }
 
-const mapped: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const items = run(callback, [itemOf(receiver), KNOWN, receiver]);
+/** Returns the result of the function that a method of lists calls for each item. */
+const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = itemOf(receiver)): Value =>
+  run(callback, [item, KNOWN, receiver]);
+
+const mapped: Effect = (operation) => {
+  const items = called(operation);
   return { texts: items.texts, items };
 };
 
-const visited: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  run(callback, [itemOf(receiver), KNOWN, receiver]);
+/** map() calls its function for each item of a short list that the program writes. */
+const mappedEach: Effect = (operation) => {
+  const { members, items } = operation.receiver;
+  if (items !== undefined || members === undefined || members.size === 0 || members.size > MOST_MAPPED)
+    return mapped(operation);
+  const results = [...members].map(([key, item]) => [key, called(operation, item)] as const);
+  return { texts: values.oneOf(results.map(([, result]) => result)).texts, members: new Map(results) };
+};
+
+const visited: Effect = (operation) => {
+  called(operation);
   return KNOWN;
 };
 
-const filtered: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
-  const items = values.withFacts(itemOf(receiver), values.factsIf(test, true));
+const filtered: Effect = (operation) => {
+  const items = values.withFacts(itemOf(operation.receiver), values.factsIf(called(operation), true));
   return { texts: items.texts, items };
 };
 
 /** find() with a key of a client: the item exists only for a known key. */
-const found: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
+const found: Effect = (operation) => {
+  const facts = [...values.factsIf(called(operation), true)];
   return {
-    ...itemOf(receiver),
-    keys: [...values.factsIf(test, true)].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+    ...itemOf(operation.receiver),
+    keys: facts.flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
   };
 };
 
@@ -504,14 +518,13 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
   return result === undefined || isExact ? result : values.inexact(result);
 }
 
+/** Methods that return the text or list on which they are called, or a part of the same kind. */
+const SAME = 'valueOf trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind'.split(' ');
+
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
+  ...Object.fromEntries(SAME.map((name) => [name, self])),
   toString: asText,
-  valueOf: self,
-  trim: self,
-  trimStart: self,
-  trimEnd: self,
-  normalize: self,
   toLowerCase: cased,
   toUpperCase: cased,
   toLocaleLowerCase: cased,
@@ -520,9 +533,6 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   substring: sliced,
   substr: sliced,
   subarray: sliced,
-  padStart: self,
-  padEnd: self,
-  repeat: self,
   replace: replaced(false),
   replaceAll: replaced(true),
   concat: ({ receiver, args }) =>
@@ -538,14 +548,11 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
   test: tests,
   exec: executes,
-  map: mapped,
+  map: mappedEach,
   flatMap: mapped,
   forEach: visited,
   filter: filtered,
-  some: ({ args: [callback = KNOWN], receiver, run }) => {
-    const test = run(callback, [itemOf(receiver), KNOWN, receiver]);
-    return values.judged(values.factsIf(test, true));
-  },
+  some: (operation) => values.judged(values.factsIf(called(operation), true)),
   every: visited,
   find: found,
   reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
@@ -556,12 +563,10 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   add: added,
   set: stored,
   append: added,
-  sort: self,
-  toSorted: self,
   reverse: self,
   toReversed: self,
-  flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   values: self,
+  flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
@@ -575,7 +580,6 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     run(failed, [KNOWN]);
     return run(callback, [awaited(receiver)]);
   },
-  bind: self,
 };
 
 /** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */

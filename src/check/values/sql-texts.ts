@@ -102,6 +102,11 @@ function listed(list: Value | undefined): readonly Value[] {
   return list.items === undefined && known.length > 0 ? known : [...known, itemOf(list)];
 }
 
+/** Whether a list has exactly the items that are known. */
+function isComplete(list: Value | undefined): boolean {
+  return list?.items === undefined && (list?.members?.size ?? 0) > 0;
+}
+
 function separated(call: SqlPlace, parts: readonly Value[], separator: Value): readonly Value[] {
   return parts.flatMap((part, index) => [
     ...(index === 0 ? [] : [separator]),
@@ -111,9 +116,13 @@ function separated(call: SqlPlace, parts: readonly Value[], separator: Value): r
 
 const join: SqlEffect = (call) => {
   const [list, separator] = call.args;
-  return fragment(
-    separated(call, listed(list), separator === undefined ? written(call, ', ') : { texts: separator.texts }),
-  );
+  const by = separator === undefined ? written(call, ', ') : { texts: separator.texts };
+  return fragment([
+    ...separated(call, listed(list), by),
+    ...(isComplete(list)
+      ? []
+      : [values.literal('', { ...call, text: '', start: call.node.start, isPartial: true })]),
+  ]);
 };
 
 const combined =

@@ -78,6 +78,8 @@ export interface Piece {
   readonly start: number;
   /** For a piece `?` of an SQL template: the expression whose value is bound. Undefined in other pieces. */
   readonly bound?: Bound;
+  /** Whether the text has one item of a list in place of a number of items that is not known. */
+  readonly isPartial?: true;
 }
 
 /** A value that an SQL template binds. sql-texts.ts knows the value. */

@@ -8,7 +8,7 @@ import { hashOf, readMigrations, type MigrationSources } from '../migrations/sou
 import { labelOf } from '../migrations/start.ts';
 import { prepareDatabase } from '../open.ts';
 import { MEMORY } from '../sqlite/connection.ts';
-import { parseDatabaseUrl, readingAddress, shownUrl } from '../url.ts';
+import { parseDatabaseUrl, readingAddress, shownUrl, withMeaning } from '../url.ts';
 import { DatabaseDescriber, type DescribedPlace, type Describer } from './describer.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -17,9 +17,18 @@ import type { Database } from '../database.ts';
 /** Default time limit of each statement in milliseconds, also while tables are read. */
 const STATEMENT_MS = 10_000;
 
+/** Creates the schema of `search_path`, which the database of the application had before its first migration. */
+const NEEDED_SCHEMA = `do $$ begin
+  if current_schema() is null then
+    execute 'create schema ' || split_part(current_setting('search_path'), ',', 1);
+  end if;
+end $$`;
+
 /** A database plugin, as far as describing statements needs it. */
 interface DescribedPlugin {
   readonly name: string;
+  /** Address of the database that the application uses. */
+  readonly url: string;
   readonly sources: MigrationSources;
   readonly snakeCase: boolean;
   /** Lower-case names of types that the application itself parses. */
@@ -35,8 +44,9 @@ interface DescribedPlugin {
  *   `E_MIGRATION_FAILED` when they cannot be applied, `E_DB_OPEN`, `E_DB_CONNECT`, `E_DB_URL`, `E_SCRATCH_DATABASE`
  */
 export async function openDescriber(place: DescribedPlace, plugin: DescribedPlugin): Promise<Describer> {
-  const { url, isScratch = false, signal, timeoutMs = STATEMENT_MS } = place;
-  if (url !== undefined) {
+  const { isScratch = false, signal, timeoutMs = STATEMENT_MS } = place;
+  if (place.url !== undefined) {
+    const url = withMeaning(place.url, plugin.url);
     if (isScratch) return onScratch(url, plugin, timeoutMs, signal);
     const database = await openToRead(url, plugin, timeoutMs);
     return describing(database, plugin, timeoutMs, () => refuseOthers(url, database, plugin));
@@ -122,6 +132,7 @@ async function onScratch(
       { name, isCommand: true },
     ).open();
     try {
+      if (dialect === 'postgres') await database.script(NEEDED_SCHEMA);
       await new Migrator(database, sources, { clock }).up();
     } finally {
       await database.close();

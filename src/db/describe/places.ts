@@ -42,6 +42,7 @@ const QUOTED: readonly RegExp[] = [
   /^(?:Unknown column|Column|Unknown table|Not unique table\/alias:|Table) '([^']+)'/,
   /^(?:FUNCTION|PROCEDURE) (\S+) does not exist/,
   /function '([^']+)'$/,
+  /(?:nonaggregated|references) column '(?:[^'.]+\.)*?((?:[^'.]+\.)?[^'.]+)'/,
 ];
 
 /**

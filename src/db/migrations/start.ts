@@ -46,11 +46,11 @@ export interface Migratable {
    */
   openDescriber?(place?: DescribedPlace): Promise<Describer | undefined>;
   /**
-   * Returns the migrations for an engine in their order, without opening the database.
+   * Returns the migrations for an engine in their order, by default for that of the plugin. Opens no database.
    *
    * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` for invalid migrations
    */
-  migrationsFor?(dialect: Dialect): readonly MigrationStamp[];
+  migrationsFor?(dialect?: Dialect): readonly MigrationStamp[];
   /** Returns the hash of the migrations for an engine. */
   migrationHash?(dialect: Dialect): string;
 }

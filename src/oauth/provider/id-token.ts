@@ -11,7 +11,8 @@
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { findSigner } from '../../crypto/jwk.ts';
-import { HASHES, UNSUPPORTED_HEADERS, openJws } from '../../crypto/jws.ts';
+import { HASHES, openJws } from '../../crypto/jws.ts';
+import { UNSUPPORTED_HEADERS } from '../../crypto/jwt-json.ts';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
 import { ProviderFault } from '../../auth/provider/failure.ts';
 import { GUID, TENANT } from './option-types.ts';

@@ -86,12 +86,14 @@ function schemeFields([name, scheme]) {
   input.value = proofs[name]?.value ?? '';
   const user = isBasic(scheme) && make('input', { ...given, id: `:name-${name}` });
   if (user) user.value = proofs[name]?.name ?? '';
+  const about = byId(`:about-${name}`)?.cloneNode(true);
+  for (const link of about ? all('a', about) : []) link.target = '_blank'; // a login keeps this page
   return make(
     'fieldset',
     {},
     make('legend', {}, name),
     make('p', {}, schemeText(scheme)),
-    ...(byId(`:about-${name}`)?.cloneNode(true).childNodes ?? []),
+    ...(about?.childNodes ?? []),
     ...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
     user && make('label', { for: user.id }, 'Name'),
     user,

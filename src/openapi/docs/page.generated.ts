@@ -19,7 +19,7 @@ ui-monospace, 'SF Mono', SFMono-Regular, Menlo, Consolas, 'Liberation Mono', 'De
 :root[data-theme='light']{color-scheme:light}
 :root[data-theme='dark']{color-scheme:dark}
 *{box-sizing:border-box}
-html{scroll-padding-top:4.5rem;-webkit-text-size-adjust:100%}
+html{scroll-padding-top:3.5rem;-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--bg);color:var(--text);font:
 15px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif;overflow-wrap:anywhere}
 :is(h1, h2, h3, h4, p, ul, ol, dl, dd, pre){margin:0;padding:0}
@@ -877,12 +877,14 @@ type: 'password',
 input.value = proofs[name]?.value ?? '';
 const user = isBasic(scheme) && make('input', { ...given, id: \`:name-\${name}\` });
 if (user) user.value = proofs[name]?.name ?? '';
+const about = byId(\`:about-\${name}\`)?.cloneNode(true);
+for (const link of about ? all('a', about) : []) link.target = '_blank';
 return make(
 'fieldset',
 {},
 make('legend', {}, name),
 make('p', {}, schemeText(scheme)),
-...(byId(\`:about-\${name}\`)?.cloneNode(true).childNodes ?? []),
+...(about?.childNodes ?? []),
 ...Object.entries(scheme.flows ?? {}).flatMap(flowFields),
 user && make('label', { for: user.id }, 'Name'),
 user,

@@ -264,6 +264,30 @@ test('old keys are used without a wait while newer ones are fetched, for up to a
   assert.equal(await at.ask(), 503, 'a day without keys');
 });
 
+test('after a failed fetch, the discovery document is read again, because the URL of the keys may have changed', async () => {
+  await using moved = await FakeProvider.start();
+  await using at = await site();
+  assert.equal(await at.ask(), 200);
+  at.fake.metadata = { jwks_uri: `${moved.url}/jwks` };
+  await at.clock.advance(600_000);
+  at.fake.failNext('jwks', { status: 404, body: {} });
+  assert.equal(await at.ask(), 200);
+  await at.ask(at.token({ kid: 'waits for the fetch' }));
+  await at.clock.advance(60_000);
+  await at.ask(at.token({ kid: 'waits for the fetch' }));
+  assert.deepEqual([at.fake.count('discovery'), moved.count('jwks')], [2, 1]);
+});
+
+test('the end of the application during a fetch is not reported as a failure of the issuer', async () => {
+  const at = await site();
+  at.fake.failNext('discovery', { answer: () => undefined });
+  const asking = at.ask();
+  await at.fake.arrived(1);
+  await at[Symbol.asyncDispose]();
+  await asking.catch(() => undefined);
+  assert.deepEqual(reasons(at.events), []);
+});
+
 test('two issuers have separate keys, and one that fails does not affect the other', async () => {
   await using other = await FakeProvider.start();
   const fake = await FakeProvider.start();

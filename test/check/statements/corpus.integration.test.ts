@@ -8,7 +8,7 @@ import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
 import { describerOn, judged, sourcesOf } from '../../support/statements.ts';
 import { CORPUS_SCHEMA, WRONG_STATEMENTS, chinookProgram, programOf } from './corpus.ts';
 
-for (const engine of ['postgres', 'mariadb'] as const) {
+for (const engine of ['postgres', 'mariadb', 'mysql'] as const) {
   test(`${engine}: svc check finds the statements of public bug reports that the server refuses, and nothing in the queries of Chinook`, async (t) => {
     if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, engine)) return;
     await using database = await openDatabase(
@@ -18,7 +18,9 @@ for (const engine of ['postgres', 'mariadb'] as const) {
     await openChinook(database);
     const describer = await describerOn(database);
     let refused = 0;
-    for (const { from, sql, at, [engine]: own = at } of WRONG_STATEMENTS) {
+    for (const { from, sql, ...texts } of WRONG_STATEMENTS) {
+      const { at, mysql = at } = texts;
+      const { [engine]: own = engine === 'postgres' ? at : mysql } = texts;
       const program = programOf(sql);
       const [finding, ...more] = await judged(sourcesOf(t, { 'app.ts': program }), describer);
       assert.deepEqual([finding?.rule, more], [own === null ? undefined : 'SVC411', []], from);

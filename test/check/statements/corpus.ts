@@ -13,8 +13,10 @@ interface WrongStatement {
   readonly at: string;
   /** Text for PostgreSQL, if it differs. Null if PostgreSQL prepares the statement. */
   readonly postgres?: string | null;
-  /** Text for MariaDB, if it differs. Null if MariaDB prepares the statement. */
-  readonly mariadb?: string | null;
+  /** Text for MariaDB and MySQL, if it differs. Null if they prepare the statement. */
+  readonly mysql?: string | null;
+  /** Text for MariaDB, if it differs from that for MySQL. */
+  readonly mariadb?: string;
 }
 
 export const CORPUS_SCHEMA = `
@@ -51,7 +53,7 @@ export const WRONG_STATEMENTS: readonly WrongStatement[] = [
     sql: 'select rowid as id, name from account where id = undefined',
     at: 'undefined',
     postgres: 'rowid',
-    mariadb: 'rowid',
+    mysql: 'rowid',
   },
   {
     from: 'miguelgrinberg/flasky#428',
@@ -83,14 +85,14 @@ export const WRONG_STATEMENTS: readonly WrongStatement[] = [
     sql: 'insert into forecast (id, temperature) values (?, ?) on conflict (id) do update set temperature = excluded.temperature',
     at: 'insert',
     postgres: null,
-    mariadb: 'conflict',
+    mysql: 'conflict',
   },
   {
     from: 'yiisoft/db-sqlite#394',
     sql: 'insert into account (id, email, nick) values (?, ?, ?) on conflict (email, nick) do update set email = excluded.email',
     at: 'insert',
     postgres: null,
-    mariadb: 'conflict',
+    mysql: 'conflict',
   },
   {
     from: 'coleifer/peewee#456',
@@ -129,7 +131,7 @@ export const WRONG_STATEMENTS: readonly WrongStatement[] = [
     sql: 'select id from job union select id + 100 from job order by value + 101',
     at: 'select id',
     postgres: 'value',
-    mariadb: 'value',
+    mysql: 'value',
   },
   {
     from: 'drizzle-team/drizzle-orm#3075',
@@ -142,13 +144,13 @@ export const WRONG_STATEMENTS: readonly WrongStatement[] = [
     sql: 'select * from job where id = ? for update',
     at: 'for',
     postgres: null,
-    mariadb: null,
+    mysql: null,
   },
   {
     from: 'frappe/frappe#35774',
     sql: 'update note inner join chat on chat.id = note.chat_id set text = chat.name',
     at: 'inner',
-    mariadb: null,
+    mysql: null,
   },
   {
     from: 'gluesql/gluesql#1062',
@@ -162,7 +164,7 @@ export const WRONG_STATEMENTS: readonly WrongStatement[] = [
     sql: 'select value from job order by value desc union all select value from job',
     at: 'select value',
     postgres: 'union',
-    mariadb: 'union',
+    mysql: 'union',
   },
   {
     from: 'requery/requery#614',

@@ -77,6 +77,20 @@ app.get('/', used, async ({ db }) => {
   for await (const each of db.stream('select id from account', [], { as: Account })) each; // SVC412
 });
 class Created extends Schema { created = Field(date); other = Field(str); }`,
+  'lists of columns': `class Account extends Schema { id = Field(int); email = Field(str); name = Field(nullable(str)); }
+const NAMES = ['id', 'email', 'name'] as const;
+app.get('/', used, async ({ db, query }) => {
+  await db.fetchAll(sql\`select \${sql.join(NAMES.map((name) => sql.identifier(name)))} from account\`, { as: Account });
+  await db.fetchAll(\`select \${NAMES.map((name) => 'a.' + name).join(', ')} from account a\`, [], { as: Account });
+  await db.fetchAll(sql\`select \${sql.join(['id', 'nmae'].map((name) => sql.identifier(name)))} from account\`); // SVC411
+  const columns = [sql\`id\`, sql\`email\`];
+  if (query.all) columns.push(sql\`name\`);
+  await db.fetchAll(sql\`select \${sql.join(columns)} from account\`, { as: Account });
+  await db.execute(sql\`insert into account (\${sql.join(columns)}) values (\${1}, \${'a'}, \${'b'})\`);
+  const others = [sql\`id\`];
+  if (query.old) others.push(sql\`nmae\`); // SVC411
+  await db.fetchAll(sql\`select \${sql.join(others)} from account\`);
+});`,
   'rows with snakeCase': `class Note extends Schema { id = Field(int); createdAt = Field(str); }
 app.get('/', used, async ({ db }) => {
   await db.fetchAll('select id, created_at from note', [], { as: Note, snakeCase: true });
@@ -137,6 +151,21 @@ app.get('/', used, async ({ db }) => {
   await db.execute('create temp table if not exists found (id integer)');
   await db.execute('insert into found select id from note');
   await db.execute('insert into fund select id from note'); // SVC411
+});`,
+  scripts: `app.get('/', used, async ({ db, query }) => {
+  await db.script('delete from note; update note set titel = 1'); // SVC411
+  await db.script(\`
+    create table draft (id integer);
+    create index draft_id on draft (id);
+    insert into draft select id from note;
+    -- delete from nte;
+    insert into note (title) values ('a'); -- SVC417
+    delete from nte; -- SVC411
+    create trigger t after insert on note begin delete from nothing; end;
+    select json('{}') -> '$' ? 1;\`);
+  await db.transaction((tx) => tx.script('delete from note where nope = 1')); // SVC411
+  await db.script('delete from ' + (query.all ? 'note' : 'nte'));
+  await db.script(await textOf());
 });`,
   pages: `const notes = new KeysetPages({ orderBy: { made_at: 'desc', id: 'asc' } });
 class Note extends Schema { id = Field(int); title = Field(str); }

@@ -66,7 +66,9 @@ function nodeOf(name: string): TypeNode {
 function rulesOf(sql: string, node: TypeNode): string[] {
   const outline = new Outline(sql, 'postgres');
   const value = { ...KNOWN, declared: { part: undefined, member: () => undefined, node } };
-  return judgeValues(outline, [{ value, spot: undefined }], [NOTE], 'postgres').map(({ rule }) => rule);
+  return judgeValues(outline, [{ value, spot: undefined }], { tables: [NOTE], dialect: 'postgres' }).map(
+    ({ rule }) => rule,
+  );
 }
 
 test('a text that may be longer than its column is a problem where it is written (SVC416)', () => {
@@ -118,4 +120,17 @@ test('an insert needs a value for each column that is not null and has no defaul
   assert.deepEqual(absent('insert into note values (1, 2, 3, 4, 5)'), []);
   assert.deepEqual(absent('insert into other (key) values (?)'), []);
   assert.deepEqual(absent('insert into note (key) values (?)', { ...NOTE, hasInsertTrigger: true }), []);
+});
+
+test('a table of another schema, and one of two whose names differ in case, are not judged', () => {
+  const insert = (name: string, tables: readonly TableDescription[] = [NOTE]): number =>
+    judgeInsertion(new Outline(`insert into ${name} (key) values (?)`, 'postgres'), tables).length;
+  assert.equal(insert('public.note'), 1);
+  assert.equal(insert('shop.note'), 0);
+  assert.equal(insert('"Note"', [NOTE, { ...NOTE, name: 'Note', columns: [] }]), 0);
+  const outline = new Outline('update shop.note set title = ? where id = 1', 'postgres');
+  assert.deepEqual(
+    outline.tables.map(({ name, alias }) => [name, alias]),
+    [['shop.note', 'note']],
+  );
 });

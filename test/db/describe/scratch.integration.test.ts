@@ -1,5 +1,5 @@
 /**
- * Scratch databases on PostgreSQL and MariaDB: created, migrated, and dropped by their run or by a later one.
+ * Scratch databases on PostgreSQL, MariaDB and MySQL: created, migrated, and dropped by their run or by a later one.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -24,31 +24,32 @@ interface Server {
   scratches(): Promise<readonly string[]>;
 }
 
-const LIST = {
-  postgres: "select datname::text as name from pg_database where datname like 'svc\\_check\\_%' order by 1",
-  mariadb:
-    "select schema_name as name from information_schema.schemata where schema_name like 'svc\\_check\\_%' order by 1",
-};
+/** Text that returns the names of the scratch databases. */
+const listOn = (engine: 'postgres' | 'mariadb' | 'mysql'): string =>
+  engine === 'postgres'
+    ? "select datname::text as name from pg_database where datname like 'svc\\_check\\_%' order by 1"
+    : "select schema_name as name from information_schema.schemata where schema_name like 'svc\\_check\\_%' order by 1";
 
 /** Registers a test for each server. Tests of one file run one after the other, so they share the server. */
 function onEachServer(behavior: string, run: (server: Server, t: TestContext) => Promise<void>): void {
-  for (const engine of ['postgres', 'mariadb'] as const)
+  for (const engine of ['postgres', 'mariadb', 'mysql'] as const)
     test(`${engine}: ${behavior}`, async (t) => {
-      if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, 'mariadb')) return;
-      const url = await (engine === 'postgres' ? sharedPostgres() : sharedMySql('mariadb'));
+      if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, engine)) return;
+      const url = await (engine === 'postgres' ? sharedPostgres() : sharedMySql(engine));
       await using admin = await openDatabase(url);
       const scratches = async (): Promise<string[]> =>
-        (await admin.fetchAll(LIST[engine])).map(({ name }) => String(name));
+        (await admin.fetchAll(listOn(engine))).map(({ name }) => String(name));
       await run({ url, admin, scratches }, t);
       assert.deepEqual(await scratches(), []);
     });
 }
 
-const described = (t: TestContext, url: string, migration: string): Promise<Describer> =>
+const described = (t: TestContext, url: string, migration: string, own = ''): Promise<Describer> =>
   openDescriber(
     { url, isScratch: true },
     {
       name: 'database',
+      url: own,
       sources: { directory: folder(t, { '0001_first.up.sql': migration }) },
       snakeCase: false,
       ownTypes: new Set(),
@@ -78,6 +79,31 @@ onEachServer(
     );
     assert.equal((await describer.describeStatement('select titel from book')).kind, 'refused');
     await describer[Symbol.asyncDispose]();
+  },
+);
+
+onEachServer(
+  'a scratch database reads statements with the schemas and the mode that the application sets',
+  async ({ url, admin }, t) => {
+    const isPostgres = admin.dialect === 'postgres';
+    await using describer = await described(
+      t,
+      url,
+      isPostgres
+        ? 'create schema shop; create table shop.book (id int)'
+        : 'create table book (id int) engine = InnoDB',
+      isPostgres ? `${url}?set.search_path=shop,public` : `${url}?set.sql_mode=ANSI_QUOTES`,
+    );
+    if (isPostgres)
+      await (
+        await described(t, url, 'create table shop.pen (id int)', `${url}?set.search_path=shop`)
+      )[Symbol.asyncDispose]();
+    const text = isPostgres ? 'select id from book' : 'select "id" from "book"';
+    assert.equal((await describer.describeStatement(text)).kind, 'described');
+    assert.deepEqual(
+      describer.tables.map(({ name }) => name),
+      ['book'],
+    );
   },
 );
 

@@ -60,7 +60,7 @@ export function jws(
     family === 'PS'
       ? { key, padding: 6, saltLength: Number(bits) / 8 }
       : { key, dsaEncoding: 'ieee-p1363' as const };
-  return `${parts}.${sign(header['alg'] === 'EdDSA' ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
+  return `${parts}.${sign(/^Ed/.test(String(header['alg'])) ? null : `sha${bits}`, Buffer.from(parts), how).toString('base64url')}`;
 }
 
 /** Returns a public key as a member of a JWK set. */

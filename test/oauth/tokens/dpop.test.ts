@@ -198,7 +198,7 @@ test('DPoP: a proof is refused for each single mistake in its header, claims or 
     ...['none', 'HS256', 'PS256', 'ES384', 'es256', undefined, 1].map(
       (alg) => [proof(clock, EC, { header: { alg } }), 'alg'] as const,
     ),
-    ...['crit', 'jku', 'x5u', 'x5c', 'b64', 'zip', 'enc'].map(
+    ...['crit', 'jku', 'x5u', 'x5c', 'b64', 'zip', 'enc', 'cty'].map(
       (name) => [proof(clock, EC, { header: { [name]: 'x' } }), 'header'] as const,
     ),
     ...[

@@ -1147,6 +1147,17 @@ test('a user of /docs in Chromium logs in at an OAuth provider in a new tab, and
   await page.open(`${shop.url}/docs#getMe`);
   await until(page, 'document.querySelector("#getMe .y form .main")');
   assert.match((await sent(page, 'getMe')).status, /^401 /);
+  await page.run('document.querySelector("#getMe .need button").click()');
+  await until(page, 'document.querySelector("dialog[open]")');
+  assert.deepEqual(
+    await page.run(
+      '[...document.querySelectorAll("dialog fieldset a")].map(({ href, target }) => [href, target])',
+    ),
+    [[`${shop.url}/oauth/login`, '_blank']],
+    'the dialog says where to log in',
+  );
+  await pictured(page, 'login');
+  await page.run('document.getElementById(":cancel").click()');
   await unfold(page, 'getOauthLogin');
   await fill(page, 'getOauthLogin', 'return_to', '/docs');
   const link = await page.run<{ href: string; target: string; rel: string }>(

@@ -305,4 +305,65 @@ app.get('/letters/{id:int}', { me: Depends(me), db: Depends(scoped) }, ({ db, pa
 app.get('/letters/{id:int}/copy', { me: Depends(me), db: Depends(db) }, ({ me, db, params }) =>
   db.fetchAll('select text from letter where id = ? and person = ?', [params.id, me.sub]));
 `,
+  'pets: a foreign key of a migration says to whom a row belongs': `
+// FILE 0001_pets.up.sql
+create table keeper (id uuid primary key, name text not null);
+create table pet (id integer primary key, keeper_id uuid not null references keeper (id), name text not null);
+alter table only public.pet add column vet_id integer references vet;
+create table post (id integer primary key, author uuid not null references keeper (id), text text not null);
+create table kind (id integer primary key, name text not null);
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const known = { me: Depends(BearerAuth()), db: Depends(db) };
+class Name extends Schema { name = Field(str, { maxLength: 40 }); }
+app.get('/me', known, ({ me, db }) => db.fetchOne('select name from keeper where id = ?', [me.sub]));
+app.get('/pets/{id:int}', known, ({ db, params }) => db.fetchOne('select name from pet where id = ?', [params.id])); // SVC640
+app.put('/pets/{id:int}', { ...known, body: Name, status: 204 }, async ({ db, params, body }) => {
+  await db.execute('update pet set name = ? where id = ?', [body.name, params.id]); // SVC640
+});
+app.delete('/pets/{id:int}', { vet: Depends(requireRoles('vet')), db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from pet where id = ?', [params.id]);
+});
+app.get('/posts', known, ({ db }) => db.fetchAll('select id, text from post order by id desc limit 20'));
+app.get('/posts/{id:int}', known, ({ db, params }) => db.fetchOne('select text from post where id = ?', [params.id]));
+app.get('/kinds/{id:int}', known, ({ db, params }) => db.fetchOne('select name from kind where id = ?', [params.id]));
+app.get('/keepers/{id}', known, ({ db, params }) => db.fetchOne('select name from keeper where id = ?', [params.id]));
+`,
+  'shops: the keys of a dump are added after its tables, and halves are written alone': `
+// FILE 0001_dump.up.sql
+CREATE TABLE public.sale (id bigint NOT NULL, buyer text NOT NULL);
+CREATE TABLE public.line (id bigint NOT NULL, sale_id bigint NOT NULL, goods text NOT NULL);
+ALTER TABLE ONLY public.sale ADD CONSTRAINT sale_pkey PRIMARY KEY (id);
+ALTER TABLE ONLY public.line ADD CONSTRAINT line_pkey PRIMARY KEY (id),
+  ADD CONSTRAINT line_sale FOREIGN KEY (sale_id) REFERENCES public.sale(id) ON DELETE CASCADE;
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+import { randomUUID } from 'node:crypto';
+const app = new Svc();
+const known = { me: Depends(BearerAuth()), db: Depends(db) };
+app.post('/sales', { ...known, status: 201 }, async ({ me, db, body }) => {
+  const id = randomUUID();
+  await db.execute('insert into sale (id, buyer) values (?, ?)', [id, me.sub]); // SVC643
+  await db.execute('insert into line (id, sale_id, goods) values (?, ?, ?)', [1, id, body.goods]);
+});
+app.get('/sales', known, ({ me, db }) => db.fetchAll('select id from sale where buyer = ?', [me.sub]));
+app.delete('/sales/{id}', { ...known, status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from sale where id = ?', [params.id]); // SVC640
+});
+`,
+  'right: the policies of a migration compare the owner': `
+// FILE 0001_diary.up.sql
+create table diary (id integer primary key, person text not null, text text not null);
+alter table diary enable row level security;
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const known = { me: Depends(BearerAuth()), db: Depends(db) };
+app.get('/diary', known, ({ me, db }) => db.fetchAll('select id from diary where person = ?', [me.sub]));
+app.get('/diary/{id:int}', known, ({ db, params }) => db.fetchAll('select text from diary where id = ?', [params.id]));
+`,
 };
