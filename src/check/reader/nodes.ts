@@ -270,10 +270,14 @@ const PARTS: { readonly [T in Node['type']]: readonly PartOf<Extract<Node, { typ
 
 type Parts = Readonly<Record<string, Node | readonly Node[] | undefined>>;
 
-/** Returns the direct child nodes in the order of the text. */
-export function childrenOf(node: Node): readonly Node[] {
-  // PARTS names only members that hold nodes
-  return PARTS[node.type].flatMap((key) => (node as unknown as Parts)[key] ?? []);
+/** Calls `work` with each direct child node, in the order of the text. */
+export function eachChild(node: Node, work: (child: Node) => void): void {
+  for (const key of PARTS[node.type]) {
+    const part = (node as unknown as Parts)[key]; // PARTS names only members that hold nodes
+    if (part === undefined) continue;
+    if ('type' in part) work(part);
+    else part.forEach(work);
+  }
 }
 
 /**
@@ -281,13 +285,7 @@ export function childrenOf(node: Node): readonly Node[] {
  * that node.
  */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
-  if (visit(node) === false) return;
-  for (const key of PARTS[node.type]) {
-    const part = (node as unknown as Parts)[key]; // as in childrenOf()
-    if (part === undefined) continue;
-    if ('type' in part) walk(part, visit);
-    else for (const each of part) walk(each, visit);
-  }
+  if (visit(node) !== false) eachChild(node, (child) => walk(child, visit));
 }
 
 /**
@@ -344,9 +342,6 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
   return found?.type === 'entry' ? found.value : undefined;
 }
 
-/** Placeholder, in the literal text of an expression, for a value that is not literal. */
-const HOLE = '\0';
-
 export function returnsOf(fn: Fn): Node[] {
   const values: Node[] = [];
   for (const statement of fn.body)
@@ -355,13 +350,6 @@ export function returnsOf(fn: Fn): Node[] {
       return node.type !== 'function';
     });
   return values;
-}
-
-/** Returns the literal text of an expression. A placeholder replaces every other value in it. */
-export function leadOf(node: Node): string {
-  if (node.type === 'text') return node.value;
-  if (node.type === 'template') return node.texts.join(HOLE);
-  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : HOLE;
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */

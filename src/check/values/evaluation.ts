@@ -1,6 +1,6 @@
 /**
  * Evaluates expressions: names, members, objects, operators and branches. Calls and functions follow in
- * interpreter.ts, which extends this class.
+ * invocation.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
@@ -483,7 +483,7 @@ export abstract class Evaluation extends Classes {
     this.misuse('condition', first, left);
     this.tested(first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
-    const { path, result } = this.branch(facts, () => this.value(right));
+    const { path, result } = this.branch(facts, () => this.tested(this.value(right), right));
     this.path.join([path, new Path(this.path)]);
     const [yes, no] = [true, false].map(
       (isTrue) => [values.factsIf(first, isTrue), values.factsIf(result, isTrue)] as const,
