@@ -282,6 +282,8 @@ export interface Given {
   /** Name of the input, such as `body`, if the value is the whole input. */
   readonly part: string | undefined;
   readonly route: RouteCall | undefined;
+  /** Whether the declared type of the input lets members through that it does not name. */
+  readonly isOpen?: boolean;
 }
 
 /** Returns the origin of a value; undefined if no client sent a part of it. */
@@ -290,7 +292,12 @@ export function givenOf(value: Value | undefined): Given | undefined {
   const origin = source?.origin ?? clientIn(value && { texts: value.texts })?.origin;
   return origin?.input === 'row'
     ? undefined
-    : origin && { what: origin.what, part: source?.whole, route: origin.route };
+    : origin && {
+        what: origin.what,
+        part: source?.whole,
+        route: origin.route,
+        isOpen: source?.type?.hasKnownKeys === false,
+      };
 }
 
 /** Returns the values in an object or list. */
