@@ -11,7 +11,7 @@ import { isOfPrincipal } from '../values/marks.ts';
 import { isStored } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
-import type { Value } from '../values/value.ts';
+import type { Given, Value } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -373,13 +373,18 @@ function findMerged({ call, module, receiver, given: valueOf }: Site, report: Re
   );
 }
 
+/** Whether a value is a whole body that may have members which no type declares. */
+function isWholeBody(value: ReturnType<Site['given']>): value is Given {
+  return value?.part === 'body' && (value.isOpen === true || !hasDeclaredBody(value.route));
+}
+
 /** Returns the argument with a whole body that a collection of the process keeps. */
 function keptBody(call: Call, receiver: Value | undefined, given: Site['given']): Node | undefined {
   if (receiver?.lasting === undefined || !/^(?:set|add|push|unshift)$/.test(calledName(call) ?? ''))
     return undefined;
   return call.args.find((arg) => {
     const value = given(arg);
-    return value?.part === 'body' && !hasDeclaredBody(value.route);
+    return isWholeBody(value);
   });
 }
 
@@ -390,7 +395,7 @@ function assignedBody({ args }: Call, module: SourceModule, given: Site['given']
   if (SETTINGS.test(pathOf(target) ?? '')) return undefined;
   return sources.find((arg) => {
     const value = given(arg);
-    return value?.part === 'body' && !hasDeclaredBody(value.route);
+    return isWholeBody(value);
   });
 }
 
@@ -478,18 +483,17 @@ function mergedBody(arg: Node, given: Site['given']): string | undefined {
   if (spreads.length < 2) return undefined;
   for (const { value } of spreads.slice(1)) {
     const found = given(value);
-    if (found?.part === 'body' && !hasDeclaredBody(found.route)) return found.what;
+    if (isWholeBody(found)) return found.what;
   }
   return undefined;
 }
 
 function wholeBody(arg: Node, given: Site['given']): string | undefined {
   const direct = given(arg);
-  if (arg.type !== 'object')
-    return direct?.part === 'body' && !hasDeclaredBody(direct.route) ? direct.what : undefined;
+  if (arg.type !== 'object') return isWholeBody(direct) ? direct.what : undefined;
   for (const entry of arg.entries) {
     const value = entry.type === 'spread' ? given(entry.value) : undefined;
-    if (value?.part === 'body' && !hasDeclaredBody(value.route)) return value.what;
+    if (isWholeBody(value)) return value.what;
   }
   return undefined;
 }

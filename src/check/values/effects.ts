@@ -205,7 +205,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'Object.keys': keys,
   'Object.values': inner,
   'Object.entries': ({ args: [of = KNOWN] }) => values.entriesOf(of, keyOf(of), itemOf(itemsOf(of))),
-  'Object.fromEntries': ({ args: [list = KNOWN] }) => values.fromPairs(itemOf(list)) ?? itemsOf(list),
+  'Object.fromEntries': ({ args: [list = KNOWN] }) => values.fromPairs(list, itemOf(list)) ?? itemsOf(list),
   'Object.hasOwn': ({ args: [, key] }) => among(key),
   'Array.from': ({ args: [list = KNOWN, callback], run }) => {
     if (callback?.fn === undefined) return list;
@@ -373,8 +373,11 @@ const visited: Effect = (operation) => {
 };
 
 const filtered: Effect = (operation) => {
-  const items = values.withFacts(itemOf(operation.receiver), values.factsIf(called(operation), true));
-  return { texts: items.texts, items };
+  const { receiver } = operation;
+  const facts = values.factsIf(called(operation), true);
+  const items = values.withFacts(itemOf(receiver), facts);
+  // a test that proves something of the items leaves some out
+  return { texts: items.texts, items, source: facts.size === 0 ? receiver.source : undefined };
 };
 
 /** find() with a key of a client: the item exists only for a known key. */
@@ -490,16 +493,8 @@ const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
   receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
 
 /** Functions whose result has exactly the texts of their argument. */
-const EXACT: ReadonlySet<string> = new Set([
-  'String',
-  'structuredClone',
-  'Object.freeze',
-  'Object.assign',
-  'Object.values',
-  'Promise.all',
-  'Promise.resolve',
-  'Array.from',
-]);
+const EXACT =
+  /^(?:String|structuredClone|Object\.(?:freeze|assign|values)|Promise\.(?:all|resolve)|Array\.from)$/;
 const CHANGING =
   /^(?:normalize|to(?:Locale)?(?:Lower|Upper)Case|slice|substring|substr|pad(?:Start|End)|repeat|replace(?:All)?|split|reduce)$/;
 
@@ -507,7 +502,7 @@ const CHANGING =
 export function resultOfFunction(meaning: string, operation: Operation): Value | undefined {
   const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
   const result = effect?.(operation);
-  return result === undefined || EXACT.has(meaning) ? result : values.inexact(result);
+  return result === undefined || EXACT.test(meaning) ? result : values.inexact(result);
 }
 
 /** Returns the result of a method; undefined for a method without an effect here. */

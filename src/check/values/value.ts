@@ -282,6 +282,8 @@ export interface Given {
   /** Name of the input, such as `body`, if the value is the whole input. */
   readonly part: string | undefined;
   readonly route: RouteCall | undefined;
+  /** Whether the declared type of the input lets members through that it does not name. */
+  readonly isOpen?: boolean;
 }
 
 /** Returns the origin of a value; undefined if no client sent a part of it. */
@@ -290,7 +292,12 @@ export function givenOf(value: Value | undefined): Given | undefined {
   const origin = source?.origin ?? clientIn(value && { texts: value.texts })?.origin;
   return origin?.input === 'row'
     ? undefined
-    : origin && { what: origin.what, part: source?.whole, route: origin.route };
+    : origin && {
+        what: origin.what,
+        part: source?.whole,
+        route: origin.route,
+        isOpen: source?.type?.hasKnownKeys === false,
+      };
 }
 
 /** Returns the values in an object or list. */
@@ -299,7 +306,10 @@ export function innerOf({ members, items }: Value): readonly Value[] {
   return items === undefined ? [...members.values()] : [...members.values(), items];
 }
 
-/** Returns the pairs of `Object.entries()`. `key` and `item` stand for those of members that are not known. */
+/**
+ * Returns the pairs of `Object.entries()`, which are still all of an input. `key` and `item` stand for those of
+ * members that are not known.
+ */
 export function entriesOf({ members, items, source, texts }: Value, key: Value, item: Value): Value {
   const pair = (name: Value, value: Value): Value => ({
     texts: value.texts,
@@ -309,15 +319,15 @@ export function entriesOf({ members, items, source, texts }: Value, key: Value, 
     ]),
   });
   if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
-    return { texts, items: pair(key, item) };
+    return { texts, items: pair(key, item), source };
   const pairs = [...members].map(([name, value]) => pair(literal(name), value));
   return { texts, members: new Map(pairs.map((each, index) => [String(index), each])) };
 }
 
-/** Returns the object of `Object.fromEntries()`, whose pairs have this value. */
-export function fromPairs(pair: Value): Value | undefined {
+/** Returns the object of `Object.fromEntries()`, whose list has this pair. */
+export function fromPairs({ source }: Value, pair: Value): Value | undefined {
   const value = pair.members?.get('1');
-  return value && { texts: value.texts, items: value };
+  return value && { texts: value.texts, items: value, source };
 }
 
 /** Calls `visit` with each part of a value, also of its members, down to a depth. */

@@ -179,4 +179,29 @@ export const User = { create: async ({ name }) => await insert({ name }) };
 import { model } from 'mongoose';
 export const Group = model('Group', groups);
 `,
+  'bodies with members that no type declares': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, str } from 'svc';
+import { db } from 'svc/db';
+class Open extends Schema { static extra = 'allow' as const; name = Field(str); }
+class Closed extends Schema { name = Field(str); }
+const app = new Svc();
+const ALLOWED = new Set(['name']);
+app.patch('/open/{id}', { db: Depends(db), body: Open }, async ({ db, body, params }) => {
+  const row = await db.fetchOne('select * from account where id = ?', [params.id]);
+  const given = Object.entries(body).filter(([, value]) => value !== undefined);
+  Object.assign(row, Object.fromEntries(given)); // SVC633
+  return await save(row);
+});
+app.patch('/some/{id}', { db: Depends(db), body: Open }, async ({ db, body, params }) => {
+  const row = await db.fetchOne('select * from account where id = ?', [params.id]);
+  Object.assign(row, Object.fromEntries(Object.entries(body).filter(([key]) => ALLOWED.has(key))));
+  return await save(row);
+});
+app.patch('/closed/{id}', { db: Depends(db), body: Closed }, async ({ db, body, params }) => {
+  const row = await db.fetchOne('select * from account where id = ?', [params.id]);
+  Object.assign(row, Object.fromEntries(Object.entries(body)));
+  return await save(row);
+});
+`,
 };
