@@ -33,6 +33,24 @@ app.get('/pattern', {}, ({ req }) => {
 });
 app.get('/fixed', {}, () => reply({}, 200, { 'Access-Control-Allow-Origin': 'https://a.example' }));
 `,
+  'origins by a pattern': `
+import { CORSMiddleware, Svc } from 'svc';
+const BRANDS = ['shop', 'outlet'];
+const open = new RegExp(\`^https://(?:\${BRANDS.join('|')})\\.a\\.example\`); // SVC206
+const closed = /^https:\\/\\/\\w+\\.a\\.example$/;
+const app = new Svc();
+app.use(new CORSMiddleware({ origins: (origin) => open.test(origin) || closed.test(origin) }));
+app.get('/', {}, ({ query }) => /^https/.test(query.site));
+`,
+  'patterns of quadratic time': `
+import { Field, Svc, str } from 'svc';
+const EDGES = /\\s+$/; // SVC636
+const app = new Svc();
+app.post('/', { body: { text: Field(str, { maxLength: 200_000 }), title: Field(str, { maxLength: 90 }) } }, ({ body }) => [
+  body.text.replace(EDGES, ''),
+  body.title.replace(/\\s+$/, ''),
+]);
+`,
   'origins that a reply repeats without credentials': `
 import { Svc, reply } from 'svc';
 const app = new Svc();
