@@ -42,6 +42,18 @@ const app = new Svc();
 app.use(new CORSMiddleware({ origins: (origin) => open.test(origin) || closed.test(origin) }));
 app.get('/', {}, ({ query }) => /^https/.test(query.site));
 `,
+  'redirects of a compared host': `
+import { BadRequest, Svc } from 'svc';
+const HOSTS = new Set(['a.example', 'b.example']);
+const app = new Svc();
+const admitted = (text) => {
+  const url = new URL(text);
+  if (!HOSTS.has(url.host)) throw new BadRequest();
+  return url;
+};
+app.post('/a', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal })); // SVC607
+app.post('/b', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal, redirect: 'error' }));
+`,
   'patterns of quadratic time': `
 import { Field, Svc, str } from 'svc';
 const EDGES = /\\s+$/; // SVC636
