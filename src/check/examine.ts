@@ -16,8 +16,9 @@ import type { Node } from './reader/nodes.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { ROW } from './values/marks.ts';
+import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
-import { KNOWN } from './values/value.ts';
+import { KNOWN, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Value } from './values/value.ts';
 import type { Site } from './values/calls.ts';
@@ -31,6 +32,10 @@ export interface SourceReport {
   readonly sources: Sources;
   /** Routes whose replies are objects of which the sources name each member, by file and line. */
   readonly named: ReadonlySet<string>;
+  /** Members of replies that the program makes for the client, by file, line and name. */
+  readonly issued: ReadonlySet<string>;
+  /** Routes whose handlers count requests by a limiter of their own, by file and line. */
+  readonly limited: ReadonlySet<string>;
   /** Calls that send SQL statements. */
   readonly statements: StatementFinder;
 }
@@ -76,9 +81,15 @@ export function examineSources(
     ];
   });
   const replies = new Map<string, boolean>();
+  const issued = new Map<string, boolean>();
+  const limited = new Set<string>();
   const noteReply = (value: Value, route: RouteCall | undefined): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
     replies.set(place, isNamed(value) && replies.get(place) !== false);
+    for (const [name, member] of membersOf(value)) {
+      const key = `${place} ${name}`;
+      issued.set(key, !isKept(member) && issued.get(key) !== false);
+    }
   };
   watches.push({
     onReply: ({ value, route }) => {
@@ -87,6 +98,7 @@ export function examineSources(
     onCall: ({ call, meaning, route, value }) => {
       const [body] = call.args;
       if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
+      if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
   const trace = new Trace(project, migrations);
@@ -105,8 +117,37 @@ export function examineSources(
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
   for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
   for (const each of watches) each.finish?.();
-  const named = new Set([...replies].flatMap(([place, isOfNames]) => (isOfNames ? [place] : [])));
-  return { findings: [...findings.values()], project, sources, statements, named };
+  return {
+    findings: [...findings.values()],
+    project,
+    sources,
+    statements,
+    named: trueIn(replies),
+    issued: trueIn(issued),
+    limited,
+  };
+}
+
+function trueIn(all: ReadonlyMap<string, boolean>): ReadonlySet<string> {
+  return new Set([...all].flatMap(([key, isTrue]) => (isTrue ? [key] : [])));
+}
+
+/** Returns the members of a reply, also those of its members. */
+function membersOf({ members }: Value, depth = 0): readonly (readonly [string, Value])[] {
+  return depth > 3
+    ? []
+    : [...(members ?? [])].flatMap(([name, member]) => [
+        [name, member] as const,
+        ...membersOf(member, depth + 1),
+      ]);
+}
+
+/** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
+function isKept(value: Value): boolean {
+  const isStoredPart = value.texts.some((text) =>
+    text.some((part) => part.kind === 'client' && isStored(part)),
+  );
+  return isStoredPart || madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'));
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */

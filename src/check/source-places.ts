@@ -37,14 +37,15 @@ const LEAST_CHARACTERS = 8;
 /** Merges the findings of the compiled application and of the source files. Each mistake occurs only once. */
 export function joinFindings(
   declared: readonly Finding[],
-  { findings: written, project, sources, named }: SourceReport,
+  report: SourceReport,
   secrets: readonly UsedSecret[],
   secretRule: RuleText,
 ): Finding[] {
-  const placed = declared.map((finding) => {
+  const { findings: written, project, sources } = report;
+  const placed = declared.flatMap((finding) => {
     const cause = causes.get(finding);
     const place = cause === undefined ? undefined : placeOfCause(cause, sources);
-    return asNamed(withoutPages(place === undefined ? finding : { ...finding, place }, sources), named);
+    return judged(withoutPages(place === undefined ? finding : { ...finding, place }, sources), report);
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
   // findings in `written` about these lines would be duplicates of findings in `found`
@@ -76,10 +77,20 @@ function withoutPages(finding: Finding, sources: Sources): Finding {
   return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
 }
 
-/** Returns the finding about a missing response schema as a note, if the sources name each member of the reply. */
-function asNamed(finding: Finding, named: ReadonlySet<string>): Finding {
-  const isAboutReply = finding.rule === 'SVC302' && finding.message.endsWith('declares no response schema');
-  return isAboutReply && named.has(lineOf(finding.place)) ? { ...finding, severity: 'info' } : finding;
+/**
+ * Returns a finding as the sources judge it: as a note, if they name each member of a reply without a schema, or if the program makes the
+ * secret of a reply for this client; not at all, if the handler counts requests itself.
+ */
+function judged(finding: Finding, { named, issued, limited }: SourceReport): readonly Finding[] {
+  const { rule, message, place } = finding;
+  const line = lineOf(place);
+  if (rule === 'SVC204' && message.endsWith('no rate limit applies to the route') && limited.has(line))
+    return [];
+  const field = /^the response schema has the field "([^"]+)"/.exec(message)?.[1];
+  const isHarmless =
+    (message.endsWith('declares no response schema') && named.has(line)) ||
+    (field !== undefined && issued.has(`${line} ${field}`));
+  return [rule === 'SVC302' && isHarmless ? { ...finding, severity: 'info' } : finding];
 }
 
 /** Whether a reply may be a page, or whether browsers log in: then the security headers protect visitors. */

@@ -209,12 +209,27 @@ function findAddresses(site: Site, report: ReportAt): void {
           value.members.get('hostname') ?? value.members.get('host'),
           (place) => isSent(place) && place.after.length === 0,
         ));
-  if (danger === undefined) return;
+  if (danger === undefined) return findRedirected(site, address, report);
   report(
     site.module,
     entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
     doubt(danger),
+  );
+}
+
+/** A note for a request to a compared host whose redirects no code compares. */
+function findRedirected({ call, meaning, module, value }: Site, address: Node, report: ReportAt): void {
+  const isCompared = value(address)?.texts.some((text) =>
+    text.some((part) => part.kind === 'client' && part.hasKnownHost === true),
+  );
+  const options = value(call.args[1])?.members;
+  if (isCompared !== true || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
+  report(
+    module,
+    call,
+    'the host of the address is compared, but not the hosts to which its answers redirect, so a redirect on one of them leads into the internal network',
+    { severity: 'info', remedy: "Refuse redirects: fetch(address, { redirect: 'error' })" },
   );
 }
 

@@ -15,7 +15,7 @@ import {
   walk,
 } from '../reader/nodes.ts';
 import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
-import { literal } from '../reader/constants.ts';
+import { constantOf, literal } from '../reader/constants.ts';
 import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
@@ -24,7 +24,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
-import type { Value } from '../values/value.ts';
+import type { Pattern, Value } from '../values/value.ts';
 import type { RouteCall } from '../values/functions.ts';
 
 /** Rules about memory and time, sorted by id. */
@@ -388,8 +388,39 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
   const first = value(call.args[0]);
   const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
+  const most = text?.declared?.most;
+  const at = MATCHES.test(method)
+    ? call.args[0]
+    : call.callee.type === 'member'
+      ? call.callee.object
+      : undefined;
+  if (
+    pattern !== undefined &&
+    at !== undefined &&
+    most !== undefined &&
+    most > MOST_TEXT &&
+    isPolynomial(pattern)
+  ) {
+    const made = constantOf(at, module) ?? { node: call, module };
+    report(
+      made.module,
+      made.node,
+      `the time of the regular expression grows with the square of the text, and a client may send ${most} characters`,
+    );
+  }
   if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
   if (isExponential(pattern.source, pattern.flags)) report(module, call, NESTED);
+}
+
+/** Characters from which a pattern of quadratic time takes seconds. */
+const MOST_TEXT = 50_000;
+
+function isPolynomial({ source, flags }: Pattern): boolean {
+  try {
+    return analysePattern(new RegExp(source, flags.replace(/[gy]/g, '')))?.degree === 'polynomial';
+  } catch {
+    return false; // this version of Node.js does not know the flags or the syntax
+  }
 }
 
 function isExponential(source: string, flags: string): boolean {

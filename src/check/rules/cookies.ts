@@ -2,15 +2,15 @@
  * Rules about cookies and CORS in fields that code writes (SVC206, SVC207).
  */
 import { ALL } from '../../schema/pattern-parser.ts';
-import { calledName, entryOf } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { clientIn, closuresOf, madeIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
@@ -18,6 +18,7 @@ import type { Field } from './replies.ts';
 /** Rules about cookies and CORS, sorted by id. */
 export const COOKIE_RULES: readonly SourcePart[] = [
   { id: 'SVC206', watch: watchOrigins },
+  { id: 'SVC206', watch: watchPatterns },
   { id: 'SVC207', find: findCookies, watch: watchCookies },
 ];
 
@@ -42,6 +43,36 @@ function watchOrigins(report: ReportAt): Watch {
             node,
             'the reply allows every origin that a client names, with credentials, so any site can read replies of a logged-in user',
             { remedy: 'Use CORSMiddleware with a list of origins' },
+          );
+    },
+  };
+}
+
+/** SVC206: a pattern of origins that texts of other sites match, because nothing ends it. */
+function watchPatterns(report: ReportAt): Watch {
+  const judges = new Set<Fn>();
+  const tests: { readonly fn: Fn; readonly node: Node; readonly module: SourceModule }[] = [];
+  return {
+    onCall({ call, meaning, module, receiver, value }) {
+      const origins =
+        meaning === 'svc.CORSMiddleware' ? value(call.args[0])?.members?.get('origins') : undefined;
+      if (origins !== undefined) for (const { fn } of closuresOf(origins)) judges.add(fn);
+      const { callee } = call;
+      const fn = functionAround(call);
+      const source = receiver?.pattern?.source;
+      if (fn === undefined || source === undefined || callee.type !== 'member' || callee.property !== 'test')
+        return;
+      if (!/(?<!\\)\$$/.test(source))
+        tests.push({ fn, ...(constantOf(callee.object, module) ?? { node: call, module }) });
+    },
+    finish() {
+      for (const { fn, node, module } of tests)
+        if (judges.has(fn))
+          report(
+            module,
+            node,
+            'the pattern of origins does not end with "$", so it also accepts sites whose names only begin like yours',
+            { remedy: 'End the pattern with "$", or compare the whole origin: ORIGINS.includes(origin)' },
           );
     },
   };

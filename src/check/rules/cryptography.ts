@@ -134,15 +134,19 @@ function isFixed(value: Value): boolean {
   if (type !== undefined && ALLOCATES.test(type)) return true;
   if (texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '')) return true;
   const made = madeIn({ texts });
-  return (
-    made.length > 0 && made.every((each) => /createHash|crypto\.hash$/.test(each.by) && isOfConstants(each))
-  );
+  return made.length > 0 && made.every(isOfConstants);
 }
 
-/** Whether every argument in a chain of calls is a constant: `createHash('md5').update('x').digest()`. */
-function isOfConstants({ node, module }: Made): boolean {
+/**
+ * Whether a digest, or what is derived of a key, is always the same: its message, or its salt and purpose, are constants:
+ * `createHash('md5').update('x').digest()`, `hkdfSync('sha256', key, '', 'iv', 12)`.
+ */
+function isOfConstants({ by, node, module }: Made): boolean {
+  const isDerived = /^crypto\.hkdf/.test(by);
+  if (!isDerived && !/createHash|crypto\.hash$/.test(by)) return false;
   for (let at = node; at.type === 'call'; at = at.callee.object) {
-    if (at.args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? '')))
+    const args = isDerived ? at.args.slice(2, 4) : at.args;
+    if (args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? '')))
       return false;
     if (at.callee.type !== 'member') break;
   }

@@ -436,6 +436,7 @@ export abstract class Evaluation extends Classes {
     const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
     if (operator === '!') this.misuse('condition', inner, node);
+    if (operator === 'void') this.misuse('dropped', inner, node);
     if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     if (operator === '!' && value !== undefined) this.tested(inner, value);

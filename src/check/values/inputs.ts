@@ -8,6 +8,7 @@ import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
 import { KNOWN, clientIn, judged } from './value.ts';
+import { numberOf } from '../reader/constants.ts';
 import { entryOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
@@ -109,7 +110,9 @@ function charactersOf(node: TypeNode, depth: number): InputType {
     case 'float':
       return numberOfNode(node);
     default:
-      return TEXTS.has(node.kind) ? typeOfText(node.constraints) : SAFE;
+      return TEXTS.has(node.kind)
+        ? { ...typeOfText(node.constraints), most: node.constraints.maxLength }
+        : SAFE;
   }
 }
 
@@ -205,7 +208,9 @@ function typeOfField(
   const format = entryOf(options, 'format');
   if (format?.type === 'text') return typeOfText({ format: format.value });
   if (entryOf(options, 'email') !== undefined) return typeOfText({ format: 'email' });
-  const own = inner(type) ?? (entryOf(options, 'secret') === undefined ? undefined : FREE);
+  const most = numberOf(entryOf(options, 'maxLength'));
+  const isText = most !== undefined || entryOf(options, 'secret') !== undefined;
+  const own = inner(type) ?? (isText ? { ...FREE, most } : undefined);
   if (own?.number === undefined) return own;
   const has = (...keys: readonly string[]): boolean =>
     keys.some((key) => entryOf(options, key) !== undefined);

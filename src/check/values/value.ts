@@ -34,6 +34,8 @@ export interface ClassValue {
 export interface InputType {
   /** Undefined for a value of which every text is safe, such as a number. */
   readonly part: Pick<ClientPart, 'may' | 'notFirst' | 'isGuessable' | 'isSecret'> | undefined;
+  /** For a text: the most characters. */
+  readonly most?: number | undefined;
   /** For a number: its bounds. */
   readonly number?: { readonly isFloat: boolean; readonly hasLeast: boolean; readonly hasMost: boolean };
   member(key: string): InputType | undefined;

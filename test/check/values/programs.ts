@@ -107,7 +107,7 @@ const w = (text) => { const whole = path.resolve('files', text); if (!whole.star
     `
   const a = new URL(query.a);
   if (a.origin !== 'https://api.example') throw new BadRequest();
-  await fetch(a, { signal: req.signal });
+  await fetch(a, { signal: req.signal, redirect: 'error' });
   const b = new URL(query.b);
   if (b.protocol !== 'https:') throw new BadRequest();
   await fetch(b, { signal: req.signal }); // SVC607
@@ -116,10 +116,10 @@ const w = (text) => { const whole = path.resolve('files', text); if (!whole.star
   await fetch(new URL('/notes/' + query.e, 'https://api.example'), { signal: req.signal });
   await fetch(new URL(query.f, 'https://api.example'), { signal: req.signal }); // SVC607
   if (!['a.example', 'b.example'].includes(new URL(query.g).hostname)) return;
-  await fetch(query.g, { signal: req.signal });
+  await fetch(query.g, { signal: req.signal, redirect: 'error' });
   const h = new URL(query.i);
   if (!HOSTS.some((host) => h.hostname === host || h.hostname.endsWith('.' + host))) throw new BadRequest();
-  await fetch(h, { signal: req.signal });
+  await fetch(h, { signal: req.signal, redirect: 'error' });
   if (!new URL(query.j).hostname.endsWith('api.example')) throw new BadRequest();
   await fetch(query.j, { signal: req.signal }); // SVC607
   const to = { hostname: query.k, port: 80, signal: req.signal };

@@ -57,7 +57,7 @@ app.post('/a', { later: Depends(BackgroundTasks) }, async ({ later, body }) => {
   const pending = store.scalar('select 1');
   const [a, b] = await Promise.all([pending, store.scalar('select 2')]);
   const all = await Promise.all((await store.fetchAll('select 1')).map(async (row) => await store.scalar('select 3')));
-  void store.execute('delete from notes');
+  store.execute('delete from notes'); // fire and forget
   store.execute('delete from notes').catch(() => undefined);
   store.execute('delete from notes').then(() => 1, () => 2);
   const maybe = body.isNew ? store.scalar('select 4') : undefined;

@@ -38,7 +38,7 @@ app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
   const pending = db.fetchOne('select * from users');
   const other = db.fetchAll('select * from groups');
   const [user, groups] = await Promise.all([pending, other]);
-  void db.execute('update users set seen = 1');
+  void db.execute('update users set seen = 1'); // SVC611
   db.execute('update users set seen = 1').catch(() => undefined);
   await limiter.take(req);
   const later = db.fetchOne('select 1');

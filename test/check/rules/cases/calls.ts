@@ -33,6 +33,36 @@ app.get('/pattern', {}, ({ req }) => {
 });
 app.get('/fixed', {}, () => reply({}, 200, { 'Access-Control-Allow-Origin': 'https://a.example' }));
 `,
+  'origins by a pattern': `
+import { CORSMiddleware, Svc } from 'svc';
+const BRANDS = ['shop', 'outlet'];
+const open = new RegExp(\`^https://(?:\${BRANDS.join('|')})\\.a\\.example\`); // SVC206
+const closed = /^https:\\/\\/\\w+\\.a\\.example$/;
+const app = new Svc();
+app.use(new CORSMiddleware({ origins: (origin) => open.test(origin) || closed.test(origin) }));
+app.get('/', {}, ({ query }) => /^https/.test(query.site));
+`,
+  'redirects of a compared host': `
+import { BadRequest, Svc } from 'svc';
+const HOSTS = new Set(['a.example', 'b.example']);
+const app = new Svc();
+const admitted = (text) => {
+  const url = new URL(text);
+  if (!HOSTS.has(url.host)) throw new BadRequest();
+  return url;
+};
+app.post('/a', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal })); // SVC607
+app.post('/b', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal, redirect: 'error' }));
+`,
+  'patterns of quadratic time': `
+import { Field, Svc, str } from 'svc';
+const EDGES = /\\s+$/; // SVC636
+const app = new Svc();
+app.post('/', { body: { text: Field(str, { maxLength: 200_000 }), title: Field(str, { maxLength: 90 }) } }, ({ body }) => [
+  body.text.replace(EDGES, ''),
+  body.title.replace(/\\s+$/, ''),
+]);
+`,
   'origins that a reply repeats without credentials': `
 import { Svc, reply } from 'svc';
 const app = new Svc();

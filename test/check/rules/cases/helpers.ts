@@ -44,7 +44,7 @@ app.get('/b', {}, ({ query }) => {
 app.get('/c', {}, async ({ query, req }) => {
   const url = new URL(query.url);
   if (url.protocol !== 'https:' || !HOSTS.has(url.host)) return 'no';
-  return await fetch(url, { signal: req.signal });
+  return await fetch(url, { signal: req.signal, redirect: 'error' });
 });
 app.get('/d', {}, ({ query }) => {
   const isLocal = query.next.startsWith('/') && !query.next.startsWith('//');
@@ -93,7 +93,7 @@ app.delete('/a/{id:int}', {}, async ({ params, me }) => {
   await notes.pin(params.id);
   audit(me.sub); // SVC611
   log(me.sub);
-  void audit(me.sub);
+  void audit(me.sub); // SVC611
   audit(me.sub).catch(() => undefined);
 });
 app.put('/a/{id:int}', {}, async ({ params, me }) => {

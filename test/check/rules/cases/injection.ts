@@ -261,7 +261,7 @@ app.post('/ok5', {}, async ({ body }) => (await fetch(body.url, { signal, dispat
 app.post('/ok3', {}, async ({ body }) => {
   const target = new URL(body.url);
   if (!HOSTS.has(target.hostname)) throw new BadRequest();
-  return (await fetch(body.url, { signal })).text();
+  return (await fetch(body.url, { signal, redirect: 'error' })).text();
 });
 app.post('/ok4', {}, async ({ body }) => {
   const url = await assertPublicAddress(body.url);

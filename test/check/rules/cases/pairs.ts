@@ -206,7 +206,7 @@ async function page(name: string): Promise<string> { return (await readFile('pag
   SVC607: {
     wrong: handler('return await (await fetch(body.url as string, { signal: req.signal })).text();'),
     right: handler(
-      'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest();\n  return await (await fetch(body.url as string, { signal: req.signal })).text();',
+      'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest();\n  return await (await fetch(body.url as string, { signal: req.signal, redirect: "error" })).text();',
     ),
   },
   SVC608: {
