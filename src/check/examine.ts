@@ -14,7 +14,13 @@ import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
-import type { Site } from './values/interpreter.ts';
+import { lineOfRoute } from './values/inputs.ts';
+import { ROW } from './values/marks.ts';
+import type { Part } from './values/text.ts';
+import { KNOWN } from './values/value.ts';
+import type { RouteCall } from './values/functions.ts';
+import type { Value } from './values/value.ts';
+import type { Site } from './values/calls.ts';
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
@@ -23,6 +29,8 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
+  /** Routes whose replies are objects of which the sources name each member, by file and line. */
+  readonly named: ReadonlySet<string>;
   /** Calls that send SQL statements. */
   readonly statements: StatementFinder;
 }
@@ -67,6 +75,20 @@ export function examineSources(
       ...(watch === undefined ? [] : [watch(report, sources)]),
     ];
   });
+  const replies = new Map<string, boolean>();
+  const noteReply = (value: Value, route: RouteCall | undefined): void => {
+    const place = route === undefined ? '' : lineOfRoute(route);
+    replies.set(place, isNamed(value) && replies.get(place) !== false);
+  };
+  watches.push({
+    onReply: ({ value, route }) => {
+      if (value.type !== 'svc.reply') noteReply(value, route);
+    },
+    onCall: ({ call, meaning, route, value }) => {
+      const [body] = call.args;
+      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
+    },
+  });
   const trace = new Trace(project, migrations);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
@@ -83,7 +105,24 @@ export function examineSources(
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
   for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
   for (const each of watches) each.finish?.();
-  return { findings: [...findings.values()], project, sources, statements };
+  const named = new Set([...replies].flatMap(([place, isOfNames]) => (isOfNames ? [place] : [])));
+  return { findings: [...findings.values()], project, sources, statements, named };
+}
+
+/** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */
+function isNamed({ texts, members, items, whole, source, type, of }: Value, depth = 0): boolean {
+  // a client may have back what it has sent
+  if (source !== undefined) return depth > 0;
+  if (whole !== undefined || of !== undefined || depth > 4) return false;
+  if (members === undefined && items === undefined)
+    return depth > 0 && type === undefined && texts.every((text) => !text.some(isOfRow));
+  return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
+    isNamed(each, depth + 1),
+  );
+}
+
+function isOfRow(part: Part): boolean {
+  return part.kind === 'own' && part.made?.by === ROW;
 }
 
 function rankOf(severity: Severity): number {

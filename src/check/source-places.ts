@@ -37,14 +37,14 @@ const LEAST_CHARACTERS = 8;
 /** Merges the findings of the compiled application and of the source files. Each mistake occurs only once. */
 export function joinFindings(
   declared: readonly Finding[],
-  { findings: written, project, sources }: SourceReport,
+  { findings: written, project, sources, named }: SourceReport,
   secrets: readonly UsedSecret[],
   secretRule: RuleText,
 ): Finding[] {
   const placed = declared.map((finding) => {
     const cause = causes.get(finding);
     const place = cause === undefined ? undefined : placeOfCause(cause, sources);
-    return withoutPages(place === undefined ? finding : { ...finding, place }, sources);
+    return asNamed(withoutPages(place === undefined ? finding : { ...finding, place }, sources), named);
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
   // findings in `written` about these lines would be duplicates of findings in `found`
@@ -74,6 +74,12 @@ export function joinFindings(
 function withoutPages(finding: Finding, sources: Sources): Finding {
   const isAboutHeaders = finding.rule === 'SVC211' && finding.subject === 'the application';
   return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
+}
+
+/** Returns the finding about a missing response schema as a note, if the sources name each member of the reply. */
+function asNamed(finding: Finding, named: ReadonlySet<string>): Finding {
+  const isAboutReply = finding.rule === 'SVC302' && finding.message.endsWith('declares no response schema');
+  return isAboutReply && named.has(lineOf(finding.place)) ? { ...finding, severity: 'info' } : finding;
 }
 
 /** Whether a reply may be a page, or whether browsers log in: then the security headers protect visitors. */

@@ -12,7 +12,8 @@ import type { Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
-import type { Site, ValueListeners } from './values/interpreter.ts';
+import type { Site } from './values/calls.ts';
+import type { ValueListeners } from './values/interpreter.ts';
 
 /** A search of the sources, for the rule with this id. */
 export interface SourcePart {
@@ -205,22 +206,6 @@ export function isInPage(node: Node): boolean {
 
 export function bare(name: string): string {
   return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
-}
-
-export function wordOfTarget(target: Node): string | undefined {
-  const path = pathOf(target);
-  return path?.slice(path.lastIndexOf('.') + 1);
-}
-
-export function nameOfCallback(fn: Fn): string | undefined {
-  return (
-    fn.name ??
-    (fn.parent?.type === 'entry'
-      ? fn.parent.key
-      : fn.parent?.type === 'declarator'
-        ? wordOfTarget(fn.parent.target)
-        : undefined)
-  );
 }
 
 /**

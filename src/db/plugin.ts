@@ -25,7 +25,7 @@ import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migra
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { DescribedPlace, Describer } from './describe/describer.ts';
-import type { Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
+import type { CompiledView, Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
 import type { MigrationSources, MigrationStamp } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { MigratedTables } from './row-classes.ts';
@@ -329,25 +329,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #rules(): Rule[] {
-    const { isInMemory, synchronous, unproved } = this.#described;
-    const rule = (
-      id: Rule['id'],
-      why: string,
-      remedy: string,
-      message: string,
-      applies: (view: Parameters<Rule['run']>[0]) => boolean = ({ env }) => env === 'production',
-    ): Rule => ({
-      id,
-      severity: 'warning',
-      phase: 'environment',
-      why,
-      remedy,
-      run: (view, report) => {
-        if (applies(view)) report(`plugin ${this.name}`, message);
-      },
-    });
     const { dialect } = parseDatabaseUrl(this.#url);
-    const isFile = dialect === 'sqlite' && !isInMemory;
     return [
       {
         id: 'SVC402',
@@ -366,49 +348,68 @@ export class DatabasePlugin implements Plugin {
           }
         },
       },
-      ...(isFile
-        ? [
-            rule(
-              'SVC403',
-              ONE_FILE,
-              'Use a server: postgres://…; or one process',
-              'several processes write to one SQLite file, so each waits for the others',
-              isServedByMany,
-            ),
-          ]
-        : []),
-      ...(isInMemory
-        ? [
-            rule(
-              `${this.name}/memory`,
-              'A database in memory is gone with its process, and each worker has another',
-              'Use a file: sqlite:./data.db',
-              'its data is in memory: each worker has its own, and none survives',
-            ),
-          ]
-        : []),
-      ...(synchronous === 'normal' && !isInMemory
-        ? [
-            rule(
-              `${this.name}/synchronous`,
-              'With synchronous "normal" the last transactions may be undone when the power fails',
-              'Leave the option "synchronous" out: "full" is the default',
-              'commits do not wait for the disk (synchronous "normal")',
-            ),
-          ]
-        : []),
-      ...(unproved !== undefined
-        ? [
-            rule(
-              `${this.name}/tls`,
-              'A server that need not prove itself may be any machine on the path, which then reads and changes everything',
-              'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own',
-              `its server is not proved (sslmode "${unproved}")`,
-            ),
-          ]
-        : []),
+      ...this.#warnings(dialect).map(({ id, why, remedy, message, applies = isProduction }): Rule => ({
+        id,
+        severity: 'warning',
+        phase: 'environment',
+        why,
+        remedy,
+        run: (view, report) => {
+          if (applies(view)) report(`plugin ${this.name}`, message);
+        },
+      })),
     ];
   }
+
+  #warnings(dialect: Dialect): Warning[] {
+    const { isInMemory, synchronous, unproved } = this.#described;
+    const warnings: (Warning & { readonly isMeant: boolean })[] = [
+      {
+        isMeant: dialect === 'sqlite' && !isInMemory,
+        id: 'SVC403',
+        why: ONE_FILE,
+        remedy: 'Use a server: postgres://…; or one process',
+        message: 'several processes write to one SQLite file, so each waits for the others',
+        applies: isServedByMany,
+      },
+      {
+        isMeant: isInMemory,
+        id: `${this.name}/memory`,
+        why: 'A database in memory is gone with its process, and each worker has another',
+        remedy: 'Use a file: sqlite:./data.db',
+        message: 'its data is in memory: each worker has its own, and none survives',
+      },
+      {
+        isMeant: synchronous === 'normal' && !isInMemory,
+        id: `${this.name}/synchronous`,
+        why: 'With synchronous "normal" the last transactions may be undone when the power fails',
+        remedy: 'Leave the option "synchronous" out: "full" is the default',
+        message: 'commits do not wait for the disk (synchronous "normal")',
+      },
+      {
+        isMeant: unproved !== undefined,
+        id: `${this.name}/tls`,
+        why: 'A server that need not prove itself may be any machine on the path, which then reads and changes everything',
+        remedy: 'Write sslmode=verify-full into the address, and sslrootcert=… if its authority is your own',
+        message: `its server is not proved (sslmode "${unproved}")`,
+      },
+    ];
+    return warnings.filter(({ isMeant }) => isMeant);
+  }
+}
+
+/** A rule that warns of a setting of this database. */
+interface Warning {
+  readonly id: Rule['id'];
+  readonly why: string;
+  readonly remedy: string;
+  readonly message: string;
+  /** Whether the setting is wrong for an application. Default: in production. */
+  readonly applies?: (view: CompiledView) => boolean;
+}
+
+function isProduction({ env }: CompiledView): boolean {
+  return env === 'production';
 }
 
 /*

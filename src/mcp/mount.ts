@@ -137,20 +137,23 @@ interface McpRoute {
  * @internal
  */
 export function mcpRoutes(app: McpApplication, path: string, options: McpMountOptions): readonly McpRoute[] {
-  const {
-    deps,
-    hosts,
-    origins,
-    headers,
-    sessions,
-    sessionSeconds,
-    principal,
-    authorization,
-    rateLimit,
-    maxBodyBytes,
-    resources,
-    ...terms
-  } = readOptions('mountMcp()', options, {
+  const read = readMountOptions(options);
+  const { deps = {}, hosts, origins = [], authorization } = read;
+  const described = authorization === undefined ? undefined : readAuthorization(authorization, deps);
+  const metadataPath =
+    described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
+  const guard = new McpGuard({ hosts, origins, metadataPath, resource: described?.resource });
+  const shared = { mcp: false, use: [guard], timeoutMs: false };
+  const endpoint = endpointRoute(app, path, read, shared);
+  return described === undefined || metadataPath === undefined
+    ? [endpoint]
+    : [endpoint, metadataRoute(metadataPath, path, described, shared)];
+}
+
+type ReadMountOptions = ReturnType<typeof readMountOptions>;
+
+function readMountOptions(options: McpMountOptions) {
+  return readOptions('mountMcp()', options, {
     ...serverOptions(),
     resources: bool(),
     deps: given<Dependencies>('an object of Depends(…)', isObject),
@@ -173,20 +176,23 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     ),
     maxBodyBytes: int(10_000_000, 1_000, 1_000_000_000),
   });
-  const described = authorization === undefined ? undefined : readAuthorization(authorization, deps ?? {});
-  const metadataPath =
-    described === undefined ? undefined : `/.well-known/oauth-protected-resource${path === '/' ? '' : path}`;
-  const guard = new McpGuard({ hosts, origins: origins ?? [], metadataPath, resource: described?.resource });
+}
+
+function endpointDepsOf(read: ReadMountOptions): EndpointDeps {
+  const { instructions, pageSize, maxResultBytes, resources } = read;
+  const { deps, headers, sessions, sessionSeconds, principal, authorization, maxBodyBytes } = read;
   const names = Object.keys(deps ?? {});
-  const endpointDeps: EndpointDeps = {
+  return {
     dispatching: (provided) => ({
-      ...terms,
+      instructions,
+      pageSize,
+      maxResultBytes,
       resources: resources ?? provided.config.get('enableDocs', provided.env !== 'production'),
       cacheScope: names.length > 0 ? 'private' : 'public',
       services: provided,
     }),
     headers: (headers ?? []).map((name) => name.toLowerCase()),
-    asksForTokens: described !== undefined,
+    asksForTokens: authorization !== undefined,
     hasSessions: sessions,
     sessionSeconds,
     maxBodyBytes,
@@ -194,64 +200,68 @@ export function mcpRoutes(app: McpApplication, path: string, options: McpMountOp
     client: (context) =>
       (principal === undefined ? subjectOf(context, names) : principal(context)) || clientOf(context.req.ip),
   };
+}
+
+function endpointRoute(app: McpApplication, path: string, read: ReadMountOptions, shared: object): McpRoute {
+  const { deps, maxBodyBytes, rateLimit } = read;
+  const endpointDeps = endpointDepsOf(read);
   endpoints.want();
   let endpoint: McpEndpoint | undefined;
   const load = async (): Promise<McpEndpoint> =>
     (endpoint ??= new (await endpoints.load()).McpEndpoint(app, endpointDeps));
-  const shared = { mcp: false, use: [guard], timeoutMs: false };
-  const isOpen = names.length === 0;
-  const routes: McpRoute[] = [
-    {
-      methods: ['POST', 'GET', 'DELETE'],
-      path,
-      handler: async (context) => (await load()).answer(context),
-      spec: {
-        ...shared,
-        ...deps,
-        maxBodyBytes,
-        ...(rateLimit === undefined ? {} : { rateLimit }),
-        summary: 'MCP endpoint: JSON-RPC messages of the Model Context Protocol',
-        tags: ['mcp'],
-        ...(isOpen ? { public: 'The tools are guarded as their routes are' } : {}),
-        meta: { csrf: false, loadShedding: false, idempotency: false },
-      },
+  return {
+    methods: ['POST', 'GET', 'DELETE'],
+    path,
+    handler: async (context) => (await load()).answer(context),
+    spec: {
+      ...shared,
+      ...deps,
+      maxBodyBytes,
+      ...(rateLimit === undefined ? {} : { rateLimit }),
+      summary: 'MCP endpoint: JSON-RPC messages of the Model Context Protocol',
+      tags: ['mcp'],
+      ...(Object.keys(deps ?? {}).length === 0
+        ? { public: 'The tools are guarded as their routes are' }
+        : {}),
+      meta: { csrf: false, loadShedding: false, idempotency: false },
     },
-  ];
-  if (metadataPath === undefined) return routes;
-  return [
-    ...routes,
-    {
-      methods: ['GET'],
-      path: metadataPath,
-      spec: {
-        ...shared,
-        public: 'Clients read it before they have a token',
-        summary: 'Protected resource metadata of the MCP endpoint (RFC 9728)',
-        tags: ['mcp'],
-        response: ResourceMetadata,
-      },
-      handler: ({ req }) => ({
-        // `described` is defined, because this route exists only with the option `authorization`
-        resource: described!.resource ?? `${req.scheme}://${req.host}${path}`,
-        authorization_servers: described!.servers,
-        bearer_methods_supported: ['header'],
-        ...(described!.scopes === undefined || described!.scopes.length === 0
-          ? {}
-          : { scopes_supported: described!.scopes }), // empty lists must be omitted (RFC 9728 §3.2)
-      }),
-    },
-  ];
+  };
 }
+
+/** Returns the route of the metadata document (RFC 9728). `endpoint` is the path of the endpoint. */
+function metadataRoute(
+  path: string,
+  endpoint: string,
+  { resource, servers, scopes = [] }: ReadAuthorization,
+  shared: object,
+): McpRoute {
+  return {
+    methods: ['GET'],
+    path,
+    spec: {
+      ...shared,
+      public: 'Clients read it before they have a token',
+      summary: 'Protected resource metadata of the MCP endpoint (RFC 9728)',
+      tags: ['mcp'],
+      response: ResourceMetadata,
+    },
+    handler: ({ req }) => ({
+      resource: resource ?? `${req.scheme}://${req.host}${endpoint}`,
+      authorization_servers: servers,
+      bearer_methods_supported: ['header'],
+      ...(scopes.length === 0 ? {} : { scopes_supported: scopes }), // empty lists must be omitted (RFC 9728 §3.2)
+    }),
+  };
+}
+
+type ReadAuthorization = McpAuthorization & { readonly servers: readonly string[] };
 
 /**
  * Validates the option `authorization`. Requires a guard, because clients log in only after a response with
  * 401.
  * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
-function readAuthorization(
-  authorization: McpAuthorization,
-  deps: Dependencies,
-): McpAuthorization & { readonly servers: readonly string[] } {
+function readAuthorization(authorization: McpAuthorization, deps: Dependencies): ReadAuthorization {
   const owner = 'mountMcp() authorization';
   const read = readOptions(owner, authorization, {
     servers: given<readonly string[]>(

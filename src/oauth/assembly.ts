@@ -32,7 +32,7 @@ import { TokenCookies } from './tokens/cookies.ts';
 import { DpopNonces, DPoP } from './tokens/dpop.ts';
 import { RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import { RefreshTokens } from './tokens/refresh.ts';
-import { EndingTokenStore, LiveLogins } from './tokens/live-logins.ts';
+import { LiveLogins, ReportedEnds } from './tokens/live-logins.ts';
 import { SqlTokenStore } from './tokens/sql-store.ts';
 import { MemoryTokenStore } from './tokens/store.ts';
 import type { TokenIssuer } from '../auth/auth.ts';
@@ -136,20 +136,20 @@ function endpointDeps(
   const keys = Keyring.of(secrets);
   const audit = new Audit(log, host.metrics);
   const database = host.has(db) ? (): Database => host.get(db) : undefined;
-  const rows: TokenStore =
+  const store: TokenStore =
     database === undefined ? new MemoryTokenStore(clock) : new SqlTokenStore(database, clock);
   const gate = options.enforceValidAfter
-    ? new ValidAfterGate(rows, clock, options.clockSkewMs * 1_000)
+    ? new ValidAfterGate(store, clock, options.clockSkewMs * 1_000)
     : undefined;
-  const live = new LiveLogins({ store: rows, clock, log, gate });
-  const store = new EndingTokenStore(rows, live);
+  const live = new LiveLogins({ store, clock, log, gate });
+  const ends = new ReportedEnds(store, live);
   const { records } = options;
   const used = new SingleUse(records === undefined ? recordsOf(database, clock, USED_TABLE) : () => records);
   const codec = new RefreshTokenCodec(keys);
   const access = new AccessTokens({ options, secrets, clock, log });
   const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
   const arrivals = new Arrivals({ clock });
-  const refreshTokens = refreshTokensOf(options, { store, codec, clock, audit, access, arrivals });
+  const refreshTokens = refreshTokensOf(options, { store, ends, codec, clock, audit, access, arrivals });
   const dpop =
     options.dpop === 'off'
       ? undefined
@@ -171,6 +171,7 @@ function endpointDeps(
     gate,
     live,
     store,
+    ends,
     used,
     codec,
     cookies,
@@ -209,7 +210,7 @@ function refreshTokensOf(
     access,
     arrivals,
     ...deps
-  }: Pick<EndpointDeps, 'store' | 'codec' | 'clock' | 'audit' | 'access' | 'arrivals'>,
+  }: Pick<EndpointDeps, 'store' | 'ends' | 'codec' | 'clock' | 'audit' | 'access' | 'arrivals'>,
 ): RefreshTokens {
   const clockSkew = options.clockSkewMs * 1_000;
   return new RefreshTokens({

@@ -11,12 +11,13 @@ import type { SingleUse } from './single-use.ts';
 import type { TokenCookies } from './tokens/cookies.ts';
 import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { LiveLogins } from './tokens/live-logins.ts';
-import type { TokenStore } from './tokens/store.ts';
+import type { LoginEnds, LoginStore } from './tokens/store.ts';
 
 /** Dependencies of the endpoints, created once for each application. */
 export interface EndpointDeps extends LoginsDeps {
   readonly env: Env;
-  readonly store: TokenStore;
+  readonly store: LoginStore;
+  readonly ends: LoginEnds;
   readonly live: LiveLogins;
   readonly used: SingleUse;
   readonly codec: RefreshTokenCodec;

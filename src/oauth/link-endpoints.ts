@@ -108,7 +108,7 @@ export class LinkEndpoints {
     connected: ConnectedProvider,
     claims: Claims | undefined,
   ): Promise<HttpResponse> {
-    const { guard, store, clock, audit, providerTokens, options } = this.#deps;
+    const { guard, store, ends, clock, audit, providerTokens, options } = this.#deps;
     const { name } = connected.provider;
     return guard.watched(req, async () => {
       const { sub, loginId } = await this.#proven(req, connected, claims);
@@ -122,7 +122,7 @@ export class LinkEndpoints {
       // refusal: if the store fails here, the repeated request finds that the identity is gone.
       for (const row of await store.listLogins(sub, now))
         if (row.provider === name && row.id !== loginId && (subject ?? row.subject) === row.subject)
-          await store.revokeOf(sub, row.id, now);
+          await ends.revokeOf(sub, row.id, now);
       if (!isUnlinked) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name, subject);
       audit.accountUnlinked(req, { provider: name, subject }, sub);

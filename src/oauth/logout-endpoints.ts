@@ -64,7 +64,7 @@ export class LogoutEndpoints {
    * there was no login to end.
    */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
-    const { guard, audit, store, clock, used } = this.#deps;
+    const { guard, audit, ends, clock, used } = this.#deps;
     return guard.watched(req, async () => {
       const token = (await bodyParameters(req))('logout_token', MAX_TOKEN_CHARACTERS);
       if (token === undefined)
@@ -75,7 +75,7 @@ export class LogoutEndpoints {
         const replayed = new OAuthError('provider_error', { reason: 'logout_token_replayed' });
         if (await used.isUsed('logout', use)) throw replayed;
         // the token is marked as used last: if the store fails before, the provider may send it again
-        const ended = await store.revokeIdentity({ provider: provider.name, ...identity }, clock.nowMicros());
+        const ended = await ends.revokeIdentity({ provider: provider.name, ...identity }, clock.nowMicros());
         for (const { id, sub } of ended) audit.tokenRevoked(req, id, 'provider', sub);
         if (!(await used.use('logout', use, validMs))) throw replayed;
       } catch (error) {

@@ -78,8 +78,8 @@ export class OAuthPlugin implements Plugin {
    * id of the user. Returns how many logins it ended.
    */
   async revokeAll(sub: string): Promise<number> {
-    const { store, clock, audit } = this.#use();
-    const count = await store.revokeAll(sub, clock.nowMicros());
+    const { ends, clock, audit } = this.#use();
+    const count = await ends.revokeAll(sub, clock.nowMicros());
     audit.allRevoked(sub, count);
     return count;
   }
@@ -99,8 +99,8 @@ export class OAuthPlugin implements Plugin {
 
   /** Ends one login of a user. Returns false if the user has no login with that id. */
   async revokeSession(sub: string, id: string): Promise<boolean> {
-    const { store, clock, audit } = this.#use();
-    const isEnded = await store.revokeOf(sub, id, clock.nowMicros());
+    const { ends, clock, audit } = this.#use();
+    const isEnded = await ends.revokeOf(sub, id, clock.nowMicros());
     if (isEnded) audit.tokenRevoked(undefined, id, 'user', sub);
     return isEnded;
   }

@@ -20,7 +20,7 @@ import type { Awaitable, RecordStore } from '../cache/stores.ts';
 import type { Keyring } from '../crypto/keys.ts';
 import type { ConnectedProvider } from './provider/client.ts';
 import type { TokenAnswer } from './provider/token-answer.ts';
-import type { TokenStore } from './tokens/store.ts';
+import type { LoginStore } from './tokens/store.ts';
 
 /** An identity of a user at a provider. */
 export interface Identity {
@@ -407,7 +407,7 @@ function lockOf(key: string, subject: string | null | undefined): string {
 }
 
 interface IdentitiesDeps {
-  readonly store: TokenStore;
+  readonly store: LoginStore;
   readonly clock: Clock;
   readonly providerTokens: StoredProviderTokens | undefined;
   readonly connected: ReadonlyMap<string, ConnectedProvider>;

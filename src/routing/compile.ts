@@ -133,40 +133,32 @@ export interface CompiledApplication {
  * Compiles the declarations of an application. A mistake does not throw: it becomes a finding of `svc check`.
  */
 export function compileApplication(declarations: Declarations): Compilation {
-  const { middleware, plugins, services, errors, config, tasks, state, overrides } = declarations;
-  const { env, log } = services;
+  const { middleware, plugins, services, errors, config, tasks, overrides } = declarations;
   const findings: Finding[] = [...declarations.findings];
   const report = (finding: Finding): void => {
     findings.push(finding);
   };
   const flat = declarations.routes.flatten(report);
   const operations = declarations.operations?.flatten(report) ?? [];
-  const table = new RoutingTable<Endpoint>();
-  const { tracer } = services;
+  const { env, log } = services;
   const graph = new DependencyGraph({ overrides, tasks, report });
-  const deps: RouteDeps = {
-    errors,
-    graph,
-    tasks,
-    log,
-    report,
-    middleware,
-    services,
-    usualEdge: new CoreEdge(DEFAULT_PLAN, errors),
+  const usualEdge = new CoreEdge(DEFAULT_PLAN, errors);
+  const deps: RouteDeps = { errors, graph, tasks, log, report, middleware, services, usualEdge };
+  const tables: Tables = {
+    routes: new RoutingTable(),
+    sockets: new RoutingTable(),
+    tools: new RoutingTable(),
   };
-  const socketTable = new RoutingTable<Endpoint>();
   const details = [
-    ...enter(flat, false, table, deps),
-    ...enter(operations, true, table, deps),
-    ...enterSockets(flat, socketTable, table, declarations, deps),
+    ...enter(flat, false, tables.routes, deps),
+    ...enter(operations, true, tables.routes, deps),
+    ...enterSockets(flat, tables.sockets, tables.routes, declarations, deps),
   ];
-  const routes = details.map((detail) => detail.route);
-  table.freeze();
-  socketTable.freeze();
-  const toolTable = new RoutingTable<Endpoint>();
-  const tools = enter(declarations.tools?.flatten(report) ?? [], false, toolTable, deps);
-  toolTable.freeze();
+  const tools = enter(declarations.tools?.flatten(report) ?? [], false, tables.tools, deps);
+  for (const table of Object.values(tables)) table.freeze();
   reportDuplicateNames(flat, report);
+  const routes = details.map(({ route }) => route);
+  const { handlers } = errors;
   const view: CompilationView = {
     env,
     services,
@@ -176,17 +168,9 @@ export function compileApplication(declarations: Declarations): Compilation {
     config,
     details,
     tools,
-    handlers: errors.handlers,
+    handlers,
   };
-  const whole =
-    tools.length === 0 ? view : { ...view, routes: [...routes, ...tools.map((detail) => detail.route)] };
-  for (const layer of middleware) askMiddleware(layer, whole, declarations.placeOfMiddleware(layer), report);
-  // routes of one router share one list of middleware, and the Map contains each list once
-  const lists = new Map([...details, ...tools].map(({ declared }) => [declared.use, declared]));
-  for (const [use, { declared }] of lists) {
-    for (const layer of use)
-      askMiddleware(layer, { ...whole, middleware: [...middleware, ...use] }, declared.place, report);
-  }
+  askAllMiddleware(view, declarations, report);
   return {
     view,
     findings,
@@ -194,28 +178,58 @@ export function compileApplication(declarations: Declarations): Compilation {
     serve() {
       if (findings.some((finding) => finding.severity === 'error'))
         throw new SvcError('E_COMPILE', [findings], { findings });
-      const run = compose(middleware, core(details, table, env, errors), errors);
-      return {
-        routes,
-        view,
-        handle: matched(table, run, tracer),
-        upgrade: matched(socketTable, run, tracer, SOCKET),
-        routeAt(method, path) {
-          const match = table.match(method, canonicalPath(path));
-          return match.kind === 'found' ? match.endpoint.route : undefined;
-        },
-        allowedFor: (req) => allowedFor(req, table),
-        hasSocketAt: (path) => socketTable.match(SOCKET, path).kind === 'found',
-        handleTool: matched(toolTable, run, tracer),
-        async start() {
-          await loadWanted();
-          const leave = await graph.start(new StartContext(state), (event, error, label) => {
-            log.error(event, error, { dependency: label });
-            errors.failedAfter(error, '');
-          });
-          return async () => void (await leave());
-        },
-      };
+      return serving(declarations, view, tables, graph);
+    },
+  };
+}
+
+/** Routing tables of an application: for requests, WebSocket handshakes and calls of MCP tools. */
+type Tables = Readonly<Record<'routes' | 'sockets' | 'tools', RoutingTable<Endpoint>>>;
+
+/** Lets the middleware of the application and of its routers report findings. */
+function askAllMiddleware(
+  view: CompilationView,
+  declarations: Declarations,
+  report: (finding: Finding) => void,
+): void {
+  const { middleware, details, tools } = view;
+  const routes = [...view.routes, ...tools.map(({ route }) => route)];
+  for (const layer of middleware)
+    askMiddleware(layer, { ...view, routes }, declarations.placeOfMiddleware(layer), report);
+  // routes of one router share one list of middleware, and the Map contains each list once
+  const lists = new Map([...details, ...tools].map(({ declared }) => [declared.use, declared.declared]));
+  for (const [use, { place }] of lists)
+    for (const layer of use)
+      askMiddleware(layer, { ...view, routes, middleware: [...middleware, ...use] }, place, report);
+}
+
+function serving(
+  { middleware, services: { env, log, tracer }, errors, state }: Declarations,
+  view: CompilationView,
+  tables: Tables,
+  graph: DependencyGraph,
+): CompiledApplication {
+  const { routes, details } = view;
+  const run = compose(middleware, core(details, tables.routes, env, errors), errors);
+  return {
+    routes,
+    view,
+    handle: matched(tables.routes, run, tracer),
+    upgrade: matched(tables.sockets, run, tracer, SOCKET),
+    routeAt(method, path) {
+      const match = tables.routes.match(method, canonicalPath(path));
+      return match.kind === 'found' ? match.endpoint.route : undefined;
+    },
+    allowedFor: (req) => allowedFor(req, tables.routes),
+    hasSocketAt: (path) => tables.sockets.match(SOCKET, path).kind === 'found',
+    handleTool: matched(tables.tools, run, tracer),
+    async start() {
+      await loadWanted();
+      const leave = await graph.start(new StartContext(state), (event, error, label) => {
+        log.error(event, error, { dependency: label });
+        errors.failedAfter(error, '');
+      });
+      return async () => void (await leave());
     },
   };
 }

@@ -13,7 +13,7 @@ import {
 import { OAuthPlugin, currentLogin, currentUser } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
 import { OAuthError } from '../../src/oauth/errors.ts';
-import { LiveLogins, EndingTokenStore } from '../../src/oauth/tokens/live-logins.ts';
+import { LiveLogins, ReportedEnds } from '../../src/oauth/tokens/live-logins.ts';
 import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { loginRow } from './tokens/store.contract.ts';
 import { LoginSite, SECRET, claimsOf, refusedAs } from './support/site.ts';
@@ -310,7 +310,7 @@ test('LiveLogins looks each login up once in five seconds, those of one moment t
     );
   const log = new Svc({ env: 'test' }).log;
   const live = new LiveLogins({ store, clock, log, gate: undefined });
-  const ending = new EndingTokenStore(store, live);
+  const ending = new ReportedEnds(store, live);
   const admits = (id: string): unknown =>
     live.admits(
       new Map<string, unknown>([

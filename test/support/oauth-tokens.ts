@@ -86,6 +86,7 @@ export function tokensOver(
   const audit = new Audit(logger.child('svc_oauth'), createMetrics({ log: logger }));
   const tokens = new RefreshTokens({
     store,
+    ends: store,
     codec,
     clock,
     audit,

@@ -344,9 +344,6 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
   return found?.type === 'entry' ? found.value : undefined;
 }
 
-/** Placeholder, in the literal text of an expression, for a value that is not literal. */
-const HOLE = '\0';
-
 export function returnsOf(fn: Fn): Node[] {
   const values: Node[] = [];
   for (const statement of fn.body)
@@ -355,13 +352,6 @@ export function returnsOf(fn: Fn): Node[] {
       return node.type !== 'function';
     });
   return values;
-}
-
-/** Returns the literal text of an expression. A placeholder replaces every other value in it. */
-export function leadOf(node: Node): string {
-  if (node.type === 'text') return node.value;
-  if (node.type === 'template') return node.texts.join(HOLE);
-  return node.type === 'binary' && node.operator === '+' ? leadOf(node.left) + leadOf(node.right) : HOLE;
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */

@@ -2,8 +2,7 @@
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
 import { entryOf } from '../reader/nodes.ts';
-import { isLocal } from '../values/effects.ts';
-import { hasAny, literalOf } from '../values/text.ts';
+import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
 import { isSecretVariable } from '../sources.ts';
 import { placeIn } from './tokens.ts';
@@ -12,7 +11,7 @@ import { signatureOf } from '../values/value.ts';
 import type { Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Place } from './injection.ts';
 import type { Value } from '../values/value.ts';
 

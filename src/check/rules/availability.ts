@@ -23,7 +23,7 @@ import { methodsOf } from './routes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { RouteCall } from '../values/functions.ts';
 

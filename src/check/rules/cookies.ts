@@ -83,7 +83,7 @@ function judgeCookie(
 ): void {
   const all = value.texts.map((text) => literalOf(text));
   const [, name = '', content = ''] = /^\s*([\w.-]+)=([^;]*)/.exec(all[0] ?? '') ?? [];
-  const isMade = madeIn({ texts: value.texts }).length > 0;
+  const isMade = madeIn({ texts: value.texts }).some(({ by }) => !by.startsWith('Date'));
   if (content === '' || (!isMade && !credentials.has(name))) return;
   const missing = ['HttpOnly', 'Secure'].filter((each) =>
     all.every((text) => !new RegExp(`;\\s*${each}\\b`, 'i').test(text)),

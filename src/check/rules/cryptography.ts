@@ -2,16 +2,17 @@
  * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
  * certificate (SVC622, SVC628, SVC629).
  */
-import { calledName, entryOf, functionAround, leadOf, pathOf } from '../reader/nodes.ts';
-import { Sources, bare, nameOfCallback, wordOfTarget } from '../sources.ts';
+import { entryOf } from '../reader/nodes.ts';
+import { namesSecret } from '../sources.ts';
+import { GUESSABLE } from '../values/calls.ts';
+import { fieldsOf } from './replies.ts';
 import { constantOf as constantNode } from '../reader/constants.ts';
 import { constantIn } from '../values/tests.ts';
-import { constantOf } from '../values/text.ts';
-import { madeIn } from '../values/value.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import { constantOf, isStored, literalOf } from '../values/text.ts';
+import { clientIn, madeIn } from '../values/value.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
@@ -26,8 +27,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     remedy: 'Use randomBytes(32).toString("base64url"), randomUUID() or randomInt() of node:crypto',
     wrong: 'const token = Math.random().toString(36);',
     right: "const token = randomBytes(32).toString('base64url');",
-    find: findRandom,
-    onCall: findHashedChance,
+    watch: watchChance,
   },
   {
     id: 'SVC628',
@@ -153,33 +153,80 @@ function isOff(value: Value | undefined): boolean {
   return value?.constant === false && constantIn(value) === 'false';
 }
 
-const SECRET_NAME =
-  /^(?:csp|page|script)nonce$|^(?:access|refresh|auth|bearer|id|api|user|admin|session|login|remember|csrf|xsrf|security|secret|magic|email|reset|password|passwordreset|resetpassword|verify|verification|confirm|confirmation|activation|invite|invitation|registration|signup|unsubscribe|share)?tokens?$|(?:secret|password|passwd|otp|csrf|apikey|sessionid|sid|resetcode|invitecode|verificationcode|magiclink|onetimecode|passcode|recoverycode)s?$|^pins?$/;
+/** SVC622: values that others can compute, where only a secret belongs. */
+function watchChance(report: ReportAt): Watch {
+  /** Keys of maps of the process, and the maps in which cookies or header fields are looked up. */
+  const keys = new Map<Node, Made>();
+  const asked = new Set<Node>();
+  const tell = (made: Made | undefined): void => {
+    if (made !== undefined) report(made.module, made.node, CHANCE);
+  };
+  return {
+    onCompare({ node, sides: [left, right] }) {
+      if (node.type !== 'binary' || !/^[!=]==?$/.test(node.operator)) return;
+      if (isSent(right)) tell(chanceIn(left));
+      if (isSent(left)) tell(chanceIn(right));
+    },
+    onStatement({ bindings = [] }) {
+      for (const { use, column, value } of bindings)
+        if (use === 'written' && namesSecret(column)) tell(chanceIn(value));
+    },
+    onReply: ({ value }) => tell(secretMemberIn(value)),
+    onCall(site) {
+      const { call, receiver, value } = site;
+      findHashedChance(site, tell);
+      for (const field of fieldsOf(site)) if (field.name === 'set-cookie') tell(chanceIn(field.value));
+      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const first = value(call.args[0]);
+      if (method === 'setCookie') tell(chanceIn(value(call.args[1])));
+      for (const arg of call.args)
+        tell(
+          parameterIn(value(arg)) ?? (/^svc\./.test(site.meaning) ? secretMemberIn(value(arg)) : undefined),
+        );
+      const to = receiver?.lasting;
+      if (to === undefined || first === undefined) return;
+      const made = /^(?:set|add)$/.test(method) ? chanceIn(first) : undefined;
+      if (made !== undefined) keys.set(to, made);
+      if (/^(?:get|has)$/.test(method) && /^(?:headers|cookies)$/.test(clientIn(first)?.origin.input ?? ''))
+        asked.add(to);
+    },
+    finish() {
+      for (const [map, made] of keys) if (asked.has(map)) tell(made);
+    },
+  };
+}
 
-/**
- * Words that occur in code about logins. In other code, a token may identify a lock, and a session a device.
- */
-const OF_CLIENTS = /passw|log_?in|\bauth(?!or)|cookie|e-?mail|verif|reset|invit/i;
+const CHANCE =
+  'a secret is made of Math.random() or of the time, so an attacker computes it from earlier values, or tries the few that are possible';
 
-/** SVC622: secrets from Math.random(). */
-function findRandom(sources: Sources, report: ReportAt): void {
-  const reported = new Set<Node>();
-  for (const { module, node: call } of sources.all('call')) {
-    if (pathOf(call.callee) !== 'Math.random') continue;
-    if (usesBetterChance(call, module) || isOrder(call) || isLength(call)) continue;
-    const name = secretNameAround(call) ?? secretMaker(call);
-    const statement = statementAround(call);
-    if (name === undefined || isNamedId(call, name) || reported.has(statement)) continue;
-    if (/^(?:\w*sessionid|sid|token|secret)s?$/.test(bare(name)) && !OF_CLIENTS.test(module.source)) continue;
-    // two calls in one expression are reported once: `Math.random().toString(36) +
-    // Math.random().toString(36)`
-    reported.add(statement);
-    report(
-      module,
-      call,
-      `"${name}" is made with Math.random(), whose next numbers an attacker can compute from earlier numbers`,
-    );
+function isSent(value: Value): boolean {
+  const part = clientIn({ texts: value.texts });
+  return part !== undefined && !isStored(part);
+}
+
+/** Returns the call that makes a text which others can compute; undefined if another part of the text is random. */
+function chanceIn(value: Value | undefined): Made | undefined {
+  const marks = madeIn(value && { texts: value.texts });
+  const isRandom = marks.some(({ by }) => /^crypto\.(?:random|getRandom)|^svc\.createToken$/.test(by));
+  return isRandom ? undefined : marks.find(({ by }) => GUESSABLE.test(by));
+}
+
+function secretMemberIn(value: Value | undefined, depth = 0): Made | undefined {
+  for (const [key, member] of depth > 3 ? [] : (value?.members ?? [])) {
+    const found = (namesSecret(key) ? chanceIn(member) : undefined) ?? secretMemberIn(member, depth + 1);
+    if (found !== undefined) return found;
   }
+  return undefined;
+}
+
+/** Returns the call that makes a secret parameter of an address in a text: `?token=…`. */
+function parameterIn(value: Value | undefined): Made | undefined {
+  for (const text of value?.texts ?? [])
+    for (const [index, part] of text.entries()) {
+      const [, name] = /[?&]([\w-]+)=\0*$/.exec(literalOf(text.slice(0, index))) ?? [];
+      if (name !== undefined && namesSecret(name)) return chanceIn({ texts: [[part]] });
+    }
+  return undefined;
 }
 
 /** Calls that only a secret needs: its hash is stored, or it is the key of a signature. */
@@ -187,109 +234,8 @@ const KEEPS_SECRET =
   /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
 
 /** SVC622: a number of Math.random() in a text that code hashes, or signs with. */
-function findHashedChance({ call, meaning, value }: Site, report: ReportAt): void {
+function findHashedChance({ call, meaning, value }: Site, tell: (made: Made) => void): void {
   if (!KEEPS_SECRET.test(meaning)) return;
   for (const made of call.args.flatMap((arg) => madeIn(value(arg))))
-    if (made.by === 'Math.random')
-      report(
-        made.module,
-        made.node,
-        'a secret is made with Math.random(), whose next numbers an attacker can compute from earlier numbers',
-      );
-}
-
-/** Whether a random number is only an argument, such as a length: `randomText(10 + Math.random() * 9)`. */
-function isLength(call: Call): boolean {
-  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
-    if (at.type === 'call' && /rand(?!om$)|^gen|^make/.test(calledName(at) ?? '')) return true;
-  return false;
-}
-
-/** Returns the statement, declaration, function or member around a node. */
-function statementAround(node: Node): Node {
-  let at = node;
-  while (at.parent !== undefined && !/^(?:statement|declarator|leave|entry|function|block)$/.test(at.type))
-    at = at.parent;
-  return at;
-}
-
-/**
- * Whether a session id begins with a readable word, as in `task-${Date.now()}-${Math.random()}`. Such an id
- * is shown to people and is not a credential.
- */
-function isNamedId(call: Call, name: string): boolean {
-  if (!/(?:sessionid|sid)$/.test(bare(name))) return false;
-  let at: Node = call;
-  while (at.parent !== undefined && !/^(?:declarator|statement|leave|entry|assign)$/.test(at.parent.type))
-    at = at.parent;
-  return /^[a-z]{2,}[-_:]/i.test(leadOf(at));
-}
-
-/**
- * Returns the name of the variable, member or function that receives a value. Undefined unless this is the
- * name of a secret.
- */
-function secretNameAround(node: Node): string | undefined {
-  let depth = 0;
-  for (let at = node.parent; at !== undefined && depth < 3; at = at.parent) {
-    // a function named `token` may read tokens of a text, so only the values that it returns count
-    if (at.type === 'function' && !isResult(node, at)) return undefined;
-    const name =
-      at.type === 'declarator' || at.type === 'assign'
-        ? wordOfTarget(at.target)
-        : at.type === 'entry'
-          ? at.key
-          : at.type === 'function'
-            ? at.name
-            : undefined;
-    if (at.type === 'function') depth++;
-    if (/^(?:length|size|min|max)$/.test(name ?? '')) return undefined;
-    if (name !== undefined && SECRET_NAME.test(bare(name)) && !BELONGS.test(name)) return name;
-    // `{ placeholder: Math.random() }` is not part of a secret, even if the object has the name of a secret
-    if (at.type === 'statement' || at.type === 'entry') return undefined;
-  }
-  return undefined;
-}
-
-/** Whether a value is part of the result of a function: `() => Math.random()`, `return Math.random()`. */
-function isResult(node: Node, fn: Fn): boolean {
-  let at = node;
-  while (at.parent !== undefined && at.parent !== fn && at.type !== 'leave') at = at.parent;
-  return at.type === 'leave' || fn.isExpression;
-}
-
-/**
- * Names that contain the name of a secret but mean another value, such as `idForToken` and `cacheBustToken`.
- */
-const BELONGS = /[a-z](?:For|Of|From)[A-Z]|cache|bust|placeholder|dummy|fake|mock/i;
-
-/** Names of functions that generate secrets: `newInviteCode`, `generateOtp`. */
-const MAKES_SECRET =
-  /^(?:new|make|create|gen|generate|random|issue|build|next|get)(?:new|random|unique|temp|temporary)?(?:(?:access|refresh|auth|api|user|session|login|csrf|reset|password|verification|verify|confirmation|activation|invite|email)?token|\w*secret|\w*password|passcode|otp|pin|apikey|invite|invitation|sessionid|resetcode|logincode|verificationcode|activationcode|magiclink)(?:code|id|string|key|value)?$/;
-
-/**
- * Returns the name of the function around a call. Undefined unless the name says that the function generates
- * a secret.
- */
-function secretMaker(call: Call): string | undefined {
-  const fn = functionAround(call);
-  const name = fn === undefined ? undefined : nameOfCallback(fn);
-  const isMade = name !== undefined && MAKES_SECRET.test(bare(name)) && !BELONGS.test(name);
-  return isMade ? name : undefined;
-}
-
-/**
- * Whether the function around a call also uses a secure random source. Math.random() then probably chooses
- * only a detail of the secret, such as its length.
- */
-function usesBetterChance(call: Call, module: SourceModule): boolean {
-  const fn = functionAround(call);
-  const code = module.source.slice(fn?.start ?? 0, fn?.end ?? 0);
-  return /randomBytes|randomInt|randomUUID|getRandomValues|nanoid/.test(code);
-}
-
-/** Whether a call of Math.random() only shuffles a list: `letters.sort(() => Math.random() - 0.5)`. */
-function isOrder(call: Call): boolean {
-  const around = functionAround(call)?.parent;
-  return around?.type === 'call' && calledName(around) === 'sort';
+    if (made.by === 'Math.random') tell(made);
 }

@@ -44,7 +44,15 @@ function guessedIn(run: Run, trace: Trace): ClientPart | undefined {
   return trace
     .callsOf(run)
     .filter(({ meaning }) => COMPARES.test(meaning))
-    .flatMap(({ args }) => args.flatMap((arg) => guessable(arg) ?? []))
+    .flatMap(({ args }) => args)
+    .concat(
+      trace
+        .sentBy(run)
+        .flatMap(({ bindings = [] }) =>
+          bindings.filter(({ use }) => use === 'equal').map(({ value }) => value),
+        ),
+    )
+    .flatMap((value) => guessable(value) ?? [])
     .at(0);
 }
 

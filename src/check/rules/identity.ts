@@ -5,7 +5,7 @@ import { specOf } from '../values/functions.ts';
 import { isEmpty, isGuarded } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
-import { KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
+import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { requiresRights } from './ownership.ts';
 import type { ClientPart } from '../values/text.ts';
@@ -94,7 +94,7 @@ function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
   const fn = depends.fn?.fn;
   if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
   seen.add(fn);
-  const named = namedIn(gives);
+  const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
   if (named === undefined || verifies(fn, trace)) return;
   report(
     sources.handlers.homeOf(fn),
@@ -126,7 +126,12 @@ function verifies(fn: Fn, trace: Trace): boolean {
   if (trace.sentBy(only).length > 0) return true;
   const isCompared = trace
     .comparedBy(only)
-    .some(({ sides }) => !sides.some(isEmpty) && sides.some((side) => clientIn(side) !== undefined));
+    // a word of the sources is no secret
+    .some(
+      ({ sides }) =>
+        !sides.some((side) => isEmpty(side) || constantIn(side) !== undefined) &&
+        sides.some((side) => clientIn(side) !== undefined),
+    );
   if (isCompared) return true;
   return trace
     .callsOf(only)
@@ -134,6 +139,18 @@ function verifies(fn: Fn, trace: Trace): boolean {
       ({ call, meaning, args }) =>
         !call.isNew && !INDIFFERENT.test(meaning) && args.some((arg) => clientIn(arg) !== undefined),
     );
+}
+
+/** Returns the input that a guard compares with a word of the sources, if the guard returns nothing but constants. */
+function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): ClientPart | undefined {
+  const given = gives?.members === undefined ? [gives] : [...gives.members.values()];
+  if (!given.every((value) => value === undefined || value === ABSENT || constantIn(value) !== undefined))
+    return undefined;
+  const sides = trace
+    .comparedBy({ functions: new Set([fn]) })
+    .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
+    .flatMap((each) => each.sides);
+  return sides.flatMap((side) => partOf(side) ?? []).at(0);
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */

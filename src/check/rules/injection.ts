@@ -12,7 +12,7 @@ import { clientIn } from '../values/value.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { ClientPart, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 

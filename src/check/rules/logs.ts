@@ -14,7 +14,7 @@ import { isUnderCondition } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 

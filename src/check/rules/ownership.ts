@@ -13,7 +13,7 @@ import { isGuarded } from '../statements/trace.ts';
 import { namesSecret } from '../sources.ts';
 import { isOfToken, isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
@@ -310,7 +310,8 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
         if (!RIGHTS.test(written.column) || !(isOwn || isSignUp)) continue;
         const choices = choicesOf(written.value);
         const isRole = choices.some((choice) => roles.has(choice));
-        if (isSignUp && !isRole) continue;
+        // a declared choice of other words is no right
+        if (isSignUp && !isRole && clientIn(written.value) === undefined) continue;
         const { node, module } = sending.nodeAt(written.token);
         report(
           module,

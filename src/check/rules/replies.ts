@@ -15,7 +15,7 @@ import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
@@ -158,7 +158,7 @@ function findHtml(site: Site, report: ReportAt): void {
   if (body === undefined) return;
   const isPage =
     meaning === 'svc.HTMLResponse' ||
-    (/^(?:svc\.HttpResponse|Response)$/.test(meaning) && isHtml(site, options));
+    (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) && isHtml(site, options));
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
   const danger = dangerOf(site.value(body), entersMarkup, true);
   if (danger === undefined) return;

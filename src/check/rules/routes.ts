@@ -13,7 +13,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about routes, sorted by id. */

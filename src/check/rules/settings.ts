@@ -7,7 +7,7 @@ import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 
 /** Rules about settings, sorted by id. */

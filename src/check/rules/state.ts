@@ -16,7 +16,7 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Member, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Kept } from '../values/evaluation.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 
 /** Rules about state, sorted by id. */
 export const STATE_RULES: readonly SourceRule[] = [

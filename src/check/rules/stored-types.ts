@@ -1,19 +1,58 @@
 /** Media types that a client stored with an upload, and that a later reply repeats (SVC609). */
 import { entryOf } from '../reader/nodes.ts';
 import { constantIn } from '../values/tests.ts';
-import { hasAny } from '../values/text.ts';
+import { hasAny, isStored, literalOf } from '../values/text.ts';
 import { WrittenColumns, columnOf } from '../statements/sending.ts';
 import { fieldsOf } from './replies.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, Watch } from '../sources.ts';
 import type { RowColumn } from '../statements/sending.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
 
 /** Searches for the rule SVC609. */
-export const STORED_TYPE_PARTS: readonly SourcePart[] = [{ id: 'SVC609', watch: watchStoredTypes }];
+export const STORED_TYPE_PARTS: readonly SourcePart[] = [
+  { id: 'SVC609', watch: watchStoredTypes },
+  { id: 'SVC609', watch: watchUploads },
+];
+
+const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|rename|copyFile|cp)(?:Sync)?$/;
+
+/** SVC609: files in a folder that the application serves, with the extension that a client chose. */
+function watchUploads(report: ReportAt): Watch {
+  const folders: string[] = [];
+  const written: { readonly path: string; readonly node: Node; readonly module: SourceModule }[] = [];
+  return {
+    onCall({ call, meaning, module, value }) {
+      const folder = /^svc\.(?:Svc|Router)\.mountStatic$/.test(meaning)
+        ? constantIn(value(call.args[1]))
+        : undefined;
+      if (folder !== undefined) folders.push(folder.replace(/\/*$/, '/'));
+      const path = /(?:rename|copyFile|cp)/.test(meaning) ? call.args[1] : call.args[0];
+      if (!WRITES.test(meaning) || path === undefined) return;
+      for (const text of value(path)?.texts ?? []) {
+        const last = text.at(-1);
+        if (last?.kind === 'client' && hasAny(last.may, '.') && !isStored(last))
+          written.push({ path: literalOf(text), node: call, module });
+      }
+    },
+    finish() {
+      for (const { path, node, module } of written)
+        if (folders.some((folder) => path.startsWith(folder)))
+          report(
+            module,
+            node,
+            'a client chooses the extension of a file in a folder that the application serves, so browsers run an uploaded page on this site',
+            {
+              remedy:
+                'Choose the extension from a list by the content of the file, or serve uploads as attachments',
+            },
+          );
+    },
+  };
+}
 
 /** A reply with the media type of a column, and the class of the row. */
 interface Shown extends RowColumn {

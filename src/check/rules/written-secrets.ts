@@ -9,7 +9,7 @@ import { constantOf, literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { FALLBACK } from '../values/marks.ts';
 import { madeIn } from '../values/value.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, Sources } from '../sources.ts';

@@ -10,7 +10,7 @@ import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
 import { innerOf } from '../values/value.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Watch } from '../sources.ts';

@@ -6,7 +6,7 @@ import { clientIn, madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Site } from '../values/interpreter.ts';
+import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
 import type { ClassValue, Value } from '../values/value.ts';
 import type { ColumnName, Token } from './outline.ts';

@@ -7,8 +7,9 @@ import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { Made } from './text.ts';
-import type { ClassValue, Value } from './value.ts';
+import type { RouteCall } from './functions.ts';
+import type { Made, Text } from './text.ts';
+import type { ClassValue, Given, Value } from './value.ts';
 
 /** A function that runs, and the call that started it. */
 export interface Frame {
@@ -33,9 +34,65 @@ export interface Called {
   readonly meaning: string;
 }
 
+/** A call with the values of its arguments on one path through the code. */
+export interface Site {
+  readonly call: Call;
+  readonly module: SourceModule;
+  /** Import of the called function, such as `fs.readFile`; the type of its object and the method, else ''. */
+  readonly meaning: string;
+  readonly receiver: Value | undefined;
+  /** The function of the project that the call runs. */
+  readonly fn: Fn | undefined;
+  /** The route whose handler makes the call. */
+  readonly route: RouteCall | undefined;
+  /** The transaction whose callback makes the call: the database, and the session that the callback received. */
+  readonly transaction: OpenTransaction | undefined;
+  /** The call in this callback that leads here through functions of the project, without callbacks. */
+  readonly led: Frame | undefined;
+  /** Whether the route requires a credential. */
+  readonly isGuarded: boolean;
+  /** The handler or dependency that makes the call, directly or through other functions. */
+  readonly handler: Fn | undefined;
+  /** Returns the value of an argument, or of an expression in it. */
+  value(node: Node | undefined): Value | undefined;
+  /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
+  given(node: Node | undefined): Given | undefined;
+  /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
+  written(node: Node): { readonly node: Node; readonly module: SourceModule };
+  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
+  passed(node: Node): { readonly node: Node; readonly module: SourceModule };
+}
+
 /** Functions whose results rules recognise again. */
 export const MAKERS: RegExp =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^Math\.random$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2)(?:Sync)?$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2)(?:Sync)?$/;
+/** Functions whose results others can compute: of chance that no attacker may know, and of the time. */
+export const GUESSABLE: RegExp = /^(?:Math\.random|Date\.now|performance\.now)$/;
+
+/** Returns the text of a value that a call made of others: a digest is as easy to guess as its message. */
+export function textsMadeOf(
+  type: string | undefined,
+  sources: readonly (Value | undefined)[],
+): readonly Text[] {
+  if (!/^crypto\.(?:create(?:Hash|Hmac)|hash)/.test(type ?? '')) return values.KNOWN.texts;
+  const parts = sources
+    .flatMap((each) => each?.texts.flat() ?? [])
+    .filter((part) => part.kind === 'own' && GUESSABLE.test(part.made?.by ?? ''));
+  return parts.length === 0 ? values.KNOWN.texts : [parts];
+}
+
+/** Returns the result of a call with its mark. */
+export function madeBy(made: Made, result: Value): Value {
+  const own = { kind: 'own', made } as const;
+  const { texts } = result;
+  return { ...result, texts: texts === values.KNOWN.texts ? [[own]] : texts.map((text) => [...text, own]) };
+}
+
+/** Whether a map may hand a value to another handler that rules follow: of a client, or one that others can compute. */
+export function isWorthFinding(value: Value | undefined): boolean {
+  return values.clientIn(value) !== undefined || values.madeIn(value).some(({ by }) => GUESSABLE.test(by));
+}
+
 /** Methods that send a statement, and return what the database answers. */
 export const SENDS: RegExp = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 /** Methods of lists that test the result of a callback, or compare by it. */
@@ -115,7 +172,9 @@ export function writtenAt(
   stack: readonly Frame[],
 ): { node: Node; module: SourceModule } {
   const built = argumentAt(node, module, stack);
-  return /^(?:name|member)$/.test(built.node.type) ? { node, module } : built;
+  const plain = built.node.type === 'await' ? built.node.value : built.node;
+  const isPlain = /^(?:name|member)$/.test(plain.type) || (plain.type === 'call' && plain.args.length === 0);
+  return isPlain ? { node, module } : built;
 }
 
 /** Returns the argument of a caller if a node is a parameter of a function around it. */

@@ -8,7 +8,7 @@ import { awaited } from './promises.ts';
 import { among, constantIn, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
-import type { Fact, ClientPart, Part, Text } from './text.ts';
+import type { Fact, Part, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
 /** A call with the values of its arguments. `run` calls a callback. */
@@ -112,7 +112,7 @@ const address: Effect = ({ args: [value = KNOWN, on] }) => {
   const found =
     on === undefined
       ? value
-      : { texts: value.texts.map((text) => (leaves(text) ? text : texts.concat(siteOf(on), text))) };
+      : { texts: value.texts.map((text) => (texts.namesHost(text) ? text : texts.concat(siteOf(on), text))) };
   const isOwn = values.clientIn(found) === undefined;
   // an address of a client keeps its own parameters
   const members = isOwn
@@ -120,19 +120,6 @@ const address: Effect = ({ args: [value = KNOWN, on] }) => {
     : undefined;
   return { texts: found.texts, type: 'URL', members };
 };
-
-/** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */
-function leaves([lead]: Text): boolean {
-  if (lead?.kind === 'client')
-    return texts.hasAny(lead.may, '/\\:') && !(lead.begins !== undefined && isLocal(lead));
-  return lead?.kind === 'literal' && /^(?:\/\/|\w+:|\/$)/.test(lead.text);
-}
-
-/** Whether a part begins with one slash, so that it is a path of this site. */
-export function isLocal({ begins = '', lacks = [], notFirst = [] }: ClientPart): boolean {
-  if (/^\/[^/\\]/.test(begins) || /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(begins)) return true;
-  return begins === '/' && [...lacks, ...notFirst].some((text) => text === '//');
-}
 
 const parsed: Effect = ({ args: [value = KNOWN] }) => {
   const part = values.clientIn(value);
@@ -342,14 +329,25 @@ const replaced =
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
     const written = constantIn(new_) ?? '';
-    return values.mapParts(receiver, (part) => {
-      // where a text takes the place of each match, the beginning is this text, or what it was before
-      const notFirst =
-        written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
-      const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
-      return texts.derived(part, `replace ${at}`, fact);
-    });
+    const marks = values
+      .computedFrom([new_])
+      .texts.flat()
+      .filter((part) => part.kind === 'own' && part.made);
+    return marked(
+      marks,
+      values.mapParts(receiver, (part) => {
+        // where a text takes the place of each match, the beginning is this text, or what it was before
+        const notFirst =
+          written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
+        const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+        return texts.derived(part, `replace ${at}`, fact);
+      }),
+    );
   };
+
+function marked(marks: readonly Part[], value: Value): Value {
+  return marks.length === 0 ? value : { ...value, texts: value.texts.map((text) => [...text, ...marks]) };
+}
 
 /** Returns the result of the function that a method of lists calls for each item. */
 const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = itemOf(receiver)): Value =>
@@ -573,7 +571,9 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   shift: ({ receiver }) => itemOf(receiver),
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
   at: ({ receiver }) =>
-    receiver.items === undefined && receiver.members === undefined ? KNOWN : itemOf(receiver),
+    receiver.items === undefined && receiver.members === undefined && receiver.source === undefined
+      ? KNOWN
+      : itemOf(receiver),
   catch: handled,
   finally: handled,
   then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], run }) => {

@@ -483,7 +483,7 @@ export abstract class Evaluation extends Classes {
     this.misuse('condition', first, left);
     this.tested(first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
-    const { path, result } = this.branch(facts, () => this.value(right));
+    const { path, result } = this.branch(facts, () => this.tested(this.value(right), right));
     this.path.join([path, new Path(this.path)]);
     const [yes, no] = [true, false].map(
       (isTrue) => [values.factsIf(first, isTrue), values.factsIf(result, isTrue)] as const,

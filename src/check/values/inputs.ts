@@ -29,15 +29,8 @@ export class DeclaredInputs {
   }
 
   /** Returns the type of an input of a route; undefined if no loaded route declares it. */
-  typeOf({ call, module }: RouteCall, input: string): InputType | undefined {
-    const { callee } = call;
-    // a stack trace has the place of the method, which may follow others: `app.get(…).post(…)`
-    const place = module.placeAt(
-      callee.type === 'member' && callee.property !== undefined
-        ? callee.end - callee.property.length
-        : call.start,
-    );
-    const detail = this.#details.get(`${fileOfPlace(place)}:${place.line}`);
+  typeOf(route: RouteCall, input: string): InputType | undefined {
+    const detail = this.#details.get(lineOfRoute(route));
     if (detail === undefined) return undefined;
     const { texts, body, form } = detail.inputs;
     if (input === 'body') return body === undefined ? undefined : typeOfNode(body.node);
@@ -47,6 +40,18 @@ export class DeclaredInputs {
     const { parameters } = detail.declared.template;
     return typeOfConverters(new Map(parameters.map(({ name, converter }) => [name, converter.name])));
   }
+}
+
+/** Returns the file and line of a declaration. */
+export function lineOfRoute({ call, module }: RouteCall): string {
+  const { callee } = call;
+  // a stack trace has the place of the method, which may follow others: `app.get(…).post(…)`
+  const place = module.placeAt(
+    callee.type === 'member' && callee.property !== undefined
+      ? callee.end - callee.property.length
+      : call.start,
+  );
+  return `${fileOfPlace(place)}:${place.line}`;
 }
 
 const SAFE: InputType = { part: undefined, member: () => SAFE };

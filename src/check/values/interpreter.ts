@@ -25,8 +25,11 @@ import {
   isList,
   isOfPackage,
   isTimer,
+  isWorthFinding,
+  madeBy,
   ledFrom,
   settingOf,
+  textsMadeOf,
   writtenAt,
 } from './calls.ts';
 import { GUARDS, PRINCIPAL, ROW, isPrincipal } from './marks.ts';
@@ -36,43 +39,14 @@ import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
-import type { Called, Frame, OpenTransaction } from './calls.ts';
+import type { Called, Frame, OpenTransaction, Site } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { EvaluationListeners } from './evaluation.ts';
 import type { Facts } from './text.ts';
-import type { Closure, Declaration, Given, Value } from './value.ts';
+import type { Closure, Declaration, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
-
-/** A call with the values of its arguments on one path through the code. */
-export interface Site {
-  readonly call: Call;
-  readonly module: SourceModule;
-  /** Import of the called function, such as `fs.readFile`; the type of its object and the method, else ''. */
-  readonly meaning: string;
-  readonly receiver: Value | undefined;
-  /** The function of the project that the call runs. */
-  readonly fn: Fn | undefined;
-  /** The route whose handler makes the call. */
-  readonly route: RouteCall | undefined;
-  /** The transaction whose callback makes the call: the database, and the session that the callback received. */
-  readonly transaction: OpenTransaction | undefined;
-  /** The call in this callback that leads here through functions of the project, without callbacks. */
-  readonly led: Frame | undefined;
-  /** Whether the route requires a credential. */
-  readonly isGuarded: boolean;
-  /** The handler or dependency that makes the call, directly or through other functions. */
-  readonly handler: Fn | undefined;
-  /** Returns the value of an argument, or of an expression in it. */
-  value(node: Node | undefined): Value | undefined;
-  /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
-  given(node: Node | undefined): Given | undefined;
-  /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
-  written(node: Node): { readonly node: Node; readonly module: SourceModule };
-  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
-  passed(node: Node): { readonly node: Node; readonly module: SourceModule };
-}
 
 /** A handler of a route, with the dependencies that it receives. */
 interface Begun {
@@ -394,7 +368,7 @@ export class Interpreter extends ControlFlow {
     const made = { by: meaning, node: call, module: this.module };
     if (SENDS.test(meaning)) return answerOf({ ...made, by: ROW }, result, all);
     if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
-    if (MAKERS.test(meaning)) return { ...result, texts: [[{ kind: 'own', made }]] };
+    if (MAKERS.test(meaning)) return madeBy(made, result);
     return result;
   }
 
@@ -460,7 +434,7 @@ export class Interpreter extends ControlFlow {
       return undefined;
     }
     const spec = args.find(
-      (each) => each.members !== undefined && each.of === undefined && each.fn === undefined,
+      (each) => each.members !== undefined && each.of === undefined && each.fn === undefined && !isList(each),
     );
     const isRoute = method !== 'exceptionHandler';
     const declaration: Declaration = receiver?.declares ?? {
@@ -469,7 +443,7 @@ export class Interpreter extends ControlFlow {
       deps: receiver?.members?.get('deps'),
     };
     this.#queueLayers(spec?.members?.get('use'));
-    if (last?.fn !== undefined) this.#queue(last.fn, parameters, declaration);
+    for (const closure of values.closuresOf(last ?? KNOWN)) this.#queue(closure, parameters, declaration);
     return declaration;
   }
 
@@ -496,7 +470,8 @@ export class Interpreter extends ControlFlow {
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
     if (called.of !== undefined && call.isNew) return this.made(this.instance(called.of, args, call), call);
-    if (called.fn !== undefined) return this.invoke(called.fn, args, call);
+    if (called.fn !== undefined)
+      return values.oneOf(values.closuresOf(called).map((each) => this.invoke(each, args, call)));
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.#given(first, call), depends: first };
     if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
@@ -535,8 +510,7 @@ export class Interpreter extends ControlFlow {
     }
     const before = receiver?.items;
     const changed = receiver && resultOfMethod(method, operation);
-    if (method === 'set' && receiver?.items !== before && values.clientIn(args[1]) !== undefined)
-      this.#isStored = true;
+    if (method === 'set' && receiver?.items !== before && isWorthFinding(args[1])) this.#isStored = true;
     if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
     const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
@@ -593,7 +567,8 @@ export class Interpreter extends ControlFlow {
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };
     }
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
-    const made = { texts: KNOWN.texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    const texts = textsMadeOf(type, [receiver, ...args]);
+    const made = { texts, type, members: deps, ...(keys.length > 0 && { keys }) };
     return call.isNew ? this.made(made, call) : made;
   }
 }

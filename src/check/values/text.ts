@@ -421,3 +421,16 @@ export function startsOf(
     return at;
   });
 }
+
+/** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */
+export function namesHost([lead]: Text): boolean {
+  if (lead?.kind === 'client')
+    return hasAny(lead.may, '/\\:') && !(lead.begins !== undefined && isLocal(lead));
+  return lead?.kind === 'literal' && /^(?:\/\/|\w+:|\/$)/.test(lead.text);
+}
+
+/** Whether a part begins with one slash, so that it is a path of this site. */
+export function isLocal({ begins = '', lacks = [], notFirst = [] }: ClientPart): boolean {
+  if (/^\/[^/\\]/.test(begins) || /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(begins)) return true;
+  return begins === '/' && [...lacks, ...notFirst].some((text) => text === '//');
+}

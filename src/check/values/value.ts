@@ -93,6 +93,8 @@ export interface Value {
   /** Items of a list, and members whose key is not known. */
   items?: Value | undefined;
   readonly fn?: Closure | undefined;
+  /** The functions that the value may be, if there are several. */
+  readonly fns?: readonly Closure[] | undefined;
   readonly of?: ClassValue | undefined;
   readonly isInstance?: boolean | undefined;
   readonly source?: Source | undefined;
@@ -183,6 +185,7 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     members: membersOf(present, depth),
     items: items.length === 0 || depth > MAX_MERGED ? items[0] : oneOf(items, depth + 1),
     fn: find('fn'),
+    fns: functionsIn(present),
     of: find('of'),
     isInstance: find('isInstance'),
     source: find('source'),
@@ -196,6 +199,19 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
+}
+
+/** A value is one of at most so many functions. More are dropped. */
+const MAX_FUNCTIONS = 24;
+
+function functionsIn(values: readonly Value[]): readonly Closure[] | undefined {
+  const all = new Map(values.flatMap(closuresOf).map((closure) => [closure.fn, closure]));
+  return all.size < 2 ? undefined : [...all.values()].slice(0, MAX_FUNCTIONS);
+}
+
+/** Returns the functions that a value may be. */
+export function closuresOf({ fn, fns }: Value): readonly Closure[] {
+  return fns ?? (fn === undefined ? [] : [fn]);
 }
 
 function membersOf(values: readonly Value[], depth: number): Map<string, Value> | undefined {

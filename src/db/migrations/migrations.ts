@@ -34,7 +34,6 @@ import {
   type MigrationState,
   type Task,
 } from './state.ts';
-import type { Awaitable } from '../../cache/stores.ts';
 import type { Database } from '../database.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Statement } from '../script.ts';
@@ -75,6 +74,18 @@ export interface UnfinishedMigration {
 /** Endings of error messages. They state which changes of a failed migration remain in the database. */
 const UNDONE = 'none of its changes remain in the database';
 const UNFINISHED = 'the changes of earlier statements remain, and the migration is unfinished';
+
+/** A migration that is about to run, and what its script needs. */
+interface Run {
+  readonly migration: Pick<Migration, 'id' | 'name' | 'checksum'>;
+  readonly script: Script;
+  readonly connection: Connection;
+  readonly dialect: Dialect;
+  readonly limit: Limit;
+  readonly direction: 'up' | 'down';
+  /** Returns whether the migration is still the next one, after the lock was taken. */
+  readonly isStill: (rows: readonly Applied[]) => boolean;
+}
 
 /** Milliseconds between two checks whether an unfinished migration has ended. */
 const POLL_MS = 200;
@@ -243,7 +254,7 @@ export class Migrator {
     await locked(connection, dialect, limit, true, isStill, async () => {
       const row = found!;
       const known = migrations.find(({ id }) => id === row.id);
-      await this.#note(connection, known ?? row, as === 'applied' ? 'up' : 'down', true);
+      await this.#note({ connection, migration: known ?? row }, as === 'applied' ? 'up' : 'down', true);
     });
     return found === undefined
       ? undefined
@@ -322,73 +333,62 @@ export class Migrator {
   }
 
   /** Runs a migration. Returns false if it is no longer the next one, because another process has run it. */
-  async #run(
+  #run(
     connection: Connection,
     limit: Limit,
     direction: 'up' | 'down',
     task: Task,
     choose: Choose,
   ): Promise<boolean> {
-    const { migration, script } = task;
     const { dialect } = this.#database;
-    const note = (isFinished: boolean): Awaitable<unknown> =>
-      this.#note(connection, migration, direction, isFinished);
+    // do not run while another migration is unfinished: #step() waits for its end
     const isStill = (rows: readonly Applied[]): boolean =>
-      // do not run while another migration is unfinished: #step() waits for its end
-      !rows.some((row) => row.applied_at === null) && choose(rows)?.migration === migration;
-    let home: string | null = null;
-    const begin = async (): Promise<void> => {
-      home = await homeOf(connection, dialect);
-    };
-    const end = async (): Promise<void> => {
-      await goHome(connection, dialect, home);
-      if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script, outcome);
-      await note(true);
-    };
+      !rows.some(isUnfinished) && choose(rows)?.migration === task.migration;
+    const run: Run = { ...task, connection, dialect, limit, direction, isStill };
+    if (isUndoneTogether(dialect, task.script)) return this.#inTransaction(run);
+    return commitsByItself(dialect) ? this.#underLock(run) : this.#besideTransactions(run);
+  }
+
+  /** Runs a script in the transaction that records it. */
+  async #inTransaction(run: Run): Promise<boolean> {
+    const { connection, dialect, limit, script, isStill } = run;
     let isAtEnd = false;
-    const isTogether = isUndoneTogether(dialect, script);
-    const outcome = isTogether ? UNDONE : UNFINISHED;
-    if (isTogether) {
-      try {
-        return await withoutForeignKeys(connection, dialect, script, () =>
-          locked(connection, dialect, limit, true, isStill, async () => {
-            await begin();
-            for (const statement of script.statements)
-              await runStatement(connection, script, statement, UNDONE);
-            // errors after this line belong to no statement: the commit, for example, checks deferred
-            // constraints
-            isAtEnd = true;
-            await end();
-          }),
-        );
-      } catch (error) {
-        throw isAtEnd ? endFault(script, error, UNDONE) : error;
-      }
+    try {
+      return await withoutForeignKeys(run, () =>
+        locked(connection, dialect, limit, true, isStill, async () => {
+          const home = await homeOf(connection, dialect);
+          for (const statement of script.statements)
+            await runStatement(connection, script, statement, UNDONE);
+          // later errors belong to no statement: the commit, for example, checks deferred constraints
+          isAtEnd = true;
+          await this.#end(run, home, UNDONE);
+        }),
+      );
+    } catch (error) {
+      throw isAtEnd ? endFault(script, error, UNDONE) : error;
     }
-    const bare = async (): Promise<void> => {
-      await begin();
-      await this.#runBare(connection, task, direction);
-      try {
-        // if the script has set autocommit = 0, its changes are not committed yet and would be lost
-        if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
-        await end();
-      } catch (error) {
-        throw endFault(script, error, UNFINISHED);
-      }
-    };
-    if (commitsByItself(dialect))
-      return locked(connection, dialect, limit, false, isStill, async () => {
-        await note(false);
-        await bare();
-      });
-    return withoutForeignKeys(connection, dialect, script, async () => {
+  }
+
+  /** Runs a script whose statements commit implicitly. The lock of the connection lasts until the end. */
+  #underLock(run: Run): Promise<boolean> {
+    const { connection, dialect, limit, isStill } = run;
+    return locked(connection, dialect, limit, false, isStill, async () => {
+      await this.#note(run, run.direction, false);
+      await this.#bare(run);
+    });
+  }
+
+  /** Runs a script without a transaction. A lock of its own lasts longer than the transaction of the row. */
+  #besideTransactions(run: Run): Promise<boolean> {
+    const { connection, dialect, limit, isStill } = run;
+    return withoutForeignKeys(run, async () => {
       let running: AsyncDisposable | undefined;
       try {
         const isMine = await locked(connection, dialect, limit, true, isStill, async () => {
           running = await beginRunning(connection, dialect, this.#clock);
-          await note(false);
+          await this.#note(run, run.direction, false);
         });
-        if (isMine) await bare();
+        if (isMine) await this.#bare(run);
         return isMine;
       } finally {
         await running?.[Symbol.asyncDispose]();
@@ -400,19 +400,31 @@ export class Migrator {
    * Runs a script without a transaction. If its first statement fails, nothing has changed. If a later
    * statement fails, the migration stays unfinished.
    */
-  async #runBare(
-    connection: Connection,
-    { migration, script }: Task,
-    direction: 'up' | 'down',
-  ): Promise<void> {
+  async #bare(run: Run): Promise<void> {
+    const { connection, dialect, direction, script } = run;
+    const home = await homeOf(connection, dialect);
     for (const [index, statement] of script.statements.entries()) {
       try {
         await runStatement(connection, script, statement, index === 0 ? UNDONE : UNFINISHED);
       } catch (error) {
-        if (index === 0) await this.#note(connection, migration, direction === 'up' ? 'down' : 'up', true);
+        if (index === 0) await this.#note(run, direction === 'up' ? 'down' : 'up', true);
         throw error;
       }
     }
+    try {
+      // if the script has set autocommit = 0, its changes are not committed yet and would be lost
+      if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
+      await this.#end(run, home, UNFINISHED);
+    } catch (error) {
+      throw endFault(script, error, UNFINISHED);
+    }
+  }
+
+  async #end(run: Run, home: string | null, outcome: string): Promise<void> {
+    const { connection, dialect, script } = run;
+    await goHome(connection, dialect, home);
+    if (!script.hasForeignKeys && dialect === 'sqlite') await checkForeignKeys(connection, script, outcome);
+    await this.#note(run, run.direction, true);
   }
 
   /**
@@ -420,8 +432,7 @@ export class Migrator {
    * processes see the old row or the new row, even without a transaction.
    */
   async #note(
-    connection: Connection,
-    { id, name, checksum }: Pick<Migration, 'id' | 'name' | 'checksum'>,
+    { connection, migration: { id, name, checksum } }: Pick<Run, 'connection' | 'migration'>,
     direction: 'up' | 'down',
     isFinished: boolean,
   ): Promise<void> {
@@ -472,9 +483,7 @@ async function goHome(connection: Connection, dialect: Dialect, home: string | n
  * Inside a transaction, the setting has no effect. Restores the setting at the end.
  */
 async function withoutForeignKeys(
-  connection: Connection,
-  dialect: Dialect,
-  { hasForeignKeys }: Script,
+  { connection, dialect, script: { hasForeignKeys } }: Run,
   work: () => Promise<boolean>,
 ): Promise<boolean> {
   if (dialect !== 'sqlite') return work();

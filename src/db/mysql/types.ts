@@ -66,82 +66,81 @@ function ownParse(column: WireColumn, types: OwnTypes): CheckedType['parse'] {
 }
 
 function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
+  const { width, binary, text } = decodersOf(column, options);
+  return isText ? { decode: text, width: 0 } : { decode: binary, width };
+}
+
+/** Decoders of a column's values in the binary and in the text format. */
+interface Decoders {
+  /** See {@link ColumnReader.width}. */
+  readonly width: number;
+  readonly binary: Decoder;
+  readonly text: Decoder;
+}
+
+function decodersOf(column: WireColumn, options: MySqlValueOptions): Decoders {
   const { type, flags, charset, length, decimals, extended } = column;
   const isUnsigned = (flags & UNSIGNED) !== 0;
   switch (type) {
     case TYPE.tiny:
-      return options.hasBooleans && length === 1
-        ? fixed(
-            1,
-            (bytes, at) => bytes[at] !== 0,
-            (text) => text !== '0',
-            isText,
-          )
-        : fixed(1, isUnsigned ? (bytes, at) => bytes[at] : (bytes, at) => bytes.readInt8(at), Number, isText);
+      if (options.hasBooleans && length === 1)
+        return decoders(
+          1,
+          (bytes, at) => bytes[at] !== 0,
+          (text) => text !== '0',
+        );
+      return decoders(1, isUnsigned ? (bytes, at) => bytes[at] : (bytes, at) => bytes.readInt8(at), Number);
     case TYPE.short:
-      return fixed(
-        2,
-        isUnsigned ? (bytes, at) => bytes.readUInt16LE(at) : (bytes, at) => bytes.readInt16LE(at),
-        Number,
-        isText,
-      );
+      return decoders(2, isUnsigned ? uint16 : (bytes, at) => bytes.readInt16LE(at), Number);
     case TYPE.year:
-      return fixed(2, (bytes, at) => bytes.readUInt16LE(at), Number, isText);
+      return decoders(2, uint16, Number);
     case TYPE.long:
     case TYPE.int24:
-      return fixed(
+      return decoders(
         4,
         isUnsigned ? (bytes, at) => bytes.readUInt32LE(at) : (bytes, at) => bytes.readInt32LE(at),
         Number,
-        isText,
       );
     case TYPE.longlong:
-      return fixed(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8], isText);
+      return decoders(8, (isUnsigned ? WIDE_UNSIGNED : WIDE)[options.int8], WIDE_TEXT[options.int8]);
     case TYPE.float:
-      return fixed(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number, isText);
+      return decoders(4, (bytes, at) => shortest(bytes.readFloatLE(at)), Number);
     case TYPE.double:
-      return fixed(8, (bytes, at) => bytes.readDoubleLE(at), Number, isText);
+      return decoders(8, (bytes, at) => bytes.readDoubleLE(at), Number);
     case TYPE.decimal:
     case TYPE.newDecimal:
-      return { decode: latin1, width: 0 };
+      return same(latin1);
     case TYPE.date:
     case TYPE.newDate:
-      return {
-        decode: isText
-          ? textual((text) => dateFromText(text, options))
-          : (bytes, at, end) => dateOf(bytes, at, end, options),
-        width: 0,
-      };
+      return decoders(
+        0,
+        (bytes, at, end) => dateOf(bytes, at, end, options),
+        (text) => dateFromText(text, options),
+      );
     case TYPE.datetime:
-      return {
-        decode: isText
-          ? textual((text) => (isZero(text, options) ? null : text.replace(' ', 'T')))
-          : (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options),
-        width: 0,
-      };
+      return decoders(
+        0,
+        (bytes, at, end) => dateTimeOf(bytes, at, end, decimals, options),
+        (text) => (isZero(text, options) ? null : text.replace(' ', 'T')),
+      );
     case TYPE.timestamp:
-      return {
-        decode: isText
-          ? textual((text) => instantFromText(text, options))
-          : (bytes, at, end) => instantOf(bytes, at, end, decimals, options),
-        width: 0,
-      };
+      return decoders(
+        0,
+        (bytes, at, end) => instantOf(bytes, at, end, decimals, options),
+        (text) => instantFromText(text, options),
+      );
     case TYPE.time:
-      return { decode: isText ? latin1 : (bytes, at, end) => timeOf(bytes, at, end, decimals), width: 0 };
+      return { width: 0, binary: (bytes, at, end) => timeOf(bytes, at, end, decimals), text: latin1 };
     case TYPE.bit:
-      return { decode: length === 1 ? isSet : copied, width: 0 };
-    case TYPE.json:
-      return { decode: options.parsesJson ? json : utf8, width: 0 };
+      return same(length === 1 ? isSet : copied);
     case TYPE.geometry:
     case TYPE.vector:
-      return { decode: copied, width: 0 };
+      return same(copied);
     default:
-      if (extended === 'json') return { decode: options.parsesJson ? json : utf8, width: 0 };
-      return {
-        decode:
-          charset === BINARY_CHARSET && !TEXTS_OF_MARIADB.has(extended) && type !== TYPE.null ? copied : utf8,
-        width: 0,
-      };
+      if (type === TYPE.json || extended === 'json') return same(options.parsesJson ? json : utf8);
+      return same(
+        charset === BINARY_CHARSET && !TEXTS_OF_MARIADB.has(extended) && type !== TYPE.null ? copied : utf8,
+      );
   }
 }
 
@@ -207,19 +206,18 @@ const SIZES: readonly (readonly [most: number, name: string])[] = [
 /** MariaDB types that the server describes as binary, although their values are text. */
 const TEXTS_OF_MARIADB: ReadonlySet<string> = new Set(['uuid', 'inet4', 'inet6']);
 
-function fixed(
-  width: number,
-  decode: Decoder,
-  fromText: (text: string) => unknown,
-  isText: boolean,
-): ColumnReader {
-  return isText ? { decode: textual(fromText), width: 0 } : { decode, width };
+function decoders(width: number, binary: Decoder, fromText: (text: string) => unknown): Decoders {
+  return { width, binary, text: (bytes, at, end) => fromText(latin1(bytes, at, end)) };
 }
 
-function textual(fromText: (text: string) => unknown): Decoder {
-  return (bytes, at, end) => fromText(latin1(bytes, at, end));
+/** Returns decoders for values that are the same in both formats. */
+function same(decode: Decoder): Decoders {
+  return { width: 0, binary: decode, text: decode };
 }
 
+function uint16(bytes: Buffer, at: number): number {
+  return bytes.readUInt16LE(at);
+}
 function copied(bytes: Buffer, at: number, end: number): Uint8Array {
   return new Uint8Array(bytes.subarray(at, end));
 }

@@ -18,7 +18,7 @@ import type { ReadOptions, UserAnswer } from '../plugin-options.ts';
 import type { RefreshVerdict } from './refresh.ts';
 import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
-import type { TokenStore } from './store.ts';
+import type { LoginStore } from './store.ts';
 
 /** Subject, scopes and claims of an access token. */
 export interface TokenUser {
@@ -189,14 +189,14 @@ interface Revocation {
  * five seconds for each user.
  */
 export class ValidAfterGate {
-  readonly #store: TokenStore;
+  readonly #store: LoginStore;
   readonly #clock: Clock;
   /** The last revocation of each user, in the order in which the revocations were read from the store. */
   readonly #revocations = new Map<string, Revocation>();
   readonly #margin: number;
 
   /** `clockSkew` is the maximum difference between the clocks of several hosts, in microseconds. */
-  constructor(store: TokenStore, clock: Clock, clockSkew: number) {
+  constructor(store: LoginStore, clock: Clock, clockSkew: number) {
     this.#store = store;
     this.#clock = clock;
     this.#margin = marginOf(clockSkew);

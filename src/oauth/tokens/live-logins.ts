@@ -4,7 +4,7 @@
  * A login is looked up at most once in five seconds, and look-ups of one moment are one statement. While
  * connections are open, their logins are looked up again every five seconds.
  *
- * Each store method that ends logins is called through {@link EndingTokenStore}. So this process knows the
+ * Each store method that ends logins is called through {@link ReportedEnds}. So this process knows the
  * end of a login at once, and other processes know it within five seconds.
  */
 import { isThenable } from '../../base/promises.ts';
@@ -19,10 +19,10 @@ import type { LoginAuthority } from '../../http/state.ts';
 import type { Beating } from '../../http/streaming/heartbeat.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ValidAfterGate } from './access.ts';
-import type { LoginRow, ProviderIdentity, RevokeReason, TokenStore } from './store.ts';
+import type { LoginEnds, LoginRow, LoginStore, ProviderIdentity, RevokeReason } from './store.ts';
 
 interface LiveLoginsDeps {
-  readonly store: TokenStore;
+  readonly store: LoginStore;
   readonly clock: Clock;
   readonly log: Logger;
   /** Undefined without the option `enforceValidAfter`. */
@@ -219,12 +219,12 @@ export class LiveLogins implements LoginAuthority, Beating {
   }
 }
 
-/** {@link TokenStore} that reports the end of each login to {@link LiveLogins}. */
-export class EndingTokenStore implements TokenStore {
-  readonly #store: TokenStore;
+/** Ends logins in a store, and reports each end to {@link LiveLogins}. */
+export class ReportedEnds implements LoginEnds {
+  readonly #store: LoginEnds;
   readonly #live: LiveLogins;
 
-  constructor(store: TokenStore, live: LiveLogins) {
+  constructor(store: LoginEnds, live: LiveLogins) {
     this.#store = store;
     this.#live = live;
   }
@@ -251,46 +251,6 @@ export class EndingTokenStore implements TokenStore {
     const count = await this.#ending(() => this.#store.revokeAll(sub, now));
     this.#live.endedAll(sub, now);
     return count;
-  }
-
-  addLogin(...args: Parameters<TokenStore['addLogin']>): ReturnType<TokenStore['addLogin']> {
-    return this.#store.addLogin(...args);
-  }
-
-  findLogin(...args: Parameters<TokenStore['findLogin']>): ReturnType<TokenStore['findLogin']> {
-    return this.#store.findLogin(...args);
-  }
-
-  readLogin(...args: Parameters<TokenStore['readLogin']>): ReturnType<TokenStore['readLogin']> {
-    return this.#store.readLogin(...args);
-  }
-
-  noteOverlap(...args: Parameters<TokenStore['noteOverlap']>): ReturnType<TokenStore['noteOverlap']> {
-    return this.#store.noteOverlap(...args);
-  }
-
-  liveLogins(...args: Parameters<TokenStore['liveLogins']>): ReturnType<TokenStore['liveLogins']> {
-    return this.#store.liveLogins(...args);
-  }
-
-  rotate(...args: Parameters<TokenStore['rotate']>): ReturnType<TokenStore['rotate']> {
-    return this.#store.rotate(...args);
-  }
-
-  markDelivered(...args: Parameters<TokenStore['markDelivered']>): ReturnType<TokenStore['markDelivered']> {
-    return this.#store.markDelivered(...args);
-  }
-
-  validAfter(...args: Parameters<TokenStore['validAfter']>): ReturnType<TokenStore['validAfter']> {
-    return this.#store.validAfter(...args);
-  }
-
-  listLogins(...args: Parameters<TokenStore['listLogins']>): ReturnType<TokenStore['listLogins']> {
-    return this.#store.listLogins(...args);
-  }
-
-  cleanUp(...args: Parameters<TokenStore['cleanUp']>): ReturnType<TokenStore['cleanUp']> {
-    return this.#store.cleanUp(...args);
   }
 
   /** Runs a method that ends logins. If it fails, some of the logins may have ended. */

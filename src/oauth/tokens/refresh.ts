@@ -22,7 +22,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Awaitable, HttpRequest } from '../../http/contracts.ts';
 import type { Audit } from '../audit.ts';
 import type { RefreshToken, RefreshTokenCodec } from './refresh-codec.ts';
-import type { LoginRow, RevokeReason, TokenStore } from './store.ts';
+import type { LoginEnds, LoginRow, LoginStore, RevokeReason } from './store.ts';
 
 /** Settings of refresh tokens. Times are in microseconds, except `holdMs`. */
 interface RefreshPolicy {
@@ -145,7 +145,8 @@ const MOST_HOLD_MS = 250;
 const DELIVERY_POLL_MS = 10;
 
 interface RefreshTokensDeps {
-  readonly store: TokenStore;
+  readonly store: LoginStore;
+  readonly ends: LoginEnds;
   readonly codec: RefreshTokenCodec;
   readonly clock: Clock;
   readonly audit: Audit;
@@ -249,7 +250,7 @@ export class RefreshTokens {
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#deps.store.validAfter(row.sub);
     if (revokedAt + this.#deps.policy.clockSkew < startedAt) return revokedAt;
-    await this.#deps.store.revoke(row.id, 'all', this.#deps.clock.nowMicros());
+    await this.#deps.ends.revoke(row.id, 'all', this.#deps.clock.nowMicros());
     throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
   }
 
@@ -300,7 +301,7 @@ export class RefreshTokens {
    * login.
    */
   async revoke(token: Pick<RefreshToken, 'id'>, req: HttpRequest | undefined): Promise<boolean> {
-    const isEnded = await this.#deps.store.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
+    const isEnded = await this.#deps.ends.revoke(token.id, 'logout', this.#deps.clock.nowMicros());
     if (isEnded) this.#deps.audit.tokenRevoked(req, token.id, 'logout');
     return isEnded;
   }
@@ -417,7 +418,7 @@ export class RefreshTokens {
   }
 
   #end(row: LoginRow, reason: RevokeReason): Promise<boolean> {
-    return this.#deps.store.revoke(row.id, reason, this.#deps.clock.nowMicros());
+    return this.#deps.ends.revoke(row.id, reason, this.#deps.clock.nowMicros());
   }
 
   /** Calls `onRefresh`, waits for overlapping requests, and returns the result of the refresh. */

@@ -84,11 +84,28 @@ export interface ProviderIdentity {
   readonly providerSid?: string | undefined;
 }
 
+/** The methods of a {@link TokenStore} that end logins. */
+export interface LoginEnds {
+  /** Ends a login. Returns whether this call ended it. */
+  revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
+  /** Ends a login if it belongs to this user. Returns whether this call ended it. */
+  revokeOf(sub: string, id: string, now: number): Promise<boolean>;
+  /**
+   * Ends the logins of a user or a session at a provider, and returns them. If neither is given, ends no
+   * login.
+   */
+  revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
+  /**
+   * Ends every login of a user, including logins that are just starting. Returns the number of ended logins.
+   */
+  revokeAll(sub: string, now: number): Promise<number>;
+}
+
 /**
  * Stores the logins of the plugin, and the time of each user's last `revokeAll()`. A store has one clock for
  * all processes.
  */
-export interface TokenStore {
+export interface LoginStore {
   addLogin(row: LoginRow): Promise<void>;
   findLogin(id: string): Promise<LoginRow | undefined>;
   /** Returns a login, and the time of the store's clock. */
@@ -113,19 +130,6 @@ export interface TokenStore {
    * clock at which the response was ready. Repeated calls keep the earliest time.
    */
   markDelivered(id: string, generation: number, readyAt: number): Promise<void>;
-  /** Ends a login. Returns whether this call ended it. */
-  revoke(id: string, reason: RevokeReason, now: number): Promise<boolean>;
-  /** Ends a login if it belongs to this user. Returns whether this call ended it. */
-  revokeOf(sub: string, id: string, now: number): Promise<boolean>;
-  /**
-   * Ends the logins of a user or a session at a provider, and returns them. If neither is given, ends no
-   * login.
-   */
-  revokeIdentity(identity: ProviderIdentity, now: number): Promise<readonly LoginRow[]>;
-  /**
-   * Ends every login of a user, including logins that are just starting. Returns the number of ended logins.
-   */
-  revokeAll(sub: string, now: number): Promise<number>;
   /**
    * Returns the time before which logins and tokens of a user are invalid. Returns 0 if there was no
    * revocation.
@@ -139,6 +143,9 @@ export interface TokenStore {
    */
   cleanUp(now: number, batch: number): Promise<number>;
 }
+
+/** The whole store of the plugin. */
+export interface TokenStore extends LoginStore, LoginEnds {}
 
 /** {@link TokenStore} in the memory of one process, for development and tests. */
 export class MemoryTokenStore implements TokenStore {

@@ -41,6 +41,7 @@ function machine(
   const codec = new RefreshTokenCodec(Keyring.of(parts.secrets ?? SECRETS[0]!));
   const tokens = new RefreshTokens({
     store,
+    ends: store,
     codec,
     clock,
     audit: new Audit(logger.child('svc_oauth'), createMetrics({ log: logger })),

@@ -7,6 +7,7 @@ import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
 import { KINDS } from './kinds.ts';
+import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
 import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
@@ -26,6 +27,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...OWNERS,
   ...LAYERS,
   ...KINDS,
+  ...KINDS_OF_FLOW,
   ...MORE_KINDS,
 };
 

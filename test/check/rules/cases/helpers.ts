@@ -206,6 +206,7 @@ function newInviteCode() {
   return code;
 }
 function randomPassword() { return randomBytes(20 + Math.floor(Math.random() * 9)).toString('hex'); }
+app.post('/invite', {}, () => ({ token: newInviteCode(), colour: newColour() }));
 function newColour() { return LETTERS[Math.floor(Math.random() * 6)]; }
 const digest = (text) => createHash('sha256').update('pepper' + text).digest('hex'); // SVC623
 const store = (name, password) => accounts.set(name, digest(password));

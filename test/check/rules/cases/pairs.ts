@@ -292,11 +292,9 @@ async function page(name: string): Promise<string> { return (await readFile('pag
     ),
   },
   SVC622: {
-    wrong: handler(
-      'const resetToken: string = Math.random().toString(36);\n  return await send(me, resetToken);',
-    ),
+    wrong: handler('const made: string = Math.random().toString(36);\n  return { resetToken: made };'),
     right: handler(
-      "const resetToken: string = randomBytes(32).toString('base64url');\n  return await send(me, resetToken);",
+      "const made: string = randomBytes(32).toString('base64url');\n  return { resetToken: made };",
       "import { randomBytes } from 'node:crypto';",
     ),
   },

@@ -72,19 +72,26 @@ export function right(item, state, signature, desired) {
 }
 `,
   'secrets that are made': `
-export function makeToken() {
-  return Math.random().toString(36).slice(2); // SVC622
-}
-const sessionId = String(Math.random()); // SVC622
-const record = { resetToken: 'r' + Math.random() }; // SVC622
-const otp = Math.floor(100000 + Math.random() * 900000); // SVC622
-const cspNonce = Math.random().toString(36); // SVC622
-const call = { SignatureNonce: Math.random() };
-const delay = Math.random() * 1000;
-const passwords = letters.sort(() => Math.random() - 0.5);
-const password = generate({ length: 20 + Math.random() * 20 });
-const color = pick(Math.random());
-const jitter = { statusCode: 200, wait: Math.random() };
+import { Depends, Svc, reply } from 'svc';
+import { db as database } from 'svc/db';
+import { randomUUID } from 'node:crypto';
+const app = new Svc();
+const made = () => Math.random().toString(36).slice(2); // SVC622
+app.post('/a', { db: Depends(database) }, ({ db, body }) =>
+  db.execute('insert into reset (mail, token) values (?, ?)', [body.mail, made()]));
+app.post('/b', {}, () => ({ accessToken: 'r' + Math.random() })); // SVC622
+app.post('/c', {}, () => reply({}, 200, { 'Set-Cookie': \`id=\${Date.now()}; HttpOnly; Secure\` })); // SVC622
+const codes = new Map();
+app.post('/d', {}, ({ body }) => { codes.set(body.mail, String(Math.floor(100000 + Math.random() * 900000))); }); // SVC622
+app.post('/e', {}, ({ body }) => codes.get(body.mail) === body.code);
+app.post('/f', {}, ({ body }) => mail(body.mail, \`https://a.example/in?token=\${Math.random()}\`)); // SVC622
+const visits = new Map();
+app.post('/g', {}, ({ body }) => { visits.set(String(Math.random()), body.name); }); // SVC622
+app.get('/h', {}, ({ req }) => visits.get(req.cookies.visit));
+app.post('/i', {}, ({ req }) => { req.session.setCookie('x', 'x' + Math.random()); }); // SVC622
+app.get('/j', {}, () => ({ wait: Math.random() * 1000, at: Date.now(), token: \`\${randomUUID()}-\${Date.now()}\` }));
+app.get('/k', { db: Depends(database) }, ({ db }) => db.execute('insert into job (id, at) values (?, ?)', [Math.random(), Date.now()]));
+app.get('/l', {}, ({ query }) => letters.sort(() => Math.random() - 0.5).slice(0, query.count));
 `,
   'passwords that are hashed': `
 import { createHash, hash } from 'node:crypto';
