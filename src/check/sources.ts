@@ -13,7 +13,7 @@ import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
 import type { Site } from './values/calls.ts';
-import type { ValueListeners } from './values/interpreter.ts';
+import type { ValueListeners } from './values/invocation.ts';
 
 /** A search of the sources, for the rule with this id. */
 export interface SourcePart {

@@ -30,7 +30,7 @@ import { findBreakingChanges } from '../openapi/compare.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
-import type { Finding, Place } from '../base/findings.ts';
+import type { Finding, Place, Report } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { Project } from '../check/reader/modules.ts';
@@ -60,6 +60,33 @@ process.once('message', (job: Job) => {
 process.once('disconnect', () => void leave()); // the parent process has ended, or has reached its time limit
 
 async function work(job: Job): Promise<Answer> {
+  prepareProcess();
+  const secrets = recordSecrets();
+  const network = denyNetwork();
+  const { loaded, found, running } = await importIn(job, network);
+  const { token, wants, baseline } = job;
+  if (!('app' in loaded)) {
+    const report = makeReport([...found, ...unloaded(job, loaded, running)]);
+    return { token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: textsOf() };
+  }
+  const { app } = loaded;
+  if (wants === 'routes') return { token, kind: 'routes', routes: routesOf(app) };
+  if (baseline !== undefined) found.push(...findBreakingChanges(app.inspect(), baseline));
+  if (wants === 'report' || wants === 'live') {
+    judgeAsDeployed(app);
+    await probe(app.inspect(), () => namesFor(job));
+    await parseHandlers();
+  }
+  const checked = app.check();
+  const isBroken = checked.findings.some(
+    ({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'),
+  );
+  // for an application with errors, the answer is a report, because its OpenAPI document would lack routes
+  if (wants === 'openapi' && !isBroken) return openapiOf(job, app);
+  return reportOn(job, app, { found, checked, secrets, network });
+}
+
+function prepareProcess(): void {
   // an open channel keeps the event loop busy, so that a promise that never settles would not be detected
   process.channel?.unref();
   // makes stack traces of compiled code show places in its sources
@@ -69,51 +96,52 @@ async function work(job: Job): Promise<Answer> {
   void process.stdout.writable;
   void process.stderr.writable;
   denyStart();
-  const secrets = recordSecrets();
-  const network = denyNetwork();
+}
+
+interface Imported {
+  readonly loaded: Loaded;
+  /** Findings about what the module has done while it was imported. */
+  readonly found: Finding[];
+  /** Unfinished work that keeps the process alive. */
+  readonly running: readonly string[];
+}
+
+/** Imports the application, and watches what the import does. */
+async function importIn(job: Job, network: Network): Promise<Imported> {
   const escaped: unknown[] = [];
-  process.on('uncaughtException', (error) => {
-    escaped.push(error);
-  });
-  process.on('unhandledRejection', (error) => {
-    escaped.push(error);
-  });
+  for (const event of ['uncaughtException', 'unhandledRejection'])
+    process.on(event, (error: unknown) => void escaped.push(error));
   const watch = new HandleWatch();
   const startedMs = importMsSoFar();
   const loaded = await load(job);
   const importMs = importMsSoFar() - startedMs;
+  const hasApp = 'app' in loaded;
   // waits one turn of the event loop, because Node.js emits unhandled rejections after the import
-  if ('app' in loaded) await systemClock.sleep(0);
-  const open = 'app' in loaded ? await watch.leftOpen() : [];
+  if (hasApp) await systemClock.sleep(0);
+  const open = hasApp ? await watch.leftOpen() : [];
   const tried = await placed(job, [...network.tried, ...open]);
-  const trespassed = (): Finding[] => [
+  const found = [
     ...trespasses(job, tried),
     ...escaped.filter((error) => !isDenied(error)).map((error) => loadFinding(job, error)),
+    ...(hasApp ? slow(job, importMs) : []),
   ];
-  if (!('app' in loaded)) {
-    const report = makeReport([...trespassed(), ...unloaded(job, loaded, watch.runningNow())]);
-    return { token: job.token, kind: 'failed', isLate: 'isLate' in loaded, report, rules: textsOf() };
-  }
-  const { app } = loaded;
-  const more = [
-    ...slow(job, importMs),
-    ...(job.baseline === undefined ? [] : findBreakingChanges(app.inspect(), job.baseline)),
-  ];
-  if (job.wants === 'routes') return { token: job.token, kind: 'routes', routes: routesOf(app) };
-  if (job.wants === 'report' || job.wants === 'live') judgeAsDeployed(app);
-  // called before probe(), so that network access by probe() does not count as part of the import
-  const found = trespassed();
-  if (job.wants === 'report' || job.wants === 'live') {
-    await probe(app.inspect(), () => namesFor(job));
-    await parseHandlers();
-  }
-  const checked = app.check();
-  if (
-    job.wants === 'openapi' &&
-    !checked.findings.some(({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'))
-  )
-    // for an application with errors, the answer is a report, because its OpenAPI document would lack routes
-    return openapiOf(job, app);
+  return { loaded, found, running: hasApp ? [] : watch.runningNow() };
+}
+
+type Network = ReturnType<typeof denyNetwork>;
+
+/** Joins the findings of the import, the graph, the sources, the statements and the services. */
+async function reportOn(
+  job: Job,
+  app: Svc,
+  before: {
+    readonly found: readonly Finding[];
+    readonly checked: Report;
+    readonly secrets: readonly UsedSecret[];
+    readonly network: Network;
+  },
+): Promise<Answer> {
+  const { found, checked, network } = before;
   if (job.wants === 'live') network.allow();
   const live = job.wants === 'live' ? await app.checkLive() : undefined;
   const { joinFindings } = await import('../check/source-places.ts');
@@ -121,43 +149,34 @@ async function work(job: Job): Promise<Answer> {
   const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
   const { judgeStatements, migrationTexts } = await import('../check/statements/databases.ts');
-  const { details, tools, plugins } = app.inspect();
-  const inputs = new DeclaredInputs([...details, ...tools]);
-  const sources = examineSources(projectOf(job), CORE_RULES, inputs, migrationTexts(plugins));
+  const view = app.inspect();
+  const inputs = new DeclaredInputs([...view.details, ...view.tools]);
+  const sources = examineSources(projectOf(job), CORE_RULES, inputs, migrationTexts(view.plugins));
+  const { modules } = sources.project;
   // the password of --database is no secret of the application
-  const used = [...secrets, ...settingSecrets(app)];
+  const used = [...before.secrets, ...settingSecrets(app)];
   const { databases = {}, statementFiles } = job;
   if (Object.keys(databases).length > 0) network.allow();
   const hasStatements = sources.statements.calls.length > 0 || statementFiles !== undefined;
-  await using describers = await Describers.open(app.inspect(), databases, hasStatements);
-  const statements = await judgeStatements(
-    app.inspect(),
-    sources,
-    CORE_RULES,
-    describers.byPlugin,
-    job.statementFiles,
-  );
+  await using describers = await Describers.open(view, databases, hasStatements);
+  const statements = await judgeStatements(view, sources, CORE_RULES, describers.byPlugin, statementFiles);
+  const texts = modules.map(({ source }) => source);
   const report = makeReport(
     [
       ...found,
-      ...more,
       ...joinFindings(checked.findings, sources, used, coreRule('SVC205')),
       ...statements.findings,
       ...describers.findings,
       ...(live?.findings ?? []),
-      ...findUnnamedHosts(
-        app.inspect(),
-        coreRule('SVC219'),
-        sources.project.modules.map(({ source }) => source),
-      ),
-      ...(await findStaleRowClasses(app.inspect(), coreRule('SVC406'), sources.project.modules)),
+      ...findUnnamedHosts(view, coreRule('SVC219'), texts),
+      ...(await findStaleRowClasses(view, coreRule('SVC406'), modules)),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );
   return {
     token: job.token,
     kind: 'checked',
-    report: allowInline(report, sources.project.modules, app.rules, app.inspect().nowMs),
+    report: allowInline(report, modules, app.rules, view.nowMs),
     rules: textsOf(app.rules),
     scope: { ...scopeOf(app, sources), statements: statements.scope },
     lock: statements.lock,

@@ -54,6 +54,7 @@ export class SourceModule {
   readonly #all: readonly string[];
   readonly #names = new WeakMap<Node, ReadonlyMap<string, Binding>>();
   #lines: number[] | undefined;
+  #url: string | undefined;
 
   readonly #map: SourceMap | undefined;
   /**
@@ -87,7 +88,7 @@ export class SourceModule {
       else high = middle - 1;
     }
     const column = offset - this.#lines[low]!;
-    const file = pathToFileURL(this.file).href;
+    const file = (this.#url ??= pathToFileURL(this.file).href);
     const entry = this.#map?.findEntry(low, column);
     return entry !== undefined && 'originalLine' in entry
       ? { file, line: entry.originalLine + 1, column: entry.originalColumn + 1 }

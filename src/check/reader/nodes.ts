@@ -270,10 +270,14 @@ const PARTS: { readonly [T in Node['type']]: readonly PartOf<Extract<Node, { typ
 
 type Parts = Readonly<Record<string, Node | readonly Node[] | undefined>>;
 
-/** Returns the direct child nodes in the order of the text. */
-export function childrenOf(node: Node): readonly Node[] {
-  // PARTS names only members that hold nodes
-  return PARTS[node.type].flatMap((key) => (node as unknown as Parts)[key] ?? []);
+/** Calls `work` with each direct child node, in the order of the text. */
+export function eachChild(node: Node, work: (child: Node) => void): void {
+  for (const key of PARTS[node.type]) {
+    const part = (node as unknown as Parts)[key]; // PARTS names only members that hold nodes
+    if (part === undefined) continue;
+    if ('type' in part) work(part);
+    else part.forEach(work);
+  }
 }
 
 /**
@@ -281,13 +285,7 @@ export function childrenOf(node: Node): readonly Node[] {
  * that node.
  */
 export function walk(node: Node, visit: (node: Node) => boolean | void): void {
-  if (visit(node) === false) return;
-  for (const key of PARTS[node.type]) {
-    const part = (node as unknown as Parts)[key]; // as in childrenOf()
-    if (part === undefined) continue;
-    if ('type' in part) walk(part, visit);
-    else for (const each of part) walk(each, visit);
-  }
+  if (visit(node) !== false) eachChild(node, (child) => walk(child, visit));
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
-import { childrenOf } from './nodes.ts';
+import { eachChild } from './nodes.ts';
 import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
@@ -27,10 +27,10 @@ export function parse(source: string): Parsed {
 }
 
 function adopt(node: Node): void {
-  for (const child of childrenOf(node)) {
+  eachChild(node, (child) => {
     child.parent = node;
     adopt(child);
-  }
+  });
 }
 
 class Reader extends ExpressionReader {

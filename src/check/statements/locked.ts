@@ -1,13 +1,13 @@
 /** Reads, judges and writes the file of `svc check --statements`. */
 import { pathToFileURL } from 'node:url';
 import { LockDescriber, differenceOf, lockedMigrations } from './lock.ts';
+import { textsOf } from './statement.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
-import { textsOf } from './statement.ts';
 import type { SentCall } from './statement.ts';
 
 /** A file of locked statements. */

@@ -12,7 +12,7 @@ import { nearest } from '../../base/options.ts';
 import { nameOfType, rowType } from './row-types.ts';
 import type { Described, DescribedColumn } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
-import type { TypeSource } from '../../schema/types.ts';
+import type { Constraints, TypeSource } from '../../schema/types.ts';
 import type { FieldPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Outline } from './outline.ts';
 import type { Problem, SentCall, Spot } from './statement.ts';
@@ -92,7 +92,7 @@ function judgeColumn(
   const { node, isNullable } = within(given);
   if (!JUDGED.has(node.kind)) return [];
   const at = placeOf(rows.outline, column);
-  const reader = rows.call.verb === 'scalar' ? nameOfType(as) : `${nameOfType(as)}`;
+  const reader = nameOfType(as);
   const origin = column.table === undefined ? '' : ` of the table "${column.table}"`;
   if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect))
     return [
@@ -118,13 +118,16 @@ const JUDGED: ReadonlySet<string> = new Set([
   'literal',
 ]);
 
+/** Constraints that allow every value of a type. A decimal always has digits. */
+const WIDEST: Constraints = { digits: 1_000, places: 500 };
+
 /** Whether a type refuses every one of the values. The constraints of the type do not count. */
 function refuses(node: TypeNode, samples: readonly unknown[], dialect: Dialect): boolean {
   if (samples.length === 0) return false;
   const values = node.kind === 'literal' ? node.values : undefined;
   if (values !== undefined)
     return !samples.some((sample) => values.some((value) => typeof value === typeof sample));
-  const check = columnCheck({ ...node, constraints: {} }, JSON_TEXT[dialect]);
+  const check = columnCheck({ ...node, constraints: WIDEST }, JSON_TEXT[dialect]);
   return samples.every((sample) => check(sample, new Run(false, false)) === FAIL);
 }
 
@@ -142,7 +145,7 @@ function samplesOf(kind: string, dialect: Dialect): readonly unknown[] {
     case 'float':
       return [1, 1.5];
     case 'bool':
-      return isSqlite ? [0, 1] : [0, 1, true, false];
+      return [...(dialect === 'postgres' ? [] : [0, 1]), ...(isSqlite ? [] : [true, false])];
     case 'decimal':
       return ['1', '1.50', 1.5];
     case 'str':
@@ -155,7 +158,7 @@ function samplesOf(kind: string, dialect: Dialect): readonly unknown[] {
     case 'uuid':
       return isSqlite ? [] : ['7b0d0fd0-1c3a-4b7e-9d43-0a3f8f2f6a11'];
     case 'bytes':
-      return [new Uint8Array(1)];
+      return [new Uint8Array(1), new Uint8Array(16)]; // the second may be a UUID
     default:
       return [];
   }

@@ -8,7 +8,7 @@ import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project } from '../reader/modules.ts';
-import type { ValueListeners } from '../values/interpreter.ts';
+import type { ValueListeners } from '../values/invocation.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from './sending.ts';
 import type { KnownTable } from './written-schema.ts';
@@ -43,7 +43,6 @@ type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'on
 export interface KeptCall {
   readonly call: Call;
   readonly meaning: string;
-  readonly handler: Fn;
   readonly receiver: Value | undefined;
   readonly args: readonly (Value | undefined)[];
 }
@@ -52,15 +51,32 @@ export interface KeptCall {
 const INDIFFERENT =
   /^(?:svc\.|String$|Number$|BigInt$|JSON\.|console\.|Object\.|Promise\.|Array\.|svc\/db\.|Date|Math\.)/;
 
+/** Items by the handler or dependency that they belong to. */
+class ByHandler<T> {
+  readonly #all = new Map<Fn, T[]>();
+
+  add(handler: Fn, item: T): void {
+    const known = this.#all.get(handler);
+    if (known === undefined) this.#all.set(handler, [item]);
+    else known.push(item);
+  }
+
+  of(handlers: ReadonlySet<Fn>): readonly T[] {
+    return [...handlers].flatMap((handler) => this.#all.get(handler) ?? []);
+  }
+}
+
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
   readonly #sent: Sending[] = [];
-  readonly #calls: KeptCall[] = [];
-  readonly #compared: Compared[] = [];
+  readonly #sentBy = new ByHandler<Sending>();
+  readonly #calls = new ByHandler<KeptCall>();
+  readonly #compared = new ByHandler<Compared>();
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
   readonly #deciding = new Set<Fn>();
+  #hasTestingMiddleware: boolean | undefined;
   /** Texts of the statements that make the tables. */
   readonly migrations: readonly string[];
   readonly #project: Project;
@@ -93,15 +109,15 @@ export class Trace {
 
   /** Returns the statements that a handler sends, also through its dependencies. */
   sentBy({ functions }: Pick<Run, 'functions'>): readonly Sending[] {
-    return this.#sent.filter(({ handler }) => handler !== undefined && functions.has(handler));
+    return this.#sentBy.of(functions);
   }
 
   callsOf({ functions }: Pick<Run, 'functions'>): readonly KeptCall[] {
-    return this.#calls.filter(({ handler }) => handler !== undefined && functions.has(handler));
+    return this.#calls.of(functions);
   }
 
   comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
-    return this.#compared.filter(({ handler }) => handler !== undefined && functions.has(handler));
+    return this.#compared.of(functions);
   }
 
   /** Whether a handler or one of its dependencies tests something of the principal. */
@@ -116,15 +132,18 @@ export class Trace {
 
   /** Whether a middleware of the project tests something of the principal. */
   get hasTestingMiddleware(): boolean {
-    const known = new Set(this.runs.flatMap(({ functions }) => [...functions]));
-    return [...this.#testing].some((fn) => !known.has(fn));
+    if (this.#hasTestingMiddleware === undefined) {
+      const known = new Set(this.runs.flatMap(({ functions }) => [...functions]));
+      this.#hasTestingMiddleware = [...this.#testing].some((fn) => !known.has(fn));
+    }
+    return this.#hasTestingMiddleware;
   }
 
   /** Keeps a comparison of a row, or of an input with another value. Rules ask for no other ones. */
-  #keep(compared: Compared): void {
+  #keep(handler: Fn, compared: Compared): void {
     const { sides } = compared;
     const isOfInput = !sides.some(isEmpty) && sides.some(isGiven);
-    if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.#compared.push(compared);
+    if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.#compared.add(handler, compared);
   }
 
   readonly watch: Listeners = {
@@ -139,7 +158,7 @@ export class Trace {
       if (handler === undefined) return;
       const args = call.args.map((arg) => value(arg));
       if (fn === undefined && (/^(?:crypto|svc)\b/.test(meaning) || args.some(isGiven)))
-        this.#calls.push({ call, meaning, handler, receiver, args });
+        this.#calls.add(handler, { call, meaning, receiver, args });
       const isFollowed = fn !== undefined || INDIFFERENT.test(meaning);
       if (isFollowed || ![receiver, ...args].some(isOwn)) return;
       this.#testing.add(handler);
@@ -148,7 +167,7 @@ export class Trace {
     onCompare: (compared) => {
       const { handler, sides } = compared;
       if (handler === undefined) return;
-      this.#keep(compared);
+      this.#keep(handler, compared);
       if (!sides.includes(ABSENT) && sides.some(isOwn)) {
         this.#testing.add(handler);
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
@@ -156,14 +175,16 @@ export class Trace {
     },
     onTest: ({ value, handler, node, module }) => {
       if (handler === undefined) return;
-      this.#keep({ node, module, handler, sides: [value, ABSENT] });
+      this.#keep(handler, { node, module, handler, sides: [value, ABSENT] });
       // a test whether there is a principal says nothing of its rights
       if (value.type !== undefined || !isOwn(value)) return;
       this.#testing.add(handler);
       if (madeIn(value).some(({ by }) => by === PRINCIPAL)) this.#deciding.add(handler);
     },
     onStatement: (sending) => {
-      if (sending.handler !== undefined) this.#sent.push(sending);
+      if (sending.handler === undefined) return;
+      this.#sent.push(sending);
+      this.#sentBy.add(sending.handler, sending);
     },
   };
 }

@@ -139,7 +139,8 @@ function isOfOtherType({ value: { kind, constant }, type, dialect }: Pair): bool
     case 'datetime':
       return dialect !== 'sqlite' && (isNumber || /^(?:bool|uuid)$/.test(kind));
     case 'bool':
-      if (kind === 'str') return constant !== undefined && !FLAGS.test(constant);
+      if (kind === 'str')
+        return constant !== undefined && !FLAGS.test(constant) && (isStrict || !NUMBERS.test(constant));
       return /^(?:uuid|date|datetime|bytes)$/.test(kind) || (isStrict && number > 1);
     default:
       return false;

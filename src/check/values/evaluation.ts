@@ -1,6 +1,6 @@
 /**
  * Evaluates expressions: names, members, objects, operators and branches. Calls and functions follow in
- * interpreter.ts, which extends this class.
+ * invocation.ts, which extends this class.
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';

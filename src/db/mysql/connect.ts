@@ -104,28 +104,25 @@ async function logIn(
         'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
     });
   const { clock } = options;
-  let greeting: Greeting;
-  const conversation = await converse(
+  return converse(
     link,
     login,
     limit,
     clock,
     async () => {
-      const loggedIn = await login.run(link, isUnproved);
-      const { capabilities, extended, status } = loggedIn;
-      greeting = loggedIn.greeting;
-      return new MySqlConversation({
+      const { capabilities, extended, status, greeting } = await login.run(link, isUnproved);
+      const conversation = new MySqlConversation({
         socket: link.socket,
         reader: login.reader,
         dialogue: { capabilities, extended, values: options.values },
         status,
         clock,
-        cancel: () => cancel(link, name, options, loggedIn.greeting),
+        cancel: () => cancel(link, name, options, greeting),
       });
+      return { conversation, greeting };
     },
     ({ onPacket }) => login.handOver(onPacket),
   );
-  return { conversation, greeting: greeting! };
 }
 
 interface Link {

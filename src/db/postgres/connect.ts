@@ -39,11 +39,10 @@ export async function connectPostgres(
     });
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
-  let connection: PostgresConnection;
   using _silence = probeWhenSilent(endpointOf(host), 'PostgreSQL', clock, (kind) =>
     login.end(foreignRefusal(host, kind)),
   );
-  await converse(
+  const { connection } = await converse(
     link,
     login,
     limit,
@@ -61,13 +60,12 @@ export async function connectPostgres(
         log,
         cancel: () => cancel(link, host, options, loggedIn),
       });
-      connection = new PostgresConnection(conversation, options, types);
-      return conversation;
+      return { conversation, connection: new PostgresConnection(conversation, options, types) };
     },
     ({ onMessage }) => login.handOver(onMessage),
   );
-  if (options.hasPlainStartup) await setUp(connection!, limit);
-  return connection!;
+  if (options.hasPlainStartup) await setUp(connection, limit);
+  return connection;
 }
 
 /**

@@ -534,22 +534,23 @@ function lostBy(error: unknown): unknown {
 }
 
 /**
- * Logs in over a socket. `start` runs the login, and returns the {@link Conversation} for later requests.
- * `handOver` passes messages that arrived after the login to the conversation.
+ * Logs in over a socket. `start` runs the login, and returns the {@link Conversation} for later requests, with
+ * other results of the login. `handOver` passes messages that arrived after the login to the conversation.
  *
  * @throws the error of the login; ConnectionLost when the connection breaks; QueryTimeout or QueryCanceled
  *   when `limit` is reached
  */
 export async function converse<
   C extends Pick<Conversation<ServerExchange<RowReader>, ByteWriter>, 'onBytes' | 'violated' | 'check'>,
+  S extends { readonly conversation: C },
 >(
   { socket, incoming }: ServerSocket,
   login: ServerLogin<unknown>,
   limit: Limit,
   clock: Clock,
-  start: () => Promise<C>,
-  handOver: (conversation: C) => void,
-): Promise<C> {
+  start: () => Promise<S>,
+  handOver: (conversation: S['conversation']) => void,
+): Promise<S> {
   const onEnd = (cause?: Error): void =>
     login.end(
       new ConnectionLost('The server closed the connection during the login', {
@@ -563,7 +564,8 @@ export async function converse<
   socket.resume();
   const watched = watchLimit(limit, clock, (error) => login.end(error));
   try {
-    const conversation = await start();
+    const started = await start();
+    const { conversation } = started;
     incoming.listen(conversation.onBytes);
     socket.off('close', onEnd);
     try {
@@ -572,7 +574,7 @@ export async function converse<
       conversation.violated(error);
     }
     conversation.check();
-    return conversation;
+    return started;
   } catch (error) {
     socket.destroy();
     throw error;

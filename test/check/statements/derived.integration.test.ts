@@ -5,6 +5,20 @@
  */
 import assert from 'node:assert/strict';
 import { describerOn, judged, linesOf, marksOf, sourcesOf } from '../../support/statements.ts';
+import {
+  Field,
+  Schema,
+  any,
+  bool,
+  bytes,
+  date,
+  datetime,
+  decimal,
+  float,
+  int,
+  str,
+  uuid,
+} from '../../../src/schema/schema.ts';
 import { onEveryDatabase } from '../../support/every-database.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
@@ -139,5 +153,96 @@ onEveryDatabase('svc check finds the statements that are accepted and fail later
     const found = await judged(sourcesOf(t, files), describer);
     const messages = found.map(({ message, place }) => `${place?.line}: ${message}`).join('\n');
     assert.deepEqual(linesOf(found), marksOf({ 'app.ts': marked }), `${name}\n${messages}`);
+  }
+});
+
+/** Types of columns, and expressions, each with a value. */
+const COLUMNS: Readonly<Record<'sqlite' | 'postgres' | 'mysql', Readonly<Record<string, string>>>> = {
+  sqlite: {
+    integer: '1',
+    boolean: '1',
+    'decimal(9,2)': '3',
+    real: '1.5',
+    text: "'x'",
+    'varchar(9)': "'1'",
+    date: "'2024-01-01'",
+    datetime: "'2024-01-01T10:00:00Z'",
+    blob: "x'01'",
+    json: "'{}'",
+  },
+  postgres: {
+    int: '1',
+    bigint: '9007199254740993',
+    'numeric(9,2)': '1.50',
+    numeric: '3',
+    real: '1.5',
+    boolean: 'true',
+    text: "'1'",
+    'char(4)': "'true'",
+    date: "'2024-01-01'",
+    timestamptz: 'now()',
+    uuid: 'gen_random_uuid()',
+    bytea: "'x'",
+    jsonb: "'7'",
+    'int[]': "'{1}'",
+    interval: "'1 day'",
+  },
+  mysql: {
+    int: '1',
+    'bigint unsigned': '1',
+    'tinyint(1)': '1',
+    'decimal(9,0)': '3',
+    'decimal(9,2)': '1.5',
+    double: '2',
+    'bit(1)': "b'1'",
+    text: "'1'",
+    date: "'2024-01-01'",
+    datetime: 'now()',
+    time: "'10:00'",
+    year: '2024',
+    'binary(16)': "'x'",
+    json: "'{}'",
+    "enum('1','b')": "'1'",
+  },
+};
+const EXPRESSIONS = [
+  'count(*)',
+  'sum(c0)',
+  'avg(c0)',
+  'max(c0) > 1',
+  'max(c0) * 1.5',
+  'coalesce(max(c0), 7)',
+  "'x'",
+  '1.5',
+];
+const KINDS = { str, int, float, decimal, bool, datetime, date, uuid, bytes, any };
+
+onEveryDatabase('svc check has no finding about a type of rows that the class reads', async (db, _url, t) => {
+  const columns = Object.entries(COLUMNS[db.dialect === 'mariadb' ? 'mysql' : db.dialect]);
+  await db.script(
+    `create table t (${columns.map(([type], index) => `c${index} ${type} not null`).join(', ')})`,
+  );
+  await db.script(`insert into t values (${columns.map(([, value]) => value).join(', ')})`);
+  const read = [...columns.map((_, index) => `c${index}`), ...EXPRESSIONS].flatMap((expression) =>
+    Object.entries(KINDS).map(([name, kind]) => ({ name, kind, sql: `select ${expression} as x from t` })),
+  );
+  const lines = read.map(
+    ({ name, sql }) => `await db.fetchAll(${JSON.stringify(sql)}, [], { as: Row_${name} });`,
+  );
+  const classes = Object.keys(KINDS).map(
+    (name) => `class Row_${name} extends Schema { x = Field(${name}); }`,
+  );
+  const program = `import { ${Object.keys(KINDS).join(', ')}, Depends, Field, Schema, Svc } from 'svc'; import { db } from 'svc/db'; const app = new Svc(); ${classes.join(' ')}
+app.get('/', { db: Depends(db) }, async ({ db }) => {
+${lines.join('\n')}
+});`;
+  const found = await judged(sourcesOf(t, { 'app.ts': program }), await describerOn(db));
+  assert.ok(found.length > 20, `${found.length} findings`);
+  for (const { message, place } of found) {
+    const { sql, kind } = read[place!.line - 3]!;
+    class Row extends Schema {
+      x = Field(kind);
+    }
+    await assert.rejects(db.fetchAll(sql, [], { as: Row }), { code: 'E_DB_ROW' }, `${sql}: ${message}`);
   }
 });

@@ -134,3 +134,17 @@ test('a table of another schema, and one of two whose names differ in case, are 
     [['shop.note', 'note']],
   );
 });
+
+test('a text with a number fits a flag of MySQL, which is a small integer, and none of PostgreSQL (SVC415)', () => {
+  const done = { ...NOTE, columns: [column('done', { kind: 'bool' })] };
+  const rules = (dialect: 'mysql' | 'postgres', text: string): string[] => {
+    const from = [{ text, node: { type: 'text' } }] as never; // the judge reads the kind of the node only
+    const value = { texts: [[{ kind: 'literal', text, from } as const]] };
+    const outline = new Outline('update note set done = ?', dialect);
+    return judgeValues(outline, [{ value, spot: undefined }], { tables: [done], dialect }).map(
+      ({ rule }) => rule,
+    );
+  };
+  assert.deepEqual([rules('mysql', '7'), rules('postgres', '7')], [[], ['SVC415']]);
+  assert.deepEqual([rules('mysql', 'later'), rules('postgres', 'yes')], [['SVC415'], []]);
+});

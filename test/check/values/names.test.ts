@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
-import { childrenOf, walk } from '../../../src/check/reader/nodes.ts';
+import { eachChild, walk } from '../../../src/check/reader/nodes.ts';
 import { seeded } from '../../support/random.ts';
 import { folder } from '../../support/run.ts';
 import { filesOf } from '../rules/cases/all.ts';
@@ -169,7 +169,11 @@ function movable(module: SourceModule): Fn[] {
       const owner = binding?.kind === 'declared' ? binding.node : undefined;
       if (owner !== undefined && !(owner.start >= node.start && owner.end <= node.end)) isFree = false;
     });
-    return isFree && childrenOf(node).length > 0;
+    let hasParts = false;
+    eachChild(node, () => {
+      hasParts = true;
+    });
+    return isFree && hasParts;
   });
 }
 
