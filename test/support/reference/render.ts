@@ -172,17 +172,25 @@ function sectionOf(entry: string, name: string, home: string): Section | undefin
   const isCompound = /[a-z][A-Z]|[A-Z]{2}/.test(name); // one word, such as Session, may stand for something else
   const isHeaded = ({ title }: Section): boolean =>
     title === name || ((isCompound || title.includes('`')) && word.test(title));
-  const options = new RegExp(`^(?:<!-- options of .*\\b${name}\\b|Options of \`${name}\`)`, 'm');
+  const owner = name.replace(/Middleware$/, '');
+  const options = new RegExp(
+    `^(?:<!-- options of .*\\b(?:${name}|${owner}Options)\\b|Options of \`${name}\`)`,
+    'm',
+  );
   const alone = new RegExp(`\`(?:new )?${name}(?:\\([^\`]*\\))?\``);
+  const isMentioned = ({ text }: Section): boolean => alone.test(prose(text));
+  const isImported = ({ text }: Section): boolean =>
+    [...text.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)].some(
+      ([, names, from]) => from === entry && word.test(names!),
+    );
+  const isPartOfCode = ({ text }: Section): boolean =>
+    (isCompound || /^[a-z]/.test(name)) &&
+    [...prose(text).matchAll(/`[^`\n]+`/g)].some(([span]) => word.test(span));
   const mentions = [
-    ({ text }: Section) => alone.test(prose(text)),
-    ({ text }: Section) =>
-      (isCompound || /^[a-z]/.test(name)) &&
-      [...prose(text).matchAll(/`[^`\n]+`/g)].some(([span]) => word.test(span)),
-    ({ text }: Section) =>
-      [...text.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)].some(
-        ([, names, from]) => from === entry && word.test(names!),
-      ),
+    (section: Section) => isMentioned(section) && isImported(section),
+    isMentioned,
+    isPartOfCode,
+    isImported,
   ];
   const all = sections();
   const own = all.filter(({ path }) => path === home);
@@ -191,7 +199,7 @@ function sectionOf(entry: string, name: string, home: string): Section | undefin
     all.find(({ text }) => options.test(text)) ??
     [
       ...mentions.map((mentionsName) => own.filter(mentionsName)),
-      ...mentions.slice(isCompound ? 0 : 2).map((mentionsName) => all.filter(mentionsName)),
+      ...mentions.slice(isCompound ? 0 : 3).map((mentionsName) => all.filter(mentionsName)),
     ]
       .map((found) => found.find(({ isOpening }) => !isOpening) ?? found[0])
       .find((section) => section !== undefined)
