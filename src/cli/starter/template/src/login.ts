@@ -40,7 +40,7 @@ export async function addLogin(app: Svc): Promise<Login> {
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     errorPath: '/login', // after a failed login, and to log in again before accounts are linked
-    accessTtlSeconds: 86_400,
+    accessTtlSeconds: 86_400, // the pages read the access token and do not refresh it: people log in each day
     enforceValidAfter: true, // with this option, revokeAll() also revokes access tokens
     scopes: SCOPES,
     // tests log in more often than the limits allow
