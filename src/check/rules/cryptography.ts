@@ -221,6 +221,7 @@ function secretMemberIn(value: Value | undefined, depth = 0): Made | undefined {
 
 /** Returns the call that makes a secret parameter of an address in a text: `?token=…`. */
 function parameterIn(value: Value | undefined): Made | undefined {
+  if (chanceIn(value) === undefined) return undefined;
   for (const text of value?.texts ?? [])
     for (const [index, part] of text.entries()) {
       const [, name] = /[?&]([\w-]+)=\0*$/.exec(literalOf(text.slice(0, index))) ?? [];
