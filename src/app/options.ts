@@ -63,8 +63,8 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly env?: Env | undefined;
   /**
-   * Maximum size of a request body in bytes, for routes without their own `maxBodyBytes`. Default: only the
-   * limits of `json()`, `text()` and `form()`.
+   * Maximum size of a request body in bytes, for routes without their own `maxBodyBytes`. Without it,
+   * `json()`, `text()` and `form()` stop at 10,000,000.
    */
   readonly maxBodyBytes?: number | undefined;
   /**

@@ -451,7 +451,7 @@ const ATTEMPTS = 100;
 
 /**
  * A {@link RateLimitStore} that stores its buckets in a {@link RecordStore}, for example in a database: `new
- * RecordRateLimitStore(new DatabaseRecordStore(db))`. All processes that share the store share the buckets.
+ * RecordRateLimitStore(new DatabaseRecordStore(plugin))`. All processes that share the store share the buckets.
  */
 export class RecordRateLimitStore implements RateLimitStore {
   readonly #records: RecordStore;

@@ -26,6 +26,8 @@ export interface ReportContext {
   readonly scope?: ReportScope | undefined;
   /** Whether the report lists the statements that are not known. */
   readonly isVerbose?: boolean;
+  /** Number of suppressed findings that the file of `--known` lists. */
+  readonly known?: number;
 }
 
 /** Scope of a check: the environment, the numbers of checked parts, and the files that could not be read. */
@@ -67,7 +69,7 @@ export function countFindings(findings: readonly Finding[]): Counts {
 /** Returns the report as text, grouped by severity. Each finding has its place, reason and remedy. */
 export function humanReport(
   report: Report,
-  { target, cwd, rules, scope, isVerbose = false }: ReportContext,
+  { target, cwd, rules, scope, isVerbose = false, known = 0 }: ReportContext,
   hasColour: boolean,
 ): string {
   const paint: Paint = hasColour
@@ -84,7 +86,8 @@ export function humanReport(
       '',
     ];
   });
-  const suppressed = report.suppressed.length === 0 ? '' : `, ${report.suppressed.length} allowed`;
+  const allowed = report.suppressed.length - known;
+  const suppressed = `${allowed === 0 ? '' : `, ${allowed} allowed`}${known === 0 ? '' : `, ${known} known`}`;
   const summary =
     report.findings.length === 0
       ? `${target}: nothing found${suppressed}`
@@ -257,7 +260,7 @@ function unreadOf({ scope, cwd, root = cwd }: ReportContext): readonly { file: s
  * summary. GitHub shows only ten findings of each level, so the most severe come first.
  */
 export function githubReport(report: Report, context: ReportContext): string {
-  const { target, cwd, root = cwd } = context;
+  const { target, cwd, root = cwd, known = 0 } = context;
   const { error, warning, info } = countFindings(report.findings);
   const lines = report.findings.map((finding) => {
     const { rule, severity, subject, message, remedy } = finding;
@@ -271,7 +274,7 @@ export function githubReport(report: Report, context: ReportContext): string {
   return [
     ...lines,
     ...unreadOf(context).map(({ file, why }) => workflowCommand('notice', { file, title: 'svc check' }, why)),
-    `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length}`,
+    `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length - known}${known === 0 ? '' : `, known ${known}`}`,
   ].join('\n');
 }
 

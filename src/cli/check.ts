@@ -52,7 +52,7 @@ export const checkCommand: Command = {
     '  --skip <rules>      does not check these rules; written as for --only',
     '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306); or the file of --statements of the previous release: a migration that breaks its statements is a finding (SVC422); may be repeated',
     '  --statements <file> writes what the databases say about the SQL statements to a file, and reads it for databases that are not there',
-    '  --known <file>      file of known findings: the first run writes it; later runs report only other findings, and remove findings that no longer occur from the file',
+    '  --known <file>      file of known findings: the first run writes it, except where CI is set; later runs report only other findings, and remove findings that no longer occur from the file',
     '  --live              also checks over the network whether databases and other services respond and have their migrations',
     '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
     '  --scratch-database <url>  prepares them on a database that check creates on a server, migrates and drops',
@@ -136,7 +136,6 @@ interface CheckOptions extends Selection {
   readonly outputs: readonly Output[];
   readonly failLevel: Severity;
   readonly maxWarnings: number | undefined;
-  readonly env: string | undefined;
   readonly timeoutMs: number;
   readonly baseline: AskOptions['baseline'];
   readonly databases: AskOptions['databases'];
@@ -199,7 +198,8 @@ async function print(
   const cwd = process.cwd();
   const isVerbose = values['verbose'] === true;
   const scope = answer.kind === 'checked' ? scopeOf(answer.scope, isVerbose) : undefined;
-  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose };
+  const known = report.suppressed.length - selected.suppressed.length;
+  const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose, known };
   const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),
@@ -258,6 +258,21 @@ function keysOf(findings: readonly Finding[]): string[] {
   return fingerprints(findings).map(
     (print, index) => `${findings[index]!.rule} ${findings[index]!.subject} ${print}`,
   );
+}
+
+/**
+ * Returns the file of `--known`. Where `CI` is set, the file must exist: a job would write it to a folder that is
+ * lost, and each run would pass.
+ * @throws SvcError `E_CLI_USAGE` if the file does not exist in a job of CI
+ */
+function readKnownFile(values: Invocation['values']): string | undefined {
+  // the option has type string, so parseArgs returns a string
+  const file = values['known'] as string | undefined;
+  if (file !== undefined && process.env['CI'] && !existsSync(file))
+    throw new SvcError('E_CLI_USAGE', [
+      `the file "${file}" of --known does not exist: write it on your machine, and commit it`,
+    ]);
+  return file;
 }
 
 function readKnown(file: string): readonly string[] | undefined {
@@ -332,8 +347,8 @@ function fails({ findings }: Report, options: CheckOptions): boolean {
   );
 }
 
-async function rulesOf(subject: Subject, { timeoutMs, env }: CheckOptions): Promise<readonly RuleText[]> {
-  return (await ask(subject, { wants: 'report', timeoutMs, env })).rules;
+async function rulesOf(subject: Subject, { timeoutMs }: CheckOptions): Promise<readonly RuleText[]> {
+  return (await ask(subject, { wants: 'report', timeoutMs })).rules;
 }
 
 async function printRules(
@@ -392,7 +407,7 @@ async function readCheckOptions(values: Invocation['values']): Promise<CheckOpti
   return {
     ...readFiles(values),
     databases: readPlaces(values),
-    known: values['known'] as string | undefined, // the option has type string, so parseArgs returns a string
+    known: readKnownFile(values),
     format: readWord(
       'format',
       values['format'],
@@ -403,7 +418,6 @@ async function readCheckOptions(values: Invocation['values']): Promise<CheckOpti
     outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput),
     failLevel: readWord('fail-level', values['fail-level'], SEVERITIES, 'error'),
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
-    env: values['env'] === undefined ? undefined : readWord('env', values['env'], ENVIRONMENTS, 'production'),
     timeoutMs:
       (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
     wants: values['live'] === true ? 'live' : 'report',

@@ -75,6 +75,9 @@ export const ENV_FILE_HELP =
 /** Values of the option `--env`. */
 export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 
+/** Help text for `--env`, of commands that take the environment of the application. */
+export const ENV_HELP = `  --env <name>        production, development or test; default SVC_ENV, else the environment that the application sets`;
+
 /** Time limit in milliseconds for the import of a module. */
 const LOAD_TIMEOUT_MS = 30_000;
 /** Time in milliseconds until a message on standard error says that a promise has not settled. */

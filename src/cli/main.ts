@@ -30,7 +30,8 @@ import {
   parseTarget,
   permissionFault,
 } from './load.ts';
-import { importedApplication } from './command.ts';
+import { ENVIRONMENTS, importedApplication } from './command.ts';
+import { readWord } from './inspect.ts';
 import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
@@ -138,6 +139,9 @@ async function invoke(
   argv: readonly string[],
 ): Promise<number | undefined> {
   const { positionals, values } = readArguments(command, args);
+  // before --env-file is read, so that the option wins
+  if (values['env'] !== undefined)
+    process.env['SVC_ENV'] = readWord('env', values['env'], ENVIRONMENTS, 'production');
   await command.check?.(values);
   const takesModule =
     typeof command.takesModule === 'function'

@@ -3,7 +3,7 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { printAll, readWord } from './inspect.ts';
-import { ENV_FILE_HELP, openApplication } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, openApplication } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
@@ -15,12 +15,13 @@ const FORMATS = ['human', 'json'] as const;
 
 export const mcpCommand: Command = {
   usage:
-    'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env-file <file>]',
+    'svc mcp <module>[:<app>] [--list] [--format human|json] [--header <name>=<variable>] [--env <name>] [--env-file <file>]',
   summary: 'serves the routes of an application as tools for MCP clients, over standard input and output',
   details: [
     '  --list              prints the tools and exits',
     '  --format <form>     form of the list: human (default) or json',
     '  --header <n>=<v>    sends the value of the environment variable <v> as the header field <n> with every call; may be repeated',
+    ENV_HELP,
     ENV_FILE_HELP,
     '',
     'The environment variable SVC_MCP_TOKEN is the access token of every call: "Authorization: Bearer …". Without it, calls have no access token.',
@@ -30,9 +31,10 @@ export const mcpCommand: Command = {
     list: { type: 'boolean' },
     format: { type: 'string' },
     header: { type: 'string', multiple: true },
+    env: { type: 'string' },
     'env-file': { type: 'string' },
   },
-  choices: { format: FORMATS, header: [] },
+  choices: { format: FORMATS, env: ENVIRONMENTS, header: [] },
   takesModule: true,
   check: (values) => {
     readFormat(values);

@@ -10,7 +10,7 @@
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
 import type { Command, Invocation } from './command.ts';
 
@@ -26,7 +26,7 @@ export const openapiCommand: Command = {
     '  --output <file>     writes the document to a file; default: standard output',
     '  --client <file>     writes a TypeScript client of the application; then the document is written only with --output',
     '  --format <form>     form of the document: json',
-    '  --env <name>        production, development or test; default SVC_ENV, else the environment that the application sets',
+    ENV_HELP,
     ENV_FILE_HELP,
     '  --no-color          prints errors without colours; colours are used only on terminals, and not with NO_COLOR',
     '',
@@ -43,18 +43,13 @@ export const openapiCommand: Command = {
   },
   choices: { format: FORMATS, env: ENVIRONMENTS },
   takesModule: true,
-  check: (values) => {
-    readWord('format', values['format'], FORMATS, 'json');
-    if (values['env'] !== undefined) readWord('env', values['env'], ENVIRONMENTS, 'production');
-  },
+  check: (values) => void readWord('format', values['format'], FORMATS, 'json'),
   run,
 };
 
 async function run({ values, subject }: Invocation): Promise<number> {
-  // the option has type string, so parseArgs returns a string
-  const env = values['env'] as string | undefined;
   // `subject` is set, because this command takes a module
-  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS, env });
+  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS });
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
     process.stderr.write(

@@ -3,7 +3,7 @@
  */
 import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord } from './inspect.ts';
-import { ENV_FILE_HELP } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP } from './command.ts';
 import type { Command, Invocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
@@ -12,18 +12,24 @@ import type { SecurityRequirement } from '../http/contracts.ts';
 const TIMEOUT_MS = 60_000;
 
 export const routesCommand: Command = {
-  usage: 'svc routes <module>[:<app>] [--format human|json] [--env-file <file>] [--no-color]',
+  usage: 'svc routes <module>[:<app>] [--format human|json] [--env <name>] [--env-file <file>] [--no-color]',
   summary: 'lists the routes of an application',
   details: [
     '  --format <form>     human (default) or json',
+    ENV_HELP,
     ENV_FILE_HELP,
     '  --no-color          prints no colours; colours are used only on terminals, and not with NO_COLOR',
     '',
     'Each line has a method, a path, the name for urlFor(), the security requirements, and the place of the declaration.',
     'The module is imported in a process of its own, without network; no startup hook runs.',
   ].join('\n'),
-  options: { format: { type: 'string' }, 'env-file': { type: 'string' }, 'no-color': { type: 'boolean' } },
-  choices: { format: ['human', 'json'] },
+  options: {
+    format: { type: 'string' },
+    env: { type: 'string' },
+    'env-file': { type: 'string' },
+    'no-color': { type: 'boolean' },
+  },
+  choices: { format: ['human', 'json'], env: ENVIRONMENTS },
   takesModule: true,
   check: (values) => void readFormat(values),
   run,

@@ -69,8 +69,8 @@ export interface TokenRequirements {
    */
   readonly audience?: string | readonly string[] | undefined;
   /**
-   * Required value of the header field `typ`. Case and the prefix `application/` do not matter. Default:
-   * `JWT`, `at+jwt` (an access token, RFC 9068), or no `typ`.
+   * Required value of the header field `typ`. Case and the prefix `application/` do not matter. Without this
+   * option, the field is missing, `JWT`, or `at+jwt` (an access token, RFC 9068).
    */
   readonly type?: string | undefined;
   /**

@@ -90,7 +90,10 @@ export interface SharedSpec extends TextInputs {
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** Security requirements of the route. Only needed if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
-  /** Rate limit per client. It replaces the limit of the rate-limit middleware; false means unlimited. */
+  /**
+   * Rate limit per client; false means unlimited. It replaces the limit of RateLimitMiddleware, without which the
+   * option is an error (SVC121).
+   */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**
    * Maximum time until the response, or until the handshake of a WebSocket, 1 ... 86_400_000 ms; false means
@@ -167,7 +170,7 @@ export interface GetSpec extends SharedSpec, RouteTextInputs {
   readonly tuple?: boolean | undefined;
   /**
    * Maximum size of a request body in bytes. It replaces the setting `maxBodyBytes`, and may be larger.
-   * Default: that setting; for JSON, text and forms, at most 10,000,000.
+   * Without it and the setting, JSON, text and forms stop at 10,000,000.
    */
   readonly maxBodyBytes?: number | undefined;
   /** Whether JSON without `Content-Type` is refused with 415. Default: the setting `strictContentType`. */

@@ -592,14 +592,20 @@ test('svc check --known FILE writes the findings to a new file, and later runs r
     `app.get('${path}', {}, ({ query }) => new HTMLResponse('<p>' + query.${name}));\n`;
   const head = `import { HTMLResponse, Svc } from 'svc';\nexport const app = new Svc();\n`;
   const cwd = project(t, { 'app.ts': head + page('/a', 'a') + page('/b', 'b') });
+  const args = ['check', 'app.ts', ...SKIP, '--known', 'known.json'];
+  const env = { CI: '' };
   const known = async (): Promise<Document> =>
-    JSON.parse(
-      (await svc(['check', 'app.ts', '--format', 'json', ...SKIP, '--known', 'known.json'], { cwd })).stdout,
-    ) as Document;
+    JSON.parse((await svc([...args, '--format', 'json'], { cwd, env })).stdout) as Document;
   const listed = (): number =>
     (JSON.parse(readFileSync(join(cwd, 'known.json'), 'utf8')) as { known: string[] }).known.length;
+  const inCi = await svc(args, { cwd, env: { CI: 'true' } });
+  assert.equal(inCi.status, 2);
+  assert.match(inCi.stderr, /the file "known\.json" of --known does not exist: write it on your machine/);
   assert.deepEqual(brief(await known()), []);
   assert.equal(listed(), 2);
+  assert.match((await svc(args, { cwd, env: { CI: 'true' } })).stdout, /^app\.ts: nothing found, 2 known$/m);
+  const annotated = await svc([...args, '--format', 'github'], { cwd, env });
+  assert.match(annotated.stdout, /errors 0, warnings 0, notes 0, allowed 0, known 2$/m);
   writeFileSync(join(cwd, 'app.ts'), head + '\n\n' + page('/c', 'c') + page('/b', 'b'));
   const more = await known();
   assert.deepEqual([brief(more), more.suppressed.length], [[['SVC608', 'app.ts:5']], 1]);
@@ -616,7 +622,7 @@ test('svc check --known FILE writes the findings to a new file, and later runs r
     refused.stderr,
     /--known needs a file that svc check --known has written, but known\.json has another content/,
   );
-  const unwritable = await svc(['check', 'app.ts', '--known', 'app.ts/known.json'], { cwd });
+  const unwritable = await svc(['check', 'app.ts', '--known', 'app.ts/known.json'], { cwd, env });
   assert.equal(unwritable.status, 2);
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });

@@ -80,9 +80,20 @@ test('if a module cannot be imported, svc routes prints the reason and ends with
   assert.match(stderr, /SVC001 {2}app\.ts {2}app\.ts:1:7\n {6}Error: no\n/);
 });
 
-test('svc routes ends with status 2 for an unknown format, and svc routes --help lists the options', async (t) => {
+test('svc routes and svc mcp --list take the environment of the application from --env, which wins over --env-file', async (t) => {
+  const program = `import { Svc } from 'svc';\nexport const app = new Svc();\nif (app.env === 'test') app.post('/tests', {}, () => 1);\n`;
+  const cwd = project(t, { 'app.ts': program, 'my.env': 'SVC_ENV=development\n' });
+  const printed = async (...args: readonly string[]): Promise<string> =>
+    (await run(process.execPath, [BIN, ...args, '--env-file', 'my.env'], { cwd })).stdout;
+  assert.doesNotMatch(await printed('routes', 'app.ts'), /tests/);
+  assert.match(await printed('routes', 'app.ts', '--env', 'test'), /^POST {4}\/tests/m);
+  assert.match(await printed('mcp', 'app.ts', '--list', '--env', 'test'), /^post_tests\(\) {2}writes$/m);
+});
+
+test('svc routes ends with status 2 for an unknown format or environment, and svc routes --help lists the options', async (t) => {
   assert.equal((await routes(t, ['--format', 'yaml'])).status, 2);
+  assert.equal((await routes(t, ['--env', 'staging'])).status, 2);
   const { stdout } = await routes(t, ['--help']);
-  for (const option of ['--format', '--env-file', '--no-color'])
+  for (const option of ['--format', '--env', '--env-file', '--no-color'])
     assert.match(stdout, new RegExp(`^ {2}${option} `, 'm'));
 });

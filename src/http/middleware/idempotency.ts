@@ -214,7 +214,7 @@ export class IdempotencyMiddleware implements Middleware {
         message:
           'the stored responses are in the memory of one process, so a repeated request that reaches another process is executed again',
         remedy:
-          'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(db) })',
+          'Use a store that all processes share: new IdempotencyMiddleware({ store: new DatabaseRecordStore(plugin) }), where plugin is the DatabasePlugin',
       };
     }
     const inner = view.middleware.slice(view.middleware.indexOf(this) + 1);

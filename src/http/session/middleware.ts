@@ -155,7 +155,7 @@ export class SessionMiddleware implements Middleware {
         message:
           'the sessions are in the memory of one process: the next request of a visitor may reach another process, which does not know the session',
         remedy:
-          'Remove the option "store" to keep sessions in signed cookies, or use a store that all processes share: new DatabaseRecordStore(db)',
+          'Remove the option "store" to keep sessions in signed cookies, or use a store that all processes share: new DatabaseRecordStore(plugin), where plugin is the DatabasePlugin',
       };
     }
     if (this.#own !== undefined && this.#own.sharesWith(ringOf(view))) {

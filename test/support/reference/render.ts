@@ -81,8 +81,10 @@ function namesOf(entry: string, file: string): string[] {
   const rows = [...names].map(([name, exported]) => {
     const declared = declarationsFor(file, exported);
     assert.ok(declared.length > 0, `${entry}: no declaration of ${name}`);
-    const subject = subjectOf(declarationOf(file, exported).file);
-    return { name, subject, row: rowOf(name, declared, sectionOf(entry, name, subject)) };
+    const home = homeOf(declarationOf(file, exported).file);
+    const section = sectionOf(entry, name, home);
+    const subject = section?.path.endsWith('/README.md') ? section.path : home;
+    return { name, subject, row: rowOf(name, declared, section?.link ?? posix.relative('src', home)) };
   });
   return MANUAL_PATHS.flatMap((path) => {
     const own = rows.filter(({ subject }) => subject === path);
@@ -109,12 +111,18 @@ function declarationsFor(file: string, exported: Exported): readonly Declaration
   return known.filter((each) => each.name === source.name);
 }
 
-/** Manuals that describe what folders without a manual declare. */
-const HOMES: Readonly<Record<string, string>> = { base: 'app', crypto: 'auth', observability: 'operations' };
+/** Manuals that describe what folders and files without a manual declare. */
+const HOMES: Readonly<Record<string, string>> = {
+  'base/errors.ts': 'http',
+  'base/findings.ts': 'check',
+  base: 'app',
+  crypto: 'auth',
+  observability: 'operations',
+};
 
-function subjectOf(file: string): string {
-  const [folder = ''] = relative(join(ROOT, 'src'), file).split(sep);
-  return `src/${HOMES[folder] ?? folder}/README.md`;
+function homeOf(file: string): string {
+  const [folder = '', ...rest] = relative(join(ROOT, 'src'), file).split(sep);
+  return `src/${HOMES[[folder, ...rest].join('/')] ?? HOMES[folder] ?? folder}/README.md`;
 }
 
 function rowOf(name: string, declared: readonly Declaration[], section: string): string {
@@ -123,31 +131,84 @@ function rowOf(name: string, declared: readonly Declaration[], section: string):
   return `| [\`${name}\`](${section}) | ${cell(sentence)} |`;
 }
 
-/**
- * Returns a link to the section with the first example that imports the name, in the manual of its subject or
- * else in another; without an example, to the first section that mentions it; else to the manual.
- */
-function sectionOf(entry: string, name: string, subject: string): string {
-  const word = new RegExp(`\\b${name}\\b`);
-  const examples = manuals().filter(({ path }) => path !== 'src/REFERENCE.md' && !path.startsWith('test/'));
-  const ofSubject = examples.filter(({ path }) => path === subject);
-  for (const { path, text } of [...ofSubject, ...examples]) {
-    for (const { index, 1: program } of text.matchAll(/^ *```ts\n([^]*?)^ *```/gm)) {
-      const imports = [...program!.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)];
-      if (imports.some(([, names, from]) => from === entry && word.test(names!)))
-        return linkTo(path, text.slice(0, index));
-    }
-  }
-  const mention = word.exec(manual(subject))?.index;
-  return mention === undefined
-    ? posix.relative('src', subject)
-    : linkTo(subject, manual(subject).slice(0, mention));
+interface Section {
+  /** Path of the manual. */
+  readonly path: string;
+  readonly link: string;
+  readonly title: string;
+  /** Whether the section is the beginning of the manual. */
+  readonly isOpening: boolean;
+  readonly text: string;
 }
 
-/** Returns a link to the section that the last heading of `before` begins. */
-function linkTo(path: string, before: string): string {
-  const title = [...before.replace(/^```[^]*?^```/gm, '').matchAll(/^#{1,3} (.+)$/gm)].at(-1)?.[1];
-  return `${posix.relative('src', path)}${title === undefined ? '' : `#${anchorOf(title)}`}`;
+let parsed: readonly Section[] | undefined;
+
+/** Returns the sections of all manuals. Introductions, such as the tutorial, come last. */
+function sections(): readonly Section[] {
+  const isIntroduction = (path: string): boolean => !path.endsWith('/README.md');
+  parsed ??= manuals()
+    .filter(({ path }) => path !== 'src/REFERENCE.md' && !path.startsWith('test/'))
+    .sort((left, right) => Number(isIntroduction(left.path)) - Number(isIntroduction(right.path)))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(/^(#{1,3}) (.+)\n((?:^ *```[^]*?^ *```\n|(?!#{1,3} ).*\n)*)/gm)].map(
+        ([, level, title = '', body = '']) => ({
+          path,
+          title,
+          isOpening: level === '#',
+          link: `${posix.relative('src', path)}#${anchorOf(title)}`,
+          text: body,
+        }),
+      ),
+    );
+  return parsed;
+}
+
+/**
+ * Returns the section that documents a name: one with the name in its heading or with a table of its options, else
+ * the first one in the manual `home` or else in another that mentions it as code or imports it.
+ */
+function sectionOf(entry: string, name: string, home: string): Section | undefined {
+  const word = new RegExp(`\\b${name}\\b`);
+  const isCompound = /[a-z][A-Z]|[A-Z]{2}/.test(name); // one word, such as Session, may stand for something else
+  const isHeaded = ({ title }: Section): boolean =>
+    title === name || ((isCompound || title.includes('`')) && word.test(title));
+  const owner = name.replace(/Middleware$/, '');
+  const options = new RegExp(
+    `^(?:<!-- options of .*\\b(?:${name}|${owner}Options)\\b|Options of \`${name}\`)`,
+    'm',
+  );
+  const alone = new RegExp(`\`(?:new )?${name}(?:\\([^\`]*\\))?\``);
+  const isMentioned = ({ text }: Section): boolean => alone.test(prose(text));
+  const isImported = ({ text }: Section): boolean =>
+    [...text.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)].some(
+      ([, names, from]) => from === entry && word.test(names!),
+    );
+  const isPartOfCode = ({ text }: Section): boolean =>
+    (isCompound || /^[a-z]/.test(name)) &&
+    [...prose(text).matchAll(/`[^`\n]+`/g)].some(([span]) => word.test(span));
+  const mentions = [
+    (section: Section) => isMentioned(section) && isImported(section),
+    isMentioned,
+    isPartOfCode,
+    isImported,
+  ];
+  const all = sections();
+  const own = all.filter(({ path }) => path === home);
+  return (
+    all.find(isHeaded) ??
+    all.find(({ text }) => options.test(text)) ??
+    [
+      ...mentions.map((mentionsName) => own.filter(mentionsName)),
+      ...mentions.slice(isCompound ? 0 : 3).map((mentionsName) => all.filter(mentionsName)),
+    ]
+      .map((found) => found.find(({ isOpening }) => !isOpening) ?? found[0])
+      .find((section) => section !== undefined)
+  );
+}
+
+/** Returns a section without its programs and without its tables of options. */
+function prose(text: string): string {
+  return text.replace(/^ *```[^]*?^ *```/gm, '').replace(OPTION_TABLE, '');
 }
 
 function anchorOf(title: string): string {

@@ -127,7 +127,7 @@ export function events(): string[] {
   } of found(/#report\('([a-z_]+)'/g))
     if (file === 'cache/cached.ts') add(event!, 'error', file);
   return [
-    '| event | level | said by |',
+    '| event | level | file |',
     '|---|---|---|',
     ...[...said]
       .sort(([a], [b]) => (a < b ? -1 : 1))
