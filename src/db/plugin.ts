@@ -26,7 +26,7 @@ import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { DescribedPlace, Describer } from './describe/describer.ts';
 import type { CompiledView, Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
-import type { MigrationSources, MigrationStamp } from './migrations/source.ts';
+import type { ContributedMigration, MigrationSources, MigrationStamp } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { MigratedTables } from './row-classes.ts';
 import type { Dialect, DriverLoad } from './driver.ts';
@@ -114,6 +114,8 @@ export class DatabasePlugin implements Plugin {
   readonly #seeds: string | undefined;
   /** Validated address and options. */
   readonly #described: PreparedDatabase;
+  /** Migrations of the stores that use this database, by their ids. */
+  readonly #added = new Map<string, ContributedMigration>();
   #host: Host | undefined;
   #metrics: DatabaseMetrics | undefined;
   #running: Database | undefined;
@@ -154,6 +156,16 @@ export class DatabasePlugin implements Plugin {
         'the database of the application is open only while the application runs',
       ]);
     return this.#running;
+  }
+
+  /**
+   * Adds a migration of a store that uses this database. Its full id is the name of this plugin, a slash and `id`.
+   * Stores with one id share the migration.
+   *
+   * @internal
+   */
+  addMigration(id: string, sql: ContributedMigration['sql']): void {
+    this.#added.set(id, { plugin: this.name, id, sql });
   }
 
   register(host: Host): void {
@@ -316,12 +328,16 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the sources of migrations. Migrations of other plugins are applied only to the default database.
+   * Returns the sources of migrations. Migrations of other plugins are applied only to the default database,
+   * those of stores to the database of the store.
    */
   #sources(): MigrationSources {
     const isDefault = this.name === DEFAULT_NAME;
     const directory = this.#directory ?? (isDefault && existsSync(MIGRATIONS) ? MIGRATIONS : undefined);
-    return { directory, contributed: isDefault ? this.#host!.migrations : [] };
+    return {
+      directory,
+      contributed: [...(isDefault ? this.#host!.migrations : []), ...this.#added.values()],
+    };
   }
 
   #policyIn(env: Host['env']): MigrationPolicy {

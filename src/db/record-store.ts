@@ -14,7 +14,8 @@ import { systemClock, type Clock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
 import { DatabaseError, UniqueViolation } from './errors.ts';
-import { quotedName } from './dialects.ts';
+import { isMySql, quotedName } from './dialects.ts';
+import { DatabasePlugin } from './plugin.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
@@ -53,8 +54,8 @@ const PAUSE_MS = 5;
 const LOCK_NAME = "concat('svc_records_', left(sha2(concat(database(), '.', ?), 256), 40))";
 
 /**
- * Returns the migration that creates the table of a {@link DatabaseRecordStore}. Pass it to
- * `host.migration()` in a plugin, or add it to an application's own migrations.
+ * Returns the migration that creates the table of a {@link DatabaseRecordStore}, for a plugin that calls
+ * `host.migration()`. A store with a DatabasePlugin adds it by itself.
  */
 export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dialect, readonly string[]>> {
   const of = (dialect: Dialect, types: readonly [key: string, value: string]): readonly string[] => {
@@ -81,34 +82,45 @@ export function recordStoreMigration(table: string = TABLE): Readonly<Record<Dia
  * StoreFull, and no live record is dropped.
  */
 export class DatabaseRecordStore implements RecordStore {
-  readonly #db: Database;
+  readonly #source: Database | { readonly database: Database };
   readonly #clock: Clock;
   readonly #table: string;
   readonly #maxRecords: number;
-  readonly #isMySql: boolean;
   /** Number of inserts that are allowed before the records must be counted again. */
   #headroom = 0;
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
-  readonly #sql: Readonly<Record<Text, string>>;
+  #statements: Readonly<Record<Text, string>> | undefined;
 
   /**
+   * Takes an open database, or the plugin of an application. A plugin gets the migration that creates the table.
+   * Create such a store where the application is built, so that `svc migrate up` knows the migration.
+   *
    * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value,
    *   `E_DB_IDENTIFIER` for an invalid table name
    */
-  constructor(db: Database, options: DatabaseRecordStoreOptions = {}) {
+  constructor(source: Database | { readonly database: Database }, options: DatabaseRecordStoreOptions = {}) {
     const { table, maxRecords, clock } = readOptions('DatabaseRecordStore', options, {
       table: text(TABLE),
       maxRecords: int(1_000_000, 1, 1_000_000_000),
       clock: given<Clock>(),
     });
-    this.#db = db;
+    const migration = recordStoreMigration(table);
+    if (source instanceof DatabasePlugin) source.addMigration(table, migration);
+    this.#source = source;
     this.#clock = clock ?? systemClock;
     this.#table = table;
     this.#maxRecords = maxRecords;
-    this.#isMySql = db.dialect === 'mysql' || db.dialect === 'mariadb';
-    this.#sql = statements(quotedName(db.dialect, table), db.dialect);
+  }
+
+  get #db(): Database {
+    return 'database' in this.#source ? this.#source.database : this.#source;
+  }
+
+  get #sql(): Readonly<Record<Text, string>> {
+    const { dialect } = this.#db;
+    return (this.#statements ??= statements(quotedName(dialect, this.#table), dialect));
   }
 
   /** Creates the table if it does not exist, for programs without migrations. */
@@ -191,7 +203,7 @@ export class DatabaseRecordStore implements RecordStore {
    * writers take turns, so that each writer counts the records of the others.
    */
   async #addBelow(params: Params): Promise<number> {
-    if (this.#isMySql) return this.#addBelowInMySql(params);
+    if (isMySql(this.#db.dialect)) return this.#addBelowInMySql(params);
     if (this.#db.dialect !== 'postgres')
       return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
     return this.#db.transaction(
@@ -270,7 +282,7 @@ export class DatabaseRecordStore implements RecordStore {
   async #add(params: Params): Promise<number> {
     const isThere = async (): Promise<boolean> =>
       (await this.#db.scalar(this.#sql.exists, [params[0]!])) !== undefined;
-    const adding = this.#isMySql
+    const adding = isMySql(this.#db.dialect)
       ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values), isThere)
       : this.#execute(this.#sql.add, params);
     this.#adding.add(adding);
@@ -352,10 +364,9 @@ function statements(table: string, dialect: Dialect): Readonly<Record<Text, stri
     addBelow: `insert into ${table} (record_key, record_value, deadline_ms) select ?, ?, ? where (select count(*) from ${table}) < ? or exists (select 1 from ${table} where record_key = ?) ${overwrite}`,
     replace: `update ${table} set record_value = ?, deadline_ms = ? where record_key = ? and record_value = ? and deadline_ms > ?`,
     delete: `delete from ${table} where record_key = ? and deadline_ms > ?`,
-    sweep:
-      dialect === 'mysql' || dialect === 'mariadb'
-        ? `delete from ${table} where deadline_ms <= ? limit ?`
-        : `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
+    sweep: isMySql(dialect)
+      ? `delete from ${table} where deadline_ms <= ? limit ?`
+      : `delete from ${table} where record_key in (select record_key from ${table} where deadline_ms <= ? limit ?${unlessSwept})`,
     count: `select count(*) from ${table}`,
     exists: `select 1 from ${table} where record_key = ?`,
     insert,

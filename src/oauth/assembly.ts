@@ -144,7 +144,7 @@ function endpointDeps(
   const live = new LiveLogins({ store, clock, log, gate });
   const ends = new ReportedEnds(store, live);
   const { records } = options;
-  const used = new SingleUse(records === undefined ? recordsOf(database, clock, USED_TABLE) : () => records);
+  const used = new SingleUse(records ?? recordsOf(database, clock, USED_TABLE));
   const codec = new RefreshTokenCodec(keys);
   const access = new AccessTokens({ options, secrets, clock, log });
   const cookies = options.mode === 'cookie' ? new TokenCookies(env, options.accessTtlSeconds) : undefined;
@@ -295,32 +295,22 @@ function limitStoreOf(
       '"database"',
       'OAuthPlugin limits',
     );
-  const records = recordsOf(database, clock, USED_TABLE);
-  return {
-    take: (key, rule, cost) => new RecordRateLimitStore(records(), { clock }).take(key, rule, cost),
-  };
+  return new RecordRateLimitStore(recordsOf(database, clock, USED_TABLE), { clock });
 }
 
 /**
- * Returns a function that returns the record store of a table. Each start of the application opens a new
- * database object, and so needs a new store. Without a database, the records are in the memory of this
- * process.
+ * Returns the record store of a table. It asks for the database at each call, because each start of the
+ * application opens a new one. Without a database, the records are in the memory of this process.
  */
-function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): () => RecordStore {
-  if (database === undefined) {
-    const records = new MemoryRecordStore({ clock, maxRecords: MAX_RECORDS });
-    return () => records;
-  }
-  let known: { readonly database: Database; readonly records: RecordStore } | undefined;
-  return () => {
-    const current = database();
-    if (known?.database !== current)
-      known = {
-        database: current,
-        records: new DatabaseRecordStore(current, { table, clock, maxRecords: MAX_RECORDS }),
-      };
-    return known.records;
+function recordsOf(database: (() => Database) | undefined, clock: Clock, table: string): RecordStore {
+  const options = { clock, maxRecords: MAX_RECORDS };
+  if (database === undefined) return new MemoryRecordStore(options);
+  const source = {
+    get database(): Database {
+      return database();
+    },
   };
+  return new DatabaseRecordStore(source, { ...options, table });
 }
 
 /**

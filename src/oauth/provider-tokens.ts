@@ -122,7 +122,7 @@ export function providerTokensOf(
 }
 
 interface StoredTokensDeps {
-  readonly records: () => RecordStore;
+  readonly records: RecordStore;
   readonly keys: Keyring;
   readonly clock: Clock;
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
@@ -321,7 +321,7 @@ export class StoredProviderTokens {
   }
 
   #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
-    return askStore(() => ask(this.#deps.records()));
+    return askStore(() => ask(this.#deps.records));
   }
 }
 

@@ -11,10 +11,9 @@ type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
 /** Remembers used values by their hashes. */
 export class SingleUse {
-  readonly #records: () => RecordStore;
+  readonly #records: RecordStore;
 
-  /** `records` is a function, because the record store exists only after the application has started. */
-  constructor(records: () => RecordStore) {
+  constructor(records: RecordStore) {
     this.#records = records;
   }
 
@@ -63,7 +62,7 @@ export class SingleUse {
   }
 
   #ask<T>(ask: (records: RecordStore) => Awaitable<T>): Promise<T> {
-    return askStore(() => ask(this.#records()));
+    return askStore(() => ask(this.#records));
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import {
+  DatabasePlugin,
   DatabaseRecordStore,
   openDatabase,
   recordStoreMigration,
@@ -9,6 +10,8 @@ import {
   UniqueViolation,
   type Database,
 } from '../../src/db/index.ts';
+import { SessionMiddleware, Svc, sessionKey } from '../../src/index.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
@@ -197,6 +200,29 @@ test('DatabaseRecordStore does not store a record whose time to live is 0', asyn
   assert.equal(await store.add('a', 'b', 0), false);
   assert.equal(await store.replace('a', 'a', 'b', 0), true);
   assert.equal(await store.get('a'), undefined);
+});
+
+test('DatabaseRecordStore with a DatabasePlugin adds its migration, and works again after a restart of the application', async (t) => {
+  const plugin = new DatabasePlugin(`sqlite:${join(folder(t), 'data.db')}`, { name: 'records' });
+  const app = new Svc({ env: 'test', authSecret: 'a secret for this test, of 32 bytes or more' });
+  app.register(plugin);
+  app.use(new SessionMiddleware({ store: new DatabaseRecordStore(plugin, { table: 'sessions' }) }));
+  new DatabaseRecordStore(plugin, { table: 'sessions' }); // shares the migration
+  const count = sessionKey<number>('count');
+  app.get('/', ({ req: { session } }) => {
+    session.set(count, (session.get(count) ?? 0) + 1);
+    return session.get(count);
+  });
+  let cookie: string | undefined;
+  for (const expected of [1, 2]) {
+    await using client = new TestClient(app);
+    const reply = await client.get('/', cookie === undefined ? {} : { headers: { cookie } });
+    assert.equal(await reply.json(), expected);
+    cookie ??= reply.headers.getSetCookie()[0]!.split(';')[0]!;
+    assert.equal(await plugin.database.scalar('select count(*) from sessions'), 1);
+    const id = await plugin.database.scalar('select id from svc_migrations');
+    assert.equal(id, 'records/sessions');
+  }
 });
 
 test('recordStoreMigration() returns statements for every engine, and quotes the name of the table', () => {

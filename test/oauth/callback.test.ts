@@ -640,7 +640,7 @@ test('OAuth callback: if the token endpoint closes the connection, the state is 
 
 test('OAuth callback: a state that was made with one secret is refused after the application has switched to a different secret', async () => {
   const clock = new ManualClock();
-  const used = new SingleUse(() => new MemoryRecordStore({ clock }));
+  const used = new SingleUse(new MemoryRecordStore({ clock }));
   const states = (secret: string): LoginStates =>
     new LoginStates({ used, clock, env: 'test', keys: Keyring.of(secret), ttlSeconds: 600 });
   let cookie: [string, string] = ['', ''];

@@ -8,7 +8,7 @@ import { MemoryRecordStore } from '../../src/cache/stores.ts';
 import { SingleUse } from '../../src/oauth/single-use.ts';
 import { LoginSite, SECRET, cookiesOf, fakeProvider, refusedAs } from './support/site.ts';
 
-const NOTHING_USED = new SingleUse(() => new MemoryRecordStore());
+const NOTHING_USED = new SingleUse(new MemoryRecordStore());
 
 const OPENID = (site: { readonly url: string }) => ({
   issuer: site.url,

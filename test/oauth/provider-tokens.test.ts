@@ -355,7 +355,7 @@ test('provider tokens: two processes that store and delete identities at once lo
   };
   for (const records of [slow, table]) {
     const keys = Keyring.of(SECRET);
-    const deps = { records: () => records, keys, clock, connected: new Map() };
+    const deps = { records, keys, clock, connected: new Map() };
     const processes = [new StoredProviderTokens(deps), new StoredProviderTokens(deps)] as const;
     const subjects = Array.from({ length: 16 }, (_, index) => `s-${index}`);
     const each = (

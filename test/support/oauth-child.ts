@@ -52,7 +52,7 @@ export interface Outcome {
 
 const database = await oauthDatabase(process.argv[2]!, patient(process.argv[2]!));
 const records = new DatabaseRecordStore(database, { table: 'svc_oauth_used' });
-const used = new SingleUse(() => records);
+const used = new SingleUse(records);
 const machines = {
   coalesce: tokensIn(database),
   strict: tokensIn(database, { concurrency: 'strict' }),

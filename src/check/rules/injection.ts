@@ -29,11 +29,7 @@ export const INJECTION_RULES: readonly SourceRule[] = [
       'Pass values as parameters: sql`select * from notes where id = ${id}`. Choose column names from a fixed list',
     wrong: "db.fetchAll(`select * from notes where title = '${query.q}'`)",
     right: 'db.fetchAll(sql`select * from notes where title = ${query.q}`)',
-    onCall(site, report, sources) {
-      findSql(site, report);
-      findOperators(site, report);
-      noteUnknown(site, sources);
-    },
+    watch: watchSql,
   },
   {
     id: 'SVC602',
@@ -115,20 +111,45 @@ const OTHER_DATABASE =
 /** Characters of names and numbers, which cannot change a statement. */
 const NAMES = WORD | charsOf('.-');
 
-/** SVC601: client input in the text of an SQL statement. */
-function findSql(site: Site, report: ReportAt): void {
+function watchSql(report: ReportAt, sources: Sources): Watch {
+  const written = new WrittenColumns(' ');
+  const stored: StoredPart[] = [];
+  return {
+    onCall(site) {
+      written.visit(site);
+      findSql(site, stored, report);
+      findOperators(site, report);
+      noteUnknown(site, sources);
+    },
+    onStatement: (sending) => written.add(sending),
+    finish() {
+      for (const { node, module, danger } of stored) {
+        const column = columnOf(danger);
+        if (column !== undefined && written.has(column)) tellSql(node, module, danger, report);
+      }
+    },
+  };
+}
+
+/** SVC601: client input in the text of an SQL statement, also by a column that a client writes. */
+function findSql(site: Site, stored: StoredPart[], report: ReportAt): void {
   const { call, meaning } = site;
   const [first] = call.args;
   if (first === undefined || call.isNew) return;
   if (!OUR_DATABASE.test(meaning) && !OTHER_DATABASE.test(meaning)) return;
   const text = entryOf(first, 'text') ?? entryOf(first, 'sql') ?? first;
-  const danger = dangerIn(site, text, ({ part }) => (part.may & ~NAMES) !== 0n);
+  const danger = dangerOf(site.value(text), ({ part }) => (part.may & ~NAMES) !== 0n, true);
   if (danger === undefined) return;
   const { node, module } = site.written(text);
+  if (isStored(danger)) stored.push({ node, module, danger });
+  else tellSql(node, module, danger, report);
+}
+
+function tellSql(node: Node, module: SourceModule, danger: ClientPart, report: ReportAt): void {
   report(
     module,
     node,
-    `the SQL statement contains ${danger.origin.what}, which a client sends, so the client can change the statement`,
+    `the SQL statement contains ${danger.origin.what}, which a client ${isStored(danger) ? 'has stored' : 'sends'}, so the client can change the statement`,
     doubt(danger),
   );
 }
@@ -183,8 +204,8 @@ const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$
 /** Characters that a shell passes on unchanged. */
 const PLAIN = WORD | charsOf('-./:@+,=%');
 
-/** An argument of a program that is a column. */
-interface StoredOption {
+/** A part of a statement or of a command that is a column. */
+interface StoredPart {
   readonly node: Node;
   readonly module: SourceModule;
   readonly danger: ClientPart;
@@ -192,7 +213,7 @@ interface StoredOption {
 
 function watchCommands(report: ReportAt): Watch {
   const written = new WrittenColumns('-');
-  const stored: StoredOption[] = [];
+  const stored: StoredPart[] = [];
   return {
     onCall(site) {
       written.visit(site);
@@ -209,7 +230,7 @@ function watchCommands(report: ReportAt): Watch {
 }
 
 /** SVC602: client input in commands of the operating system. */
-function findCommands(site: Site, stored: StoredOption[], report: ReportAt): void {
+function findCommands(site: Site, stored: StoredPart[], report: ReportAt): void {
   const { call, meaning } = site;
   const [command, args, options] = call.args;
   if (command === undefined) return;
@@ -248,7 +269,7 @@ function findCommands(site: Site, stored: StoredOption[], report: ReportAt): voi
 }
 
 /** SVC602: client input as an argument of a program, which may take it for an option. */
-function findOptions(site: Site, args: Node, stored: StoredOption[], report: ReportAt): void {
+function findOptions(site: Site, args: Node, stored: StoredPart[], report: ReportAt): void {
   const danger = optionIn(site.value(args));
   if (danger === undefined) return;
   const { node, module } = site.written(args);

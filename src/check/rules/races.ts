@@ -6,7 +6,7 @@ import { COMPUTED, ROW } from '../values/marks.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
+import { ABSENT, clientIn, idsIn, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -238,11 +238,11 @@ function hasCondition(write: Sending, column: string, read: Sending, trace: Trac
   );
 }
 
-/** SVC643: a write that refers to the row of an earlier one, while both stand alone. */
+/** SVC643: a row and another one that refers to it, or is counted by it, while both are written alone. */
 function findHalves(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
-    for (const first of writes.filter(({ outline }) => outline.verb === 'insert'))
+    for (const first of writes)
       for (const second of writes) {
         const binding = second.target === first.target ? undefined : referring(first, second, trace);
         if (binding === undefined) continue;
@@ -250,21 +250,40 @@ function findHalves(trace: Trace, report: ReportAt): void {
         report(
           module,
           first.module === second.module ? first.nodeAt(undefined).node : node,
-          `the new row of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
+          `the ${first.outline.verb === 'insert' ? 'new row' : 'counter'} of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
         );
       }
   }
 }
 
-/** Returns the value of a statement that is the key of the row that another one inserts. */
+/** Returns the value of a statement that is the key of the row that another one inserts, or whose counter it changes. */
 function referring(first: Sending, second: Sending, trace: Trace): Binding | undefined {
   const references = trace.tableOf(second)?.references ?? [];
+  const isNew = first.outline.verb === 'insert';
+  const isCounter = writtenBy(first).some(({ column }) => isRelative(first, column));
+  if (!isNew && !(isCounter && second.outline.verb === 'insert')) return undefined;
   return second.bindings?.find(
     ({ use, column, value }) =>
       use === 'written' &&
       references.some((each) => each.column === column && each.table === first.target) &&
-      madeIn(value).some(({ by, node }) => (by === ROW && node === first.call) || isMadeFor(by, node, first)),
+      (isNew
+        ? madeIn(value).some(
+            ({ by, node }) => (by === ROW && node === first.call) || isMadeFor(by, node, first),
+          )
+        : isKeyOf(value, first)),
   );
+}
+
+/** Whether a statement selects its row by the same input. */
+function isKeyOf(value: Value | undefined, { bindings = [] }: Sending): boolean {
+  const own = inputsIn(value);
+  return bindings.some((each) => each.use === 'equal' && inputsIn(each.value).some((id) => own.includes(id)));
+}
+
+/** Returns the ids of the inputs in a value, also of those that are numbers. */
+function inputsIn(value: Value | undefined): readonly string[] {
+  const marks = madeIn(value).filter(({ by }) => /^(?:input|endless) /.test(by));
+  return [...(value === undefined ? [] : idsIn(value)), ...marks.map(({ by }) => by)];
 }
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */

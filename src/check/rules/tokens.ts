@@ -52,8 +52,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     cwe: [287],
     sources: ['OpenID Connect Core §5.7'],
     why: 'Some login providers do not verify e-mail addresses, so an attacker can register there with the address of a victim',
-    remedy:
-      'Find accounts by provider and subject (the user id). Use the e-mail address only if emailVerified is true',
+    remedy: 'Find users by provider and subject (the user id). Never match them by e-mail, verified or not',
     wrong: "fetchOne('… where email = ?', [info.email])",
     right: "fetchOne('… where provider = ? and subject = ?', [provider, info.subject])",
     watch: watchMail,

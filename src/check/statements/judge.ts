@@ -131,6 +131,7 @@ function problemsOf(
     const isReported =
       isPossible(statement, all) &&
       (statement.isCertain || !isOfSyntax(description)) &&
+      !isJoined(description, outline, all) &&
       (!statement.isPartial || unknownIn(description.message) !== undefined) &&
       !ATTACHED.test(description.message) &&
       !isOfOneEngine(statement, call);
@@ -161,6 +162,19 @@ function isPossible(statement: Statement, all: readonly Judged[]): boolean {
 
 function idsOf({ pieces }: Statement): readonly string[] {
   return pieces.map(({ module, start, text }) => `${module.file} ${start} ${text}`);
+}
+
+/**
+ * Whether a word that joins conditions is wrong, while another text of the call is accepted. The program then decides
+ * by what the text already has, such as `text += (hasWhere ? ' and ' : ' where ') + condition`.
+ */
+function isJoined(refused: Refused, outline: Outline, all: readonly Judged[]): boolean {
+  const wrong = outline.tokens.find(({ start }) => start === refused.position)?.text ?? '';
+  return (
+    isOfSyntax(refused) &&
+    /^(?:and|or|where|having|set|,)$/i.test(wrong) &&
+    all.some(({ description }) => description.kind !== 'refused')
+  );
 }
 
 /** Messages of SQLite about tables of other databases, which `attach` adds at run time. */

@@ -204,8 +204,8 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
   'Object.keys': keys,
   'Object.values': inner,
-  'Object.entries': inner,
-  'Object.fromEntries': inner,
+  'Object.entries': ({ args: [of = KNOWN] }) => values.entriesOf(of, keyOf(of), itemOf(itemsOf(of))),
+  'Object.fromEntries': ({ args: [list = KNOWN] }) => values.fromPairs(itemOf(list)) ?? itemsOf(list),
   'Object.hasOwn': ({ args: [, key] }) => among(key),
   'Array.from': ({ args: [list = KNOWN, callback], run }) => {
     if (callback?.fn === undefined) return list;

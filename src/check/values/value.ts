@@ -301,6 +301,27 @@ export function innerOf({ members, items }: Value): readonly Value[] {
   return items === undefined ? [...members.values()] : [...members.values(), items];
 }
 
+/** Returns the pairs of `Object.entries()`. `key` and `item` stand for those of members that are not known. */
+export function entriesOf({ members, items, source, texts }: Value, key: Value, item: Value): Value {
+  const pair = (name: Value, value: Value): Value => ({
+    texts: value.texts,
+    members: new Map([
+      ['0', name],
+      ['1', value],
+    ]),
+  });
+  if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
+    return { texts, items: pair(key, item) };
+  const pairs = [...members].map(([name, value]) => pair(literal(name), value));
+  return { texts, members: new Map(pairs.map((each, index) => [String(index), each])) };
+}
+
+/** Returns the object of `Object.fromEntries()`, whose pairs have this value. */
+export function fromPairs(pair: Value): Value | undefined {
+  const value = pair.members?.get('1');
+  return value && { texts: value.texts, items: value };
+}
+
 /** Calls `visit` with each part of a value, also of its members, down to a depth. */
 function visitParts(value: Value, depth: number, visit: (part: Part) => void): void {
   for (const text of value.texts) for (const part of text) visit(part);

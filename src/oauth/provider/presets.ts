@@ -61,8 +61,7 @@ function presetOf(name: PresetName): ProviderPreset {
  */
 export const githubProvider: ProviderPreset = presetOf('github');
 /**
- * Google, named `google`. The subject is the claim `sub`. Match accounts by e-mail only if `emailVerified` is
- * true.
+ * Google, named `google`. The subject is the claim `sub`.
  */
 export const googleProvider: ProviderPreset = presetOf('google');
 /** GitLab, named `gitlab`. A GitLab server of your own needs the option `issuer`. */

@@ -12,7 +12,10 @@ export interface UserInfo {
   readonly subject: string;
   /** Null if the provider sends no address, or one that cannot be an e-mail address. */
   readonly email: string | null;
-  /** Whether the provider has verified `email`. Never match accounts by an e-mail that is not verified. */
+  /**
+   * Whether the provider has verified `email`. Find users by provider and subject. Never match them by e-mail,
+   * verified or not.
+   */
   readonly emailVerified: boolean;
   /** A text without control characters. */
   readonly name: string | null;

@@ -77,6 +77,21 @@ app.get('/', used, async ({ db }) => {
   for await (const each of db.stream('select id from account', [], { as: Account })) each; // SVC412
 });
 class Created extends Schema { created = Field(date); other = Field(str); }`,
+  'conditions that a loop or a builder joins': `function builder(table: string) {
+  let where = '';
+  return {
+    where(column: string) { where += (where === '' ? ' where ' : ' and ') + column + ' = 1'; return this; },
+    run: (db: Session) => db.fetchAll('select id from ' + table + where),
+  };
+}
+import type { Session } from 'svc/db';
+app.get('/', used, async ({ db, query }) => {
+  await builder('note').where('title').run(db);
+  const given = { title: query.title, owner: query.owner };
+  const conditions = Object.entries(given).map(([name]) => name + ' = ?');
+  await db.fetchAll('select id from note where ' + conditions.join(' and '), Object.values(given));
+  await db.fetchAll(sql\`select id from note where \${sql.and(...Object.entries(given).map(([name, value]) => sql\`\${sql.identifier(name)} = \${value}\`))}\`);
+});`,
   'lists of columns': `class Account extends Schema { id = Field(int); email = Field(str); name = Field(nullable(str)); }
 const NAMES = ['id', 'email', 'name'] as const;
 app.get('/', used, async ({ db, query }) => {

@@ -109,7 +109,7 @@ export const WAYS: readonly Way[] = [
       here.browser().post('/oauth/logout', { form: { refresh_token: tokens.refresh_token } }),
   },
   {
-    name: 'back-channel logout of the provider',
+    name: 'back-channel logout',
     moments: USUAL,
     end: ({ here }) =>
       here
@@ -164,13 +164,12 @@ const TEXTS: Readonly<Record<Moment, string>> = {
   '-': 'finishes',
 };
 
-/** Returns the lines of the table in the manual. */
+/** Returns the lines of the table in the manual. Ways with equal cells share a row. */
 export function tableOfEnds(): string[] {
+  const rows = Map.groupBy(WAYS, ({ moments }) => THINGS.map((thing) => TEXTS[moments[thing]]).join(' | '));
   return [
-    `| Way to end a login | ${THINGS.join(' | ')} |`,
+    `| Ways to end a login | ${THINGS.join(' | ')} |`,
     `|---|${THINGS.map(() => '---|').join('')}`,
-    ...WAYS.map(
-      ({ name, moments }) => `| ${name} | ${THINGS.map((thing) => TEXTS[moments[thing]]).join(' | ')} |`,
-    ),
+    ...Array.from(rows, ([cells, ways]) => `| ${ways.map(({ name }) => name).join(', ')} | ${cells} |`),
   ];
 }

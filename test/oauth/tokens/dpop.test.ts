@@ -122,7 +122,7 @@ function judge(clock: ManualClock): {
     isRequired: false,
     requiresNonce: false,
     nonces: new DpopNonces(Keyring.of(SECRET), clock),
-    used: new SingleUse(() => records),
+    used: new SingleUse(records),
     clock,
     audit: new Audit(logger, createMetrics({ log: logger })),
   });

@@ -62,6 +62,29 @@ export class Shelf {
   }
 }
 `,
+  'a counter and the rows that it counts': `
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.onStartup(({ state }) => state.db.script(\`
+  create table lesson (id integer primary key, seats integer not null, title text not null);
+  create table booking (id integer primary key, lesson integer not null references lesson, person text not null);
+\`));
+app.post('/lessons/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ me, db, params }) => {
+  await db.execute('update lesson set seats = seats - 1 where id = ? and seats > 0', [params.id]); // SVC643
+  await db.execute('insert into booking (lesson, person) values (?, ?)', [params.id, me.sub]);
+});
+app.put('/lessons/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ me, db, params }) => {
+  await db.transaction(async (tx) => {
+    await tx.execute('update lesson set seats = seats - 1 where id = ? and seats > 0', [params.id]);
+    await tx.execute('insert into booking (lesson, person) values (?, ?)', [params.id, me.sub]);
+  });
+});
+app.patch('/lessons/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ me, db, params }) => {
+  await db.execute("update lesson set title = 'full' where id = ?", [params.id]);
+  await db.execute('insert into booking (lesson, person) values (?, ?)', [params.id, me.sub]);
+});
+`,
   'two writes that belong together': `
 // FILE app.ts
 import { BearerAuth, Depends, Svc } from 'svc';

@@ -420,4 +420,40 @@ app.get('/uploads/{id}', { db: Depends(db) }, async ({ db, params }) => {
   if (upload !== undefined) execFile('banner', [upload.label]); // SVC602
 });
 `,
+  'names of columns that the program gives to inputs': `
+import { Depends, Field, Svc, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const query = { name: Field(str, { optional: true }), mail: Field(str, { optional: true }) };
+app.get('/people', { db: Depends(db), query }, async ({ db, query }) => {
+  const parts = [];
+  const values = [];
+  for (const [column, value] of Object.entries({ name: query.name, email: query.mail }))
+    if (value !== undefined) { parts.push(column + ' = ?'); values.push(value); }
+  await db.fetchAll('select id from person where 1 = 1 and ' + parts.join(' and '), values);
+  return db.fetchAll('select id from person where ' + Object.entries(query).map(([column]) => column + ' = 1').join(' or '));
+});
+app.get('/any', { db: Depends(db) }, ({ db, req }) =>
+  db.fetchAll('select id from person where ' + Object.entries(req.query).map(([column]) => column + ' = 1').join(' or '))); // SVC601
+`,
+  'columns in the text of statements': `
+import { Depends, Field, Schema, Svc, literal, str } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+class Report extends Schema { dimension = Field(str); table = Field(literal('sale', 'refund')); }
+class Layout extends Schema { column = Field(str); }
+app.post('/reports', { db: Depends(db), body: Report }, async ({ db, body }) => {
+  await db.execute('insert into report (dimension, "table") values (?, ?)', [body.dimension, body.table]);
+});
+app.get('/reports/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const report = await db.fetchOne('select dimension, "table" from report where id = ?', [params.id], { as: Report });
+  if (report === undefined) return [];
+  await db.fetchAll(\`select count(*) from \${report.table}\`);
+  return await db.fetchAll(\`select \${report.dimension} from sale\`); // SVC601
+});
+app.get('/layouts/{id}', { db: Depends(db) }, async ({ db, params }) => {
+  const layout = await db.fetchOne('select column from layout where id = ?', [params.id], { as: Layout });
+  return layout === undefined ? [] : await db.fetchAll(\`select \${layout.column} from sale\`);
+});
+`,
 };
