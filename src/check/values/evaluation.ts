@@ -13,7 +13,7 @@ import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
-import { among, chosenOf, constantIn, equality } from './tests.ts';
+import { among, chosenOf, constantIn, equality, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -453,6 +453,16 @@ export abstract class Evaluation extends Classes {
     if (operator === '+') this.misuse('value', second, right);
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
+    if (
+      left.type === 'unary' &&
+      left.operator === 'typeof' &&
+      left.value &&
+      constantIn(second) === 'string'
+    ) {
+      // a value that is no text has no characters
+      const test = testOf(this.value(left.value), undefined, { isKnown: true });
+      if (/^[!=]==?$/.test(operator)) return operator.startsWith('=') ? test : values.negation(test);
+    }
     switch (operator) {
       case '===':
       case '==':

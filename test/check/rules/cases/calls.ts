@@ -54,6 +54,13 @@ const admitted = (text) => {
 app.post('/a', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal })); // SVC607
 app.post('/b', {}, ({ req, body }) => fetch(admitted(body.url), { signal: req.signal, redirect: 'error' }));
 `,
+  'cells that may be numbers': `
+import { Field, HttpResponse, Svc, str } from 'svc';
+const app = new Svc();
+const cell = (value) => (typeof value === 'string' && /^[=+@-]/.test(value) ? \`'\${value}\` : String(value));
+const csv = (text) => new HttpResponse(text, { headers: { 'Content-Type': 'text/csv' } });
+app.get('/', { query: { name: Field(str) } }, ({ query }) => csv(\`1,\${cell(query.name)}\`));
+`,
   'patterns of quadratic time': `
 import { Field, Svc, str } from 'svc';
 const EDGES = /\\s+$/; // SVC636
