@@ -386,7 +386,8 @@ test('if the imported module calls compileAll() and this call throws, svc check 
   );
 });
 
-for (const [what, code, message] of [
+/** `others`: rules that also report the line, because they read the source. */
+for (const [what, code, message, ...others] of [
   ['a timer', 'setInterval(() => {}, 1_000);', /^the import leaves a timer open \(timeout\)$/],
   [
     'a file watcher',
@@ -417,6 +418,7 @@ for (const [what, code, message] of [
     'a request that is not awaited',
     "void fetch('http://example.com/');",
     /^the import connects to example\.com:80$/,
+    'SVC611',
   ],
   ['a DNS look-up', "(await import('node:dns')).resolve4('example.com', () => {});", /./],
   ['an error that is thrown later', "queueMicrotask(() => { throw new TypeError('later'); });", /^later$/],
@@ -426,7 +428,11 @@ for (const [what, code, message] of [
     if (what === 'a DNS look-up')
       return void assert.equal((await check(t, { 'app.ts': `${APP}\n${code}\n` })).status, 3); // thrown at once
     const { status, document, stderr } = await check(t, { 'app.ts': `${APP}\n${code}\n` });
-    assert.deepEqual(brief(document), [['SVC001', 'app.ts:4']], stderr);
+    assert.deepEqual(
+      brief(document),
+      ['SVC001', ...others].map((rule) => [rule, 'app.ts:4']),
+      stderr,
+    );
     assert.match(document.findings[0]!.message, message);
     assert.equal(status, 1);
   });
