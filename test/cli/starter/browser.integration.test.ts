@@ -75,8 +75,9 @@ for (const [host, who, name] of [
     await elsewhere.click(`button[value="${who}"]`, home);
     assert.match(await elsewhere.text(), /Chrome, with dev/);
     await pictured(elsewhere, 'starter-logins');
-    await elsewhere.click('form[action="/logins/end"] button', home);
-    assert.doesNotMatch(await elsewhere.text(), /Chrome, with dev/);
+    // other tests may have left logins of the same person
+    while (/Chrome, with dev/.test(await elsewhere.text()))
+      await elsewhere.click('form[action="/logins/end"] button', home);
     await page.open(home);
     assert.match(await page.text(), /Log in with dev/, 'the login of the first browser has ended');
     await page.click('a.button', `${home}/_dev/dev/authorize?`);
