@@ -70,19 +70,6 @@ for (const [host, who, name] of [
     await pictured(page, 'starter-notes');
     assert.deepEqual(await page.run('[document.cookie, localStorage.length]'), ['', 0]);
 
-    const elsewhere = await visitor(home);
-    await elsewhere.click('a.button', `${home}/_dev/dev/authorize?`);
-    await elsewhere.click(`button[value="${who}"]`, home);
-    assert.match(await elsewhere.text(), /Chrome, with dev/);
-    await pictured(elsewhere, 'starter-logins');
-    // other tests may have left logins of the same person
-    while (/Chrome, with dev/.test(await elsewhere.text()))
-      await elsewhere.click('form[action="/logins/end"] button', home);
-    await page.open(home);
-    assert.match(await page.text(), /Log in with dev/, 'the login of the first browser has ended');
-    await page.click('a.button', `${home}/_dev/dev/authorize?`);
-    await page.click(`button[value="${who}"]`, home);
-
     await page.click('form[action="/logout"] button', `${home}/_dev/dev/logout?`);
     assert.match(await page.text(), /^Log out at the provider\?/);
     await page.click('button[name="confirmed"]', home);
@@ -132,6 +119,16 @@ test('in a new project, a person can link a second account, log in with each acc
   await other.click('a[href="/oauth/other/login"]', `${url}/_dev/other/authorize?`);
   await other.click('button[value="alan"]', url);
   assert.match(await other.text(), /Logged in as Alan Turing[^]*Only mine[^]*Ways to log in: dev, other/);
+
+  await ada.open(url);
+  assert.match(await ada.text(), /Chrome, with other/);
+  await pictured(ada, 'starter-logins');
+  await ada.click('button[aria-label="End the login of Chrome, with other"]', url);
+  await until(other, LOGGED_OUT);
+  assert.doesNotMatch(await ada.text(), /Chrome, with other/);
+  await other.click('a[href="/oauth/other/login"]', `${url}/_dev/other/authorize?`);
+  await other.click('button[value="alan"]', url);
+
   const stranger = await visitor(url);
   await stranger.click('a[href="/oauth/login"]', `${url}/_dev/dev/authorize?`);
   await stranger.click('button[value="alan"]', url);
