@@ -248,9 +248,9 @@ app.post('/jobs', { me: Depends(BearerAuth()) }, () => {
   'jwt by hand': `
 // FILE app.ts
 import { Svc, Depends, Forbidden } from 'svc';
-import { whoever } from './who.ts';
+import { caller } from './who.ts';
 export const app = new Svc();
-app.delete('/users/{id}', { me: Depends(whoever) }, ({ me, params }) => {
+app.delete('/users/{id}', { me: Depends(caller) }, ({ me, params }) => {
   if (me.role !== 'admin') throw new Forbidden();
   return { removed: params.id };
 });
@@ -260,7 +260,7 @@ const payloadOf = (bearer: string) => {
   const [, middle = ''] = bearer.split('.');
   return JSON.parse(Buffer.from(middle, 'base64url').toString('utf8')); // SVC624
 };
-export const whoever = provide({ security: [{ type: 'http', scheme: 'bearer' }] }, ({ req }) => {
+export const caller = provide({ security: [{ type: 'http', scheme: 'bearer' }] }, ({ req }) => {
   const header = req.headers.authorization;
   if (header === undefined) throw new Unauthorized();
   const body = payloadOf(header.slice(7));
@@ -270,15 +270,15 @@ export const whoever = provide({ security: [{ type: 'http', scheme: 'bearer' }] 
   'right: jwt by hand': `
 // FILE app.ts
 import { Svc, Depends, Forbidden } from 'svc';
-import { whoever } from './who.ts';
+import { caller } from './who.ts';
 export const app = new Svc();
-app.delete('/users/{id}', { me: Depends(whoever) }, ({ me, params }) => {
+app.delete('/users/{id}', { me: Depends(caller) }, ({ me, params }) => {
   if (me.role !== 'admin') throw new Forbidden();
   return { removed: params.id };
 });
 // FILE who.ts
 import { provide, Unauthorized, verifyToken } from 'svc';
-export const whoever = provide({ security: [{ type: 'http', scheme: 'bearer' }] }, ({ req }) => {
+export const caller = provide({ security: [{ type: 'http', scheme: 'bearer' }] }, ({ req }) => {
   const header = req.headers.authorization;
   if (header === undefined) throw new Unauthorized();
   const body = verifyToken(header.slice(7), process.env.TOKEN_KEY!); // SVC401
