@@ -3,10 +3,11 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
-import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { inputsOf, plain } from '../statements/sending.ts';
+import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, idsIn, madeIn, signatureOf } from '../values/value.ts';
+import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -156,23 +157,16 @@ function isChosen({ bindings = [] }: Sending, token: Token): boolean {
 
 /** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */
 function isTested(run: Run, trace: Trace, read: Sending, column: string): boolean {
-  return trace.comparedBy(run).some(({ node, sides }) => {
-    const [left, right] = node.type === 'binary' ? [node.left, node.right] : [node, undefined];
-    return sides.some((side, index) => {
-      const at = index === 0 ? left : right;
-      const name = at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
-      const other = sides[1 - index];
+  return trace.comparedBy(run).some((compared) =>
+    compared.sides.some((side, index) => {
+      const other = compared.sides[1 - index];
       return (
-        plain(name ?? '') === plain(column) &&
+        plain(comparedColumn(compared, index) ?? '') === plain(column) &&
         (other === ABSENT || constantIn(other) !== undefined) &&
         rowsIn(side, [ROW]).includes(read.call)
       );
-    });
-  });
-}
-
-function plain(column: string): string {
-  return column.replaceAll('_', '').toLowerCase();
+    }),
+  );
 }
 
 /** Whether a statement besides a write has an effect each time: it adds to a number, or inserts a row without a known key. */
@@ -276,14 +270,8 @@ function referring(first: Sending, second: Sending, trace: Trace): Binding | und
 
 /** Whether a statement selects its row by the same input. */
 function isKeyOf(value: Value | undefined, { bindings = [] }: Sending): boolean {
-  const own = inputsIn(value);
-  return bindings.some((each) => each.use === 'equal' && inputsIn(each.value).some((id) => own.includes(id)));
-}
-
-/** Returns the ids of the inputs in a value, also of those that are numbers. */
-function inputsIn(value: Value | undefined): readonly string[] {
-  const marks = madeIn(value).filter(({ by }) => /^(?:input|endless) /.test(by));
-  return [...(value === undefined ? [] : idsIn(value)), ...marks.map(({ by }) => by)];
+  const own = inputsOf(value);
+  return bindings.some((each) => each.use === 'equal' && inputsOf(each.value).some((id) => own.includes(id)));
 }
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
