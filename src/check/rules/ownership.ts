@@ -12,7 +12,6 @@ import { meaningOfCall } from '../sources.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { isGuarded, requiresRights } from '../statements/trace.ts';
-import { namesSecret } from '../sources.ts';
 import { isOfToken, isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -127,9 +126,7 @@ function reasonOf(
   const known = trace.tables.get(table);
   // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
-    known === undefined
-      ? sending.isOfOne && !namesSecret(column) && !isOfToken(sending, trace)
-      : owners.isKey(table, column);
+    known === undefined ? sending.isOfOne && !isOfToken(sending, trace) : owners.isKey(table, column);
   if (!isKey) return undefined;
   if (tie !== undefined) return comparedBy(tie);
   const references = (known?.references ?? []).filter((each) => !columns.includes(each.column));
@@ -236,7 +233,7 @@ function findUnverified(trace: Trace, report: ReportAt): void {
       const isOfMessage = [key?.value].some((value) => /^(?:body|text)\b/.test(inputOf(value)));
       if (key === undefined || !isOfMessage || sending.outline.verb === 'select' || isCounter(sending))
         continue;
-      if (namesSecret(key.column) || isOfToken(sending, trace) || issues(sending)) continue;
+      if (isOfToken(sending, trace) || issues(sending)) continue;
       const { node, module } = sending.nodeAt(key.token);
       report(
         module,

@@ -232,19 +232,28 @@ const COMPARES =
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const general = limitOf(sources);
   for (const run of trace.runs) {
-    if (run.route === undefined || isGuarded(run) || !refuses(run, trace) || countsTries(run, trace))
-      continue;
-    const code = guessedIn(run, trace);
-    if (code === undefined || limitOfRoute(run, general) <= MOST_TRIES) continue;
-    report(
-      sources.handlers.homeOf(run.handler),
-      run.handler,
-      `${code.origin.what} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,
-      {
-        remedy:
-          'Limit the tries for each account: await new RateLimiter({ name: "codes", perMinute: 5 }).take(req, account), or count them in the row of the code',
-      },
-    );
+    if (run.route === undefined || isGuarded(run) || countsTries(run, trace)) continue;
+    if (limitOfRoute(run, general) <= MOST_TRIES) continue;
+    const code = refuses(run, trace) ? guessedIn(run, trace) : undefined;
+    if (code !== undefined)
+      report(
+        sources.handlers.homeOf(run.handler),
+        run.handler,
+        `${code.origin.what} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,
+        {
+          remedy:
+            'Limit the tries for each account: await new RateLimiter({ name: "codes", perMinute: 5 }).take(req, account), or count them in the row of the code',
+        },
+      );
+    else if (
+      calledName(run.route.call) !== 'get' &&
+      trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')
+    )
+      report(
+        run.route.module,
+        run.route.call,
+        `clients can try more than ${MOST_TRIES} passwords a minute, because no tighter rate limit applies to the route`,
+      );
   }
 }
 

@@ -13,6 +13,7 @@ import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
 import { PRINCIPALS } from './principals.ts';
 import { SECRETS } from './secrets.ts';
+import { SIGNATURES } from './signatures.ts';
 import { STATE } from './state.ts';
 
 export const CASES: Readonly<Record<string, string>> = {
@@ -31,6 +32,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...KINDS_OF_FLOW,
   ...MORE_KINDS,
   ...PRINCIPALS,
+  ...SIGNATURES,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
