@@ -4,9 +4,10 @@
  *
  *   node --conditions=svc-source test/mutation.ts src/oauth --count=100 --seed=7
  *   node --conditions=svc-source test/mutation.ts src/crypto src/auth --tests=test/crypto,test/auth
+ *   node --conditions=svc-source test/mutation.ts src/auth/guard.ts:40 --tests=test/auth
  *
- * The sample is drawn from all places by the seed (default: from the time; it is printed). Tests are those below
- * `--tests`, by default the folders of test with the same names, without integration tests. They run in a copy of
+ * The sample is drawn from all places by the seed (default: from the time; it is printed). A line number after
+ * the name of a file draws from that line only. Tests are those below `--tests`, by default the folders of test with the same names, without integration tests. They run in a copy of
  * the repository. A test file that takes four times its usual time and ten seconds more has noticed the change. The
  * parser acorn is installed in a scratch folder; without a registry nothing runs.
  */
@@ -241,9 +242,14 @@ async function isNoticed(root: string, mutant: Mutant, tests: readonly TestFile[
   }
 }
 
-function shown({ file, start, end, text }: Mutant): string {
+function lineOf({ file, start }: Mutant): number {
+  return readFileSync(join(ROOT, file), 'utf8').slice(0, start).split('\n').length;
+}
+
+function shown(mutant: Mutant): string {
+  const { file, start, end, text } = mutant;
   const source = readFileSync(join(ROOT, file), 'utf8');
-  const line = source.slice(0, start).split('\n').length;
+  const line = lineOf(mutant);
   const old = source.slice(start, end).replace(/\s+/g, ' ').slice(0, 80);
   return `${file}:${line}: ${old} → ${text}\n      ${source.split('\n')[line - 1]!.trim()}`;
 }
@@ -282,8 +288,12 @@ async function main(): Promise<void> {
 
   const random = seeded(Number(values.seed));
   const places = positionals
-    .flatMap((area) => filesBelow(area, /(?<!\.generated)\.ts$/))
-    .flatMap((file) => mutantsOf(file, parse));
+    .map((area) => area.split(':'))
+    .flatMap(([area, line]) =>
+      filesBelow(area!, /(?<!\.generated)\.ts$/)
+        .flatMap((file) => mutantsOf(file, parse))
+        .filter((mutant) => line === undefined || lineOf(mutant) === Number(line)),
+    );
   const drawn: Mutant[] = [];
   while (drawn.length < Number(values.count) && places.length > 0)
     drawn.push(...places.splice(random(places.length), 1));
