@@ -25,7 +25,7 @@ import {
 } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ROOT } from './support/build.ts';
@@ -140,7 +140,7 @@ interface Result {
   readonly durationMs: number;
 }
 
-/** Runs one test file. `status` is null after the time limit. */
+/** Runs one test file until a test fails. `status` is null after the first failure and after the time limit. */
 async function runTest(
   root: string,
   path: string,
@@ -148,10 +148,16 @@ async function runTest(
 ): Promise<Result> {
   const startedMs = performance.now();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  const child = spawn(process.execPath, ['--conditions=svc-source', path], {
+  const child = spawn(process.execPath, ['--conditions=svc-source', '--test-reporter=tap', path], {
     cwd: root,
-    env: { ...env, ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }) },
-    stdio: 'ignore',
+    env: {
+      ...env,
+      // coverage by a cached compilation is less precise
+      ...(coverage === undefined
+        ? { NODE_COMPILE_CACHE: join(root, 'compile-cache') }
+        : { NODE_V8_COVERAGE: coverage }),
+    },
+    stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   });
   const kill = (): void => {
@@ -162,6 +168,9 @@ async function runTest(
     }
   };
   const late = setTimeout(kill, limitMs);
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    if (/^ *not ok/m.test(text)) kill();
+  });
   const status = await new Promise<number | null>((resolve) => child.on('exit', resolve));
   clearTimeout(late);
   kill(); // ends its children, too
@@ -242,6 +251,11 @@ async function isNoticed(root: string, mutant: Mutant, tests: readonly TestFile[
   }
 }
 
+/** Tests with the name of the source are tried first, then shorter ones. */
+function costOf({ path, durationMs }: TestFile, { file }: Mutant): number {
+  return basename(path, '.test.ts') === basename(file, '.ts') ? 0 : durationMs;
+}
+
 function lineOf({ file, start }: Mutant): number {
   return readFileSync(join(ROOT, file), 'utf8').slice(0, start).split('\n').length;
 }
@@ -315,7 +329,7 @@ async function main(): Promise<void> {
     await each(drawn, roots, async (mutant, root) => {
       const executing = tests
         .filter((test) => executes(test, mutant))
-        .sort((a, b) => a.durationMs - b.durationMs);
+        .sort((a, b) => costOf(a, mutant) - costOf(b, mutant));
       if (await isNoticed(root, mutant, executing)) return;
       survivors.push(`${shown(mutant)}\n      ${executing.length} test files execute it`);
       console.log(survivors.at(-1));
