@@ -37,7 +37,7 @@ export function requiresRights({ guards }: Run): boolean {
 }
 
 /** A comparison of two values. A condition compares its value with none. */
-export type Compared = Parameters<ValueListeners['onCompare']>[0];
+type Compared = Parameters<ValueListeners['onCompare']>[0];
 
 /** Listeners with which a trace follows an evaluation. */
 type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest'> & {
