@@ -47,7 +47,7 @@ export interface KeptCall {
   readonly inputs: ReadonlySet<string>;
   /** Whether an argument comes from the body of the request. */
   readonly isOfBody: boolean;
-  /** Values of the arguments of functions of node:crypto and of this package. Those of all calls hold much memory. */
+  /** Values of the arguments, only of functions of node:crypto and of this package, because values hold much memory. */
   readonly args: readonly (Value | undefined)[];
 }
 
