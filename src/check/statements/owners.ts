@@ -22,7 +22,7 @@ export interface Tie {
   readonly isInStatement: boolean;
 }
 
-export function isEqual({ use }: Binding): boolean {
+function isEqual({ use }: Binding): boolean {
   return use === 'equal';
 }
 
