@@ -26,7 +26,7 @@ import { createToken } from '../../src/crypto/jwt.ts';
 import { starterFiles } from '../../src/cli/starter/starter.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
 import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
-import { folder, run, start } from '../support/run.ts';
+import { folder, inReverse, run, start } from '../support/run.ts';
 import { npmEnvironment } from '../support/scratch.ts';
 import { Visitor } from '../support/visitor.ts';
 import type { Ended, RunOptions, Running } from '../support/run.ts';
@@ -331,11 +331,7 @@ test(
 test('a new project stores its notes in PostgreSQL if DATABASE_URL names a PostgreSQL server, without a change of code', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  }); // the schema, after its users
-  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+  const scope = inReverse(t); // the schema, after its users
   const url = await postgresUrl(scope);
   const inProduction: RunOptions = {
     cwd: path,
