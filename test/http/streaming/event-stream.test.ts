@@ -400,9 +400,11 @@ test('a stream of EventBroadcast receives no event that was sent before the stre
 
 test('EventBroadcast sends heartbeats only if no event was sent, and refuses more streams than maxStreams', async () => {
   const clock = new ManualClock();
+  const { logger, events } = collectedLog();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
   await using it = await serve((app) => app.get('/', () => news.stream()), {
     clock,
+    logger,
     sendTimeoutMs: 3_600_000,
   });
   it.client.get('/');
@@ -410,6 +412,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
   await using other = await RawClient.open(it.port);
   const refused = await other.get('/').answer();
   assert.deepEqual([refused.status, refused.field('retry-after')], [503, '5']);
+  assert.ok(!events.some(({ event }) => event === 'unhandled_error'));
   news.send('x');
   await clock.advance(1_000); // not after an event
   await clock.advance(1_000);
