@@ -141,10 +141,7 @@ function verifies(fn: Fn, trace: Trace): boolean {
   if (isCompared) return true;
   return trace
     .callsOf(only)
-    .some(
-      ({ call, meaning, args }) =>
-        !call.isNew && !INDIFFERENT.test(meaning) && args.some((arg) => clientIn(arg) !== undefined),
-    );
+    .some(({ call, meaning, inputs }) => !call.isNew && !INDIFFERENT.test(meaning) && inputs.size > 0);
 }
 
 /** Returns the input that a guard compares with a word of the sources, if the guard returns nothing but constants. */
@@ -223,7 +220,7 @@ function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
   const has = (value: Value | undefined): boolean => value !== undefined && idsIn(value).includes(id);
   return (
     trace.comparedBy(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
-    trace.callsOf(run).some(({ meaning, args }) => !INDIFFERENT.test(meaning) && args.some(has)) ||
+    trace.callsOf(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
     trace
       .sentBy(run)
       .some((sending) => sending.isTied && (sending.bindings ?? []).some(({ value }) => has(value)))

@@ -233,7 +233,8 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const general = limitOf(sources);
   for (const run of trace.runs) {
     if (run.route === undefined || isGuarded(run) || countsTries(run, trace)) continue;
-    if (limitOfRoute(run, general) <= MOST_TRIES) continue;
+    const limit = limitOfRoute(run, general);
+    if (limit <= MOST_TRIES) continue;
     const code = refuses(run, trace) ? guessedIn(run, trace) : undefined;
     if (code !== undefined)
       report(
@@ -252,7 +253,9 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
       report(
         run.route.module,
         run.route.call,
-        `clients can try more than ${MOST_TRIES} passwords a minute, because no tighter rate limit applies to the route`,
+        limit === Infinity
+          ? 'clients can try passwords, codes or tokens without limit, because no rate limit applies to the route'
+          : `clients can try more than ${MOST_TRIES} passwords a minute, because no tighter rate limit applies to the route`,
       );
   }
 }

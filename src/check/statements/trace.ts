@@ -3,7 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
@@ -44,12 +44,16 @@ type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'on
   onStatement(sending: Sending): void;
 };
 
-/** A call of a function that is not of the project, with the values of its arguments. */
+/** A call of a function that is not of the project. */
 export interface KeptCall {
   readonly call: Call;
   readonly module: SourceModule;
   readonly meaning: string;
-  readonly receiver: Value | undefined;
+  /** Ids of the inputs in its arguments. */
+  readonly inputs: ReadonlySet<string>;
+  /** Whether an argument comes from the body of the request. */
+  readonly isOfBody: boolean;
+  /** Values of the arguments, only of functions of node:crypto and of this package, because values hold much memory. */
   readonly args: readonly (Value | undefined)[];
 }
 
@@ -172,8 +176,16 @@ export class Trace {
       const { handler, meaning, call, receiver, fn, value } = site;
       if (handler === undefined) return;
       const args = call.args.map((arg) => value(arg));
-      if (fn === undefined && (/^(?:crypto|svc)\b/.test(meaning) || args.some(isGiven)))
-        this.#calls.add(handler, { call, module: site.module, meaning, receiver, args });
+      const isKept = /^(?:crypto|svc)\b/.test(meaning);
+      if (fn === undefined && (isKept || args.some(isGiven)))
+        this.#calls.add(handler, {
+          call,
+          module: site.module,
+          meaning,
+          inputs: new Set(args.flatMap((arg) => (arg === undefined ? [] : idsIn(arg)))),
+          isOfBody: args.some(isOfBody),
+          args: isKept ? args : [],
+        });
       const isFollowed =
         fn !== undefined || value(call.callee)?.of !== undefined || INDIFFERENT.test(meaning);
       if (isFollowed || ![receiver, ...args].some(isOwn)) return;
@@ -221,6 +233,12 @@ export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED])
 /** Whether a client gave a part of a value. */
 function isGiven(value: Value | undefined): boolean {
   return clientIn(value) !== undefined || madeIn(value).some(({ by }) => /^(?:input|endless) /.test(by));
+}
+
+function isOfBody(value: Value | undefined): boolean {
+  return (
+    clientIn(value)?.origin.input === 'body' || madeIn(value).some(({ by }) => by.startsWith('input body.'))
+  );
 }
 
 /** Returns the name of the column or variable on a side of a comparison; undefined for any other expression. */
