@@ -76,12 +76,7 @@ export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean
   return { head, statements };
 }
 
-/**
- * Returns the statements of a script.
- *
- * @throws SvcError `E_DB_STATEMENT` for a statement that begins or ends a transaction, and for a quote or
- *   comment without an end
- */
+/** Returns the statements of a script. */
 export function scriptStatements(script: string, dialect: Dialect): readonly string[] {
   try {
     // SQLite accepts a comment without an end, and itself reports a quote without an end

@@ -16,7 +16,7 @@ import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
-import { CAPABILITY, COMMAND } from './wire.ts';
+import { CAPABILITY } from './wire.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
@@ -187,19 +187,7 @@ async function cancel(
   const limit = limitIn(CANCEL_MS, clock);
   const { conversation } = await logIn(address, { ...options, database: undefined }, limit, name);
   try {
-    conversation.writer.command(COMMAND.query);
-    conversation.writer.text(`kill query ${connectionId}`);
-    await conversation.finish(
-      conversation.add(
-        conversation.exchange({
-          sql: 'kill query',
-          kind: 'query',
-          wanted: 'none',
-          sequence: conversation.writer.end(),
-        }),
-      ),
-      limit,
-    );
+    await conversation.finish(conversation.query(`kill query ${connectionId}`), limit);
   } finally {
     await conversation.leave();
   }

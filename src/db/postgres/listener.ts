@@ -131,13 +131,11 @@ export class PostgresListener {
 
   /**
    * Throws if `session` is no longer the current connection, because it was lost just after its last reply.
-   * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {
     if (this.#session !== session)
       throw new ConnectionLost(
         'The connection was lost just after the server confirmed LISTEN: call listen() again',
-        { sqlstate: '08006' },
       );
   }
 

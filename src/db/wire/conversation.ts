@@ -159,7 +159,6 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     ? new CommitOutcomeUnknown(
         'The connection broke during COMMIT, so it is unknown whether the transaction was committed',
         {
-          sqlstate: '08007',
           sql: 'commit',
           cause: error,
         },
@@ -221,12 +220,10 @@ export abstract class RequestQueue<
     this.reader = reader;
     this.#peer = peer;
     socket.on('error', (cause) =>
-      this.#lose(
-        new ConnectionLost(`The connection to ${peer} broke: ${cause.message}`, { sqlstate: '08006', cause }),
-      ),
+      this.#lose(new ConnectionLost(`The connection to ${peer} broke: ${cause.message}`, { cause })),
     );
     socket.on('close', () => {
-      this.#lose(new ConnectionLost(`The server closed the connection to ${peer}`, { sqlstate: '08006' }));
+      this.#lose(new ConnectionLost(`The server closed the connection to ${peer}`));
       this.#closed.resolve();
     });
   }
@@ -554,7 +551,6 @@ export async function converse<
   const onEnd = (cause?: Error): void =>
     login.end(
       new ConnectionLost('The server closed the connection during the login', {
-        sqlstate: '08006',
         ...(cause instanceof Error && { cause }),
       }),
     );
