@@ -7,10 +7,9 @@
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
-import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
-import { closest, isRecord, defined } from '../base/options.ts';
+import { closest, isRecord, defined, outOfRange } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -327,17 +326,16 @@ class ArgumentPlan {
     };
   }
 
-  /** @throws SvcError `E_OPTION_RANGE` for a repeated argument that does not exist, or is not one text */
   #assertRepeatable(properties: Readonly<Record<string, JsonSchema>>): void {
     for (const [name] of this.paramHeaders) {
       const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
       if (!['string', 'integer', 'number', 'boolean'].includes(String(schema?.['type'])))
-        throw new SvcError('E_OPTION_RANGE', [
+        throw outOfRange(
           `mcp of ${this.#subject}`,
           'paramHeaders',
           'must name arguments that are text, numbers or booleans',
           name,
-        ]);
+        );
     }
   }
 

@@ -80,7 +80,6 @@ export type ReadLimits = {
   readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
 } & Pick<OAuthLimits, 'store'>;
 
-/** @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option */
 export function readLimits(limits: OAuthLimits): ReadLimits {
   return readOptions('OAuthPlugin limits', limits, {
     login: LIMIT(20),

@@ -191,11 +191,7 @@ interface Chain {
   readonly read: number;
 }
 
-/**
- * Parses the setting `trustProxy`. Returns undefined if no proxy is trusted.
- * @throws SvcError `E_TRUST_PROXY` when the setting is not a number from 1 to 32 or a list of addresses, or
- * trusts every client
- */
+/** Parses the setting `trustProxy`. Returns undefined if no proxy is trusted. */
 export function readTrustProxy(
   setting: unknown,
   fields: ForwardedFields = { header: 'x-forwarded', saysHost: false },

@@ -77,11 +77,7 @@ export class AccessTokens {
     });
   }
 
-  /**
-   * Checks the user that `onUser` has returned, and adds defaults.
-   *
-   * @throws SvcError `E_OAUTH_USER` when the user cannot be in a token
-   */
+  /** Checks the user that `onUser` has returned, and adds defaults. */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,
