@@ -13,7 +13,7 @@ import { closest, isRecord, defined, outOfRange } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
-import type { FieldPlan, TypeNode, TypeSource } from '../schema/schema.ts';
+import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { RouteSpec, ToolDescription, ToolHints } from '../routing/spec.ts';
 import type { ParsedTemplate } from '../http/path.ts';
@@ -175,7 +175,9 @@ class OutputPlan {
   readonly #wrapped: JsonSchema | undefined;
 
   constructor(subject: string, response: RouteSpec['response']) {
-    const sources = successes(response);
+    const sources = responseTypes(response)
+      .filter(([status = 200]) => status < 300)
+      .map(([, source]) => source);
     if (sources.length === 0) return;
     const schemas = new JsonSchemas({ prefix: PREFIX });
     const variants = sources.map((source) =>
@@ -220,13 +222,6 @@ class OutputPlan {
 }
 
 const PREFIX = '#/$defs/';
-
-/** Returns the types of responses with a status below 300. */
-function successes(response: RouteSpec['response']): readonly TypeSource[] {
-  return responseTypes(response)
-    .filter(([status = 200]) => status < 300)
-    .map(([, source]) => source);
-}
 
 /**
  * Replaces a reference at the root of a schema by its definition, because clients look for `type` at the

@@ -301,13 +301,9 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   return {
     [status]: {
       description: titleOf(status),
-      ...(hasNoContent(status) || isRedirect(status) ? {} : { content: anything }),
+      ...(hasNoContent(status) || (status >= 300 && status < 400) ? {} : { content: anything }),
     },
   };
-}
-
-function isRedirect(status: number): boolean {
-  return status >= 300 && status < 400;
 }
 
 /** Returns the statuses and ranges of the errors that the framework can cause on a route. */

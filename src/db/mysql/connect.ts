@@ -94,7 +94,7 @@ async function logIn(
   limit: Limit,
   name: string,
 ): Promise<LoggedIn> {
-  const endpoint = endpointOf(at);
+  const endpoint = { at, path: isUnixHost(at.host) ? at.host : undefined };
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
@@ -199,8 +199,4 @@ async function cancel(
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;
-}
-
-function endpointOf(at: ServerHost): Endpoint {
-  return { at, path: isUnixHost(at.host) ? at.host : undefined };
 }
