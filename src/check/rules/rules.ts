@@ -8,7 +8,6 @@ import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
-import { GUESS_PARTS } from './guesses.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
@@ -36,7 +35,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
   ...FAIL_OPEN_RULES,
-  ...GUESS_PARTS,
   ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,

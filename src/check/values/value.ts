@@ -375,13 +375,18 @@ export function marked(value: Value, made: Made, depth = 0): Value {
   };
 }
 
-/** Returns the ids of the client parts of a value, also of its members. */
-export function idsIn(value: Value): readonly string[] {
-  const found: string[] = [];
+/** Returns the client parts of a value, also of its members. */
+export function clientsIn(value: Value): readonly ClientPart[] {
+  const found: ClientPart[] = [];
   visitParts(value, 3, (part) => {
-    if (part.kind === 'client') found.push(part.id);
+    if (part.kind === 'client') found.push(part);
   });
   return found;
+}
+
+/** Returns the ids of the client parts of a value, also of its members. */
+export function idsIn(value: Value): readonly string[] {
+  return clientsIn(value).map(({ id }) => id);
 }
 
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */

@@ -263,7 +263,7 @@ class Entry extends Schema {
   name = Field(str);
   phrase = Field(str);
 }
-app.post('/enter', { body: Entry }, async ({ body: entry }) => {
+app.post('/enter', { body: Entry }, async ({ body: entry }) => { // SVC204
   app.log.info('enter', { name: entry.name });
   app.log.info(\`enter \${entry.phrase}\`); // SVC625
   app.log.warn('enter', { sent: JSON.stringify(entry) }); // SVC625
