@@ -39,7 +39,6 @@ export interface Job {
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
   /** Databases on which statements are prepared. */
   readonly databases?: DescribedPlaces | undefined;
-  /** Files of SQL statements. */
   readonly statementFiles?: StatementFiles | undefined;
 }
 
@@ -254,7 +253,6 @@ export function readPlaces(values: Readonly<Record<string, unknown>>): Described
   return places;
 }
 
-/** Writes a file that an option names. */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     makeFolder(dirname(file));

@@ -36,7 +36,6 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a database error. */
 export interface DatabaseErrorDetails {
   /**
    * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for

@@ -488,7 +488,6 @@ export class ExceptionHandlers {
     return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  /** Returns the handler for instances of the class with this prototype. */
   findOf(prototype: object): HandledClass | undefined {
     let found = this.#found.get(prototype);
     if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));

@@ -64,7 +64,6 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** A request of the server to the client. */
 export interface ClientRequest {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';

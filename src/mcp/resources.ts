@@ -19,7 +19,6 @@ export type ResourceContent = { readonly text: string } | { readonly blob: strin
 
 /** The key in a route's `meta` that marks it as a resource. */
 export const RESOURCE = 'mcp resource';
-/** A resource as the application declares it. */
 export interface DeclaredResource {
   readonly uri: string;
   readonly name: string;

@@ -508,7 +508,6 @@ export class McpDispatcher {
   }
 }
 
-/** Returns the name and the arguments of a call. */
 function namedCall({ name, arguments: given = {} }: JsonObject): {
   readonly name: string;
   readonly given: JsonObject;

@@ -30,7 +30,6 @@ import type { IssuedPair } from './token-responses.ts';
 import type { LoginOrigin } from './logins.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** The login of a one-time code. */
 interface CodeLogin {
   readonly loginId: string;
   readonly client: ClientLogin;

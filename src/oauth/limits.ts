@@ -94,7 +94,6 @@ export function readLimits(limits: OAuthLimits): ReadLimits {
   });
 }
 
-/** Creates the rate limits of the endpoints. */
 export function limitsOf(read: ReadLimits, store: RateLimitStore | undefined): EndpointLimits {
   const limit = (name: string, perMinute: number | false): EndpointLimit | undefined =>
     perMinute === false ? undefined : new EndpointLimit(name, perMinute, store);

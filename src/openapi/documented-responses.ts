@@ -368,7 +368,6 @@ class ErrorContents {
     for (const status of usualStatuses(prototype)) this.#add(status, prototype, this.#handlers, false);
   }
 
-  /** Moves the contents of a status to its range. */
   move(status: string): void {
     const contents = this.#found.get(status) ?? [];
     if (status !== rangeOf(status)) this.#found.delete(status);

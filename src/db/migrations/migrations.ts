@@ -522,7 +522,6 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
   );
 }
 
-/** Runs one statement of a migration. */
 async function runStatement(
   connection: Connection,
   { origin, hasTransaction }: Script,

@@ -183,7 +183,6 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return { id: id ?? 0, sql: text, opened };
   }
 
-  /** Fetches further rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(sql, limit);

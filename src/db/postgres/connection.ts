@@ -248,7 +248,6 @@ export class PostgresConnection
   }
 }
 
-/** State of a stream at its end. */
 interface StreamState {
   /** Name of its portal. */
   readonly name: string;

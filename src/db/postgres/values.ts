@@ -151,7 +151,6 @@ export function textOf(
   return refuseParameter(text ?? parameterIssue(value) ?? { problem }, { ...place, position: index + 1 });
 }
 
-/** Checks the number of values. */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
 }

@@ -43,7 +43,6 @@ type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 export interface RowReader {
   /** Decodes a row as a plain object. An object without a prototype would be slow. */
   object(bytes: Buffer, at: number, end: number): Row;
-  /** Decodes a row as a list of values. */
   list(bytes: Buffer, at: number, end: number): unknown[];
 }
 
@@ -170,7 +169,6 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
 export interface PendingRequest<R> {
   /** SQL text of the request, for errors. */
   readonly sql?: string;
-  /** The next request in the queue. */
   next: R | undefined;
   /** Called when the server begins to work on this request. */
   onFirst?: (() => void) | undefined;
@@ -299,7 +297,6 @@ export abstract class RequestQueue<
     this.onEnd();
   }
 
-  /** Returns the error of a request on a connection that has already ended. */
   protected closedError(sql?: string): ConnectionLost {
     return new ConnectionLost(`The connection to ${this.#peer} is closed`, {
       sqlstate: '08003',

@@ -423,7 +423,6 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A valid content security policy. */
 export class ContentSecurityPolicy {
   /** The policy as the value of the header field, without a nonce. */
   readonly text: string;

@@ -83,7 +83,6 @@ export type JsonUse<T> = (value: unknown, text: string) => T | Promise<T>;
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
 /** Decoders replace bytes that are not UTF-8 by this character. */
 const REPLACEMENT = '\ufffd';
@@ -96,7 +95,6 @@ export class RequestBody implements Holder {
   #client: string | undefined;
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
-  /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
   /** The whole body, or a promise of it; undefined until a caller asks for it. All callers share it. */

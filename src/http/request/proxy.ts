@@ -101,7 +101,6 @@ export function parseNetwork(text: string): Network | undefined {
   return bits > 128 ? undefined : { address, bits };
 }
 
-/** Whether an address belongs to a network. */
 export function contains({ address, bits }: Network, candidate: Address): boolean {
   const whole = bits >> 4;
   for (let index = 0; index < whole; index++) if (address[index] !== candidate[index]) return false;

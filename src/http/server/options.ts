@@ -95,7 +95,6 @@ export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | 
 /** Range of the option `requestTimeoutMs` of a route, for readOptions(). @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
-/** Reads all limits from the configuration. */
 export function readLimits(config: Config): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];

@@ -299,7 +299,6 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keys);
   }
 
-  /** Returns the requirements for id_tokens and logout tokens. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {

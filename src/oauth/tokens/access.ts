@@ -45,7 +45,6 @@ const USUAL_TOKEN = 8_192;
 /** A text as long as the id of a login, used to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
-/** Issues access tokens. */
 export class AccessTokens {
   readonly #deps: AccessTokensDeps;
   #hasWarned = false;

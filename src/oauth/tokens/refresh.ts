@@ -48,7 +48,6 @@ interface RefreshPolicy {
   readonly apart: number;
 }
 
-/** Parameters of a new login. */
 interface NewLogin {
   readonly sub: string;
   readonly provider: string;
