@@ -108,9 +108,7 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   return extra;
 }
 
-/**
- * Returns the scopes that a client asks for; undefined if it names none.
- */
+/** Returns the scopes that a client asks for; undefined if it names none. */
 export function scopesOf(
   asked: string | undefined,
   configured: readonly string[],

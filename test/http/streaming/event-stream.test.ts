@@ -10,6 +10,7 @@ import { TestClient } from 'svc/testing';
 import { encodeEvent } from '../../../src/http/streaming/event-stream.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Chromium, needsChromium } from '../../support/chromium.ts';
+import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
