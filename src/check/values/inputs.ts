@@ -301,19 +301,30 @@ export function userValue(): Value {
   };
 }
 
-/** Returns an input that a schema of the project has parsed: `Note.parse(value)`. */
+/** Returns a value that a schema of the project has parsed: `Note.parse(value)`; undefined if no client has sent a part of it. */
 export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
-  const part = clientIn(value);
-  if (part === undefined || !/^(?:parse|safeParse)$/.test(method)) return undefined;
-  const origin = value.source?.origin ?? part.origin;
-  const type = typeOfDeclaration(of.node, of.module);
-  const parsed = inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
-  if (method === 'parse') return parsed;
+  if (!/^(?:parse|safeParse)$/.test(method)) return undefined;
+  const parsed = asType(value, typeOfDeclaration(of.node, of.module));
+  if (parsed === value || method === 'parse') return parsed === value ? undefined : parsed;
   const members = new Map([
     ['ok', KNOWN],
     ['value', parsed],
   ]);
   return { texts: KNOWN.texts, members };
+}
+
+/** Returns what a type admits of a value. The members of an object that the program makes stay apart. */
+function asType(value: Value, type: InputType | undefined): Value {
+  const part = clientIn(value);
+  if (part === undefined) return value;
+  if (value.source === undefined && value.members !== undefined) {
+    const members = [...value.members].map(
+      ([key, member]) => [key, asType(member, type?.member(key))] as const,
+    );
+    return { texts: KNOWN.texts, members: new Map(members) };
+  }
+  const origin = value.source?.origin ?? part.origin;
+  return inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
 }
 
 export function requestValue(route?: RouteCall): Value {

@@ -217,7 +217,7 @@ app.get('/ok6', {}, ({ query }) => new RedirectResponse(HOSTS.has(query.to) ? qu
 `,
   paths: `
 import { randomUUID } from 'node:crypto';
-import { Svc, FileResponse, NotFound } from 'svc';
+import { Field, FileResponse, NotFound, Schema, Svc, str } from 'svc';
 import { readFile } from 'node:fs/promises';
 import fs from 'node:fs';
 import { join, basename, resolve } from 'node:path';
@@ -244,6 +244,18 @@ app.get('/ok4/{name}', {}, async ({ params }) => {
   return await readFile(page);
 });
 app.post('/ok5', {}, async ({ form }) => { await form.picture.save(join(root, randomUUID())); });
+class Photo extends Schema {
+  id = Field(str);
+  title = Field(str);
+}
+app.post('/ok7', {}, async ({ form }) => {
+  const photo = Photo.parse({ id: randomUUID(), title: form.title });
+  await form.picture.save(join(root, photo.id));
+});
+app.post('/named', {}, async ({ form }) => {
+  const photo = Photo.parse({ id: form.id, title: 'none' });
+  await form.picture.save(join(root, photo.id)); // SVC606
+});
 `,
   addresses: `
 import { Svc, BadRequest } from 'svc';
