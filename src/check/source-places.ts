@@ -44,7 +44,7 @@ export function joinFindings(
   const { findings: written, project, sources } = report;
   const placed = declared.flatMap((finding) => {
     const cause = causes.get(finding);
-    const place = cause === undefined ? undefined : placeOfCause(cause, sources);
+    const place = cause === undefined ? placeOfRow(finding, sources) : placeOfCause(cause, sources);
     return judged(withoutPages(place === undefined ? finding : { ...finding, place }, sources), report);
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
@@ -69,6 +69,31 @@ export function joinFindings(
     ...found.map(({ finding }) => finding).filter(({ place }) => !ofSettings.has(lineOf(place))),
   ];
   return [...fresh.filter((finding) => finding.place === undefined || !isReported(finding)), ...others];
+}
+
+/**
+ * Returns the place of the object or list with the path and the method of a route, if a loop over a table declares the
+ * route: there the guard of the route stands.
+ */
+function placeOfRow({ subject }: Finding, sources: Sources): Place | undefined {
+  const [, method, path] = /^([A-Z]+) (\/\S*)$/.exec(subject) ?? [];
+  if (method === undefined || path === undefined) return undefined;
+  const rows = sources
+    .all('text')
+    .filter(({ node }) => node.value.length > 1 && path.endsWith(node.value))
+    .flatMap(({ module, node }) => {
+      const row = node.parent?.type === 'entry' ? node.parent.parent : node.parent;
+      const values =
+        row?.type === 'list'
+          ? row.items
+          : row?.type === 'object'
+            ? row.entries.map((each) => (each.type === 'entry' ? each.value : undefined))
+            : [];
+      const isOfMethod = values.some((each) => each?.type === 'text' && each.value.toUpperCase() === method);
+      return isOfMethod && row !== undefined ? [module.placeAt(row.start)] : [];
+    })
+    .toArray();
+  return rows.length === 1 ? rows[0] : undefined;
 }
 
 /** Returns the finding about missing security headers as a note, if no reply of the application can be a page. */

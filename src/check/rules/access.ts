@@ -300,7 +300,30 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
     });
   }
   findWeakerBulk(view, report);
+  findOddRows(view, report);
   findUnguardedCorners(view, report);
+}
+
+/** Least number of routes that one line declares, from which a single weaker guard is a mistake. */
+const LEAST_ROWS = 4;
+
+/** Reports the only route of a table, whose loop declares all routes at one place, that requires no role or scope. */
+function findOddRows(view: ApplicationView, report: ReportFinding): void {
+  const written = ownRoutes(view).filter((detail) => isWrite(detail) && isGuarded(detail));
+  const tables = Map.groupBy(written, ({ route: { place } }) =>
+    place === undefined ? '' : `${place.file}:${place.line}:${place.column}`,
+  );
+  for (const [place, details] of tables) {
+    const [odd, ...others] = details.filter(({ route }) => !route.security.some(isQualified));
+    if (place === '' || odd === undefined || others.length > 0 || details.length < LEAST_ROWS) continue;
+    if (OF_ONE_CLIENT.test(odd.route.template) || usesOwnSession(odd)) continue;
+    const [first] = details.filter((detail) => detail !== odd);
+    report(
+      subjectOf(odd),
+      `the other ${details.length - 1} routes of the table require more, such as ${demandsOf(first!)}, and this route accepts every authenticated client`, // the table has further routes
+      odd.route.place,
+    );
+  }
 }
 
 /**

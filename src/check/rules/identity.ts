@@ -289,7 +289,8 @@ function headersIn(
     const known = tables.get(table);
     // a key of its own names the request, such as an idempotency key
     const isOwner = known !== undefined && !holdsKey(known, [column]);
-    if (part === undefined || isStored(part) || part.origin.input !== 'headers' || !isOwner) return [];
+    if (part === undefined || isStored(part) || !/^(?:headers|cookies)$/.test(part.origin.input) || !isOwner)
+      return [];
     return [{ key: `${table}.${column} ${part.origin.what}`, part, token }];
   });
 }

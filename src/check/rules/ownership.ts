@@ -141,7 +141,11 @@ function reasonOf(
   // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
     known === undefined ? sending.isOfOne && !isOfToken(sending, trace) : owners.isKey(table, column);
-  if (!isKey) return undefined;
+  const above = known?.references.find((each) => each.column === column)?.table ?? '';
+  if (!isKey)
+    return owners.tiesOf(above).length > 0 && !owners.accounts.has(above) && !owners.shared.has(above)
+      ? `it is the key of the table "${above}", whose rows belong to clients`
+      : undefined;
   if (tie !== undefined) return comparedBy(tie);
   const references = (known?.references ?? []).filter((each) => !columns.includes(each.column));
   const account = references.find((each) => owners.accounts.has(each.table));
@@ -291,7 +295,7 @@ function hasRowPolicies({ migrations }: Trace, { project }: Sources): boolean {
 
 /** Columns that say what a client may do, or what it owns. */
 const RIGHTS =
-  /^(?:roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_?cents)?|credits?)$/;
+  /^(?:(?:\w+_|user)?roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_?cents)?|credits?)$/;
 
 /** SVC641: columns with rights that a client writes into its own row. */
 function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {

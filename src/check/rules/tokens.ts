@@ -125,7 +125,7 @@ const ENDS =
   /(?:^|_)(?:expir(?:es?|y|ation)|valid_(?:until|to|before)|until|deadline|ends?)(?:_(?:at|on|time))?$/;
 
 /** SVC215: rows with an end, which a handler finds by a secret of the client, while nothing compares the end. */
-function findUnreadEnds(trace: Trace, report: ReportAt): void {
+function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void {
   const compares = ({ outline }: Sending, column: string): boolean => {
     const { tokens } = outline;
     return tokens.some(
@@ -140,8 +140,10 @@ function findUnreadEnds(trace: Trace, report: ReportAt): void {
     const sent = trace.sentBy(run);
     for (const sending of sent) {
       const { outline, target } = sending;
-      if (!/^(?:select|delete|update)$/.test(outline.verb) || !isOfToken(sending, trace)) continue;
-      const names = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
+      if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
+      const names = isOfToken(sending, trace)
+        ? [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)]
+        : unreadIn(sending, sources);
       const end = names.find((name) => ENDS.test(name));
       const isCompared =
         end === undefined ||
@@ -168,6 +170,24 @@ function findUnreadEnds(trace: Trace, report: ReportAt): void {
       break; // the other statements of the handler use the same row
     }
   }
+}
+
+/** Returns the columns that a statement for one row selects by an input, and that its file never reads, although it reads others. */
+function unreadIn(
+  { outline, isOfOne, isWrite, bindings = [], module }: Sending,
+  sources: Sources,
+): readonly string[] {
+  const isByInput = bindings.some(({ use, kind }) => use === 'equal' && kind === 'input');
+  if (isWrite || !isOfOne || !isByInput) return [];
+  const from = outline.tokens.findIndex(({ word }) => word === 'from');
+  const selected = outline.tokens.slice(1, from).flatMap(({ name }) => (name === '' ? [] : [name]));
+  const read = new Set(
+    sources
+      .all('member')
+      .filter((each) => each.module === module)
+      .map(({ node }) => node.property),
+  );
+  return selected.some((name) => read.has(name)) ? selected.filter((name) => !read.has(name)) : [];
 }
 
 /** SVC624: an end of a signed link that the signature leaves out, so that the client chooses it. */

@@ -180,6 +180,16 @@ export class Outline {
     )?.word;
   }
 
+  /** Returns the column of `column in (…)` around a placeholder; undefined for any other placeholder. */
+  listed(placeholder: Token): ColumnName | undefined {
+    const open = this.tokens.findLastIndex(
+      ({ text, depth, start }) =>
+        text === '(' && depth === placeholder.depth - 1 && start < placeholder.start,
+    );
+    const isIn = this.tokens[open - 1]?.word === 'in' && this.tokens[open - 2]?.word !== 'not';
+    return isIn ? this.#columnBefore(open - 1) : undefined;
+  }
+
   /** Returns the column with which a placeholder is compared; undefined for any other placeholder. */
   compared(placeholder: Token): ColumnName | undefined {
     const at = this.tokens.indexOf(placeholder);

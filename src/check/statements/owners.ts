@@ -66,7 +66,9 @@ export class Owners {
         all.some(({ owner }) => this.isKey(table, owner)) ? [table] : [],
       ),
     );
-    this.shared = this.#sharedTables();
+    const shared = this.#sharedTables(new Set(this.#ties.keys()));
+    // rows below a row that every client reads are not private, either
+    this.shared = this.#sharedTables(new Set([...this.#ties.keys()].filter((table) => !shared.has(table))));
   }
 
   /** Ties of all tables. */
@@ -111,7 +113,7 @@ export class Owners {
   }
 
   /** Returns the tables of which a statement reads rows of all clients, in a handler that every client may call. */
-  #sharedTables(): ReadonlySet<string> {
+  #sharedTables(owned: ReadonlySet<string>): ReadonlySet<string> {
     const trace = this.#trace;
     return new Set(
       trace.runs
@@ -121,16 +123,28 @@ export class Owners {
           return trace
             .sentBy(run)
             .filter(({ outline, isTied }) => outline.verb === 'select' && !isTied)
-            .filter((sending) => !isGuarded(run) || !this.#selectsByKey(sending, tied))
+            .filter((sending) => !isGuarded(run) || !this.#selectsByKey(sending, tied, owned))
             .map(({ target }) => target ?? '');
         }),
     );
   }
 
   /** Whether a statement selects single rows or those of an owner: by a key, or by the columns by which owners select theirs. */
-  #selectsByKey({ bindings = [], target = '' }: Sending, tied: ReadonlySet<string>): boolean {
+  #selectsByKey(
+    { bindings = [], target = '' }: Sending,
+    tied: ReadonlySet<string>,
+    owned: ReadonlySet<string>,
+  ): boolean {
     const ties = this.tiesOf(target);
-    const keys = [...(this.#trace.tables.get(target)?.keys.flat() ?? []), ...ties.flatMap((tie) => tie.keys)];
+    const table = this.#trace.tables.get(target);
+    const parents = (table?.references ?? []).filter(
+      (each) => owned.has(each.table) && !this.accounts.has(each.table),
+    );
+    const keys = [
+      ...(table?.keys.flat() ?? []),
+      ...ties.flatMap((tie) => tie.keys),
+      ...parents.map(({ column }) => column),
+    ];
     return bindings.some(
       (each) =>
         isEqual(each) &&

@@ -108,12 +108,13 @@ export class Sending {
     return placeholders.map((token, index) => {
       const value = values[index]?.value;
       const written = this.outline.target(token);
-      const compared = written === undefined ? this.outline.compared(token) : undefined;
+      const listed = written === undefined ? this.outline.listed(token) : undefined;
+      const compared = written === undefined ? (listed ?? this.outline.compared(token)) : undefined;
       const use = written
         ? 'written'
         : compared === undefined
           ? 'other'
-          : this.#isEqual(token)
+          : listed !== undefined || this.#isEqual(token)
             ? 'equal'
             : 'compared';
       return { value, kind: kindOf(value), token, use, ...this.#column(written ?? compared) };

@@ -10,6 +10,7 @@ import { Depends, provide } from '../../../src/routing/di.ts';
 import { Router } from '../../../src/routing/route.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
+import type { Svc } from '../../../src/app/svc.ts';
 
 const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
@@ -72,6 +73,19 @@ test('svc check accepts a DELETE guard that is stricter than the GET guard of it
     .put('/e', admin, handler)
     .delete('/e/{id}', someone, handler);
   assert.deepEqual(found(app, 'SVC203'), []);
+});
+
+test('svc check reports the only route of a table of routes whose guard requires no role (SVC203)', () => {
+  const tableOf = (...guards: readonly (typeof someone)[]): Svc => {
+    const app = quiet();
+    for (const [index, guard] of guards.entries()) app.route(`/${index}`, ['POST'], guard, handler);
+    return app;
+  };
+  assert.deepEqual(found(tableOf(admin, admin, someone, admin), 'SVC203'), [
+    'POST /2: the other 3 routes of the table require more, such as the role "admin", and this route accepts every authenticated client',
+  ]);
+  assert.deepEqual(found(tableOf(admin, admin, someone, someone), 'SVC203'), []);
+  assert.deepEqual(found(tableOf(admin, someone), 'SVC203'), []);
 });
 
 test('svc check reports a path whose PUT and DELETE require two different roles, so that no single role may use both (SVC203)', () => {

@@ -633,6 +633,53 @@ app.delete('/posts/{id:int}', { me: Depends(BearerAuth()), base: Depends(db), st
 // FILE who.ts
 export const isAdmin = (from: Record<string, unknown>): boolean => from['role'] === 'admin';
 `,
+  'export of a project by POST body id': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { projectOf, rowsOf } from './queries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.onStartup(({ state }) => state.db.script('create table project (id integer primary key, owner_id text not null); create table measurement (id integer primary key, project_id integer not null references project (id), value real)'));
+class Export extends Schema { project = Field(int); }
+const deps = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/projects/{id:int}', deps, async ({ me, base, params }) => (await projectOf(base, params.id, me.sub)) ?? new NotFound());
+app.get('/projects/{id:int}/measurements', deps, async ({ me, base, params }) => {
+  if (!(await projectOf(base, params.id, me.sub))) throw new NotFound();
+  return rowsOf(base, params.id);
+});
+app.post('/exports', { ...deps, body: Export }, async ({ me, base, body }) => {
+  return { rows: await rowsOf(base, body.project) };
+});
+// FILE queries.ts
+import type { Database } from 'svc/db';
+export const projectOf = (base: Database, id: number, owner: string) => base.fetchOne('select id from project where id = ? and owner_id = ?', [id, owner]);
+export const rowsOf = (base: Database, project: number) => base.fetchAll('select id, value from measurement where project_id = ?', [project]); // SVC640
+`,
+  'right: export of a project by POST body id': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { projectOf, rowsOf } from './queries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.onStartup(({ state }) => state.db.script('create table project (id integer primary key, owner_id text not null); create table measurement (id integer primary key, project_id integer not null references project (id), value real)'));
+class Export extends Schema { project = Field(int); }
+const deps = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/projects/{id:int}', deps, async ({ me, base, params }) => (await projectOf(base, params.id, me.sub)) ?? new NotFound());
+app.get('/projects/{id:int}/measurements', deps, async ({ me, base, params }) => {
+  if (!(await projectOf(base, params.id, me.sub))) throw new NotFound();
+  return rowsOf(base, params.id);
+});
+app.post('/exports', { ...deps, body: Export }, async ({ me, base, body }) => {
+  if (!(await projectOf(base, body.project, me.sub))) throw new NotFound();
+  return { rows: await rowsOf(base, body.project) };
+});
+// FILE queries.ts
+import type { Database } from 'svc/db';
+export const projectOf = (base: Database, id: number, owner: string) => base.fetchOne('select id from project where id = ? and owner_id = ?', [id, owner]);
+export const rowsOf = (base: Database, project: number) => base.fetchAll('select id, value from measurement where project_id = ?', [project]);
+`,
   'right: social app': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str, int } from 'svc';

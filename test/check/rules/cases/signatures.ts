@@ -732,6 +732,46 @@ export function check(name: string, end: string, given: string): boolean {
   return timingSafeEqual(Buffer.from(mac(name, end)), Buffer.from(given));
 }
 `,
+  'voucher end selected, never compared': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { redeem } from './vouchers.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+class Code extends Schema { code = Field(str, { maxLength: 20 }); }
+app.post('/cart/voucher', { me: Depends(BearerAuth()), base: Depends(db), body: Code }, ({ me, base, body }) => redeem(base, me.sub, body.code));
+// FILE vouchers.ts
+import { Gone, NotFound } from 'svc';
+import type { Database } from 'svc/db';
+export async function redeem(base: Database, buyer: string, code: string) {
+  const voucher = await base.fetchOne('select id, percent, expires_at from voucher where code = ?', [code]); // SVC215
+  if (voucher === undefined) throw new NotFound();
+
+  await base.execute('insert into cart_voucher (buyer, voucher) values (?, ?) on conflict do nothing', [buyer, voucher.id]);
+  return { percent: voucher.percent };
+}
+`,
+  'right: voucher end selected, never compared': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { redeem } from './vouchers.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+class Code extends Schema { code = Field(str, { maxLength: 20 }); }
+app.post('/cart/voucher', { me: Depends(BearerAuth()), base: Depends(db), body: Code }, ({ me, base, body }) => redeem(base, me.sub, body.code));
+// FILE vouchers.ts
+import { Gone, NotFound } from 'svc';
+import type { Database } from 'svc/db';
+export async function redeem(base: Database, buyer: string, code: string) {
+  const voucher = await base.fetchOne('select id, percent, expires_at from voucher where code = ?', [code]);
+  if (voucher === undefined) throw new NotFound();
+  if (new Date(voucher.expires_at) < new Date()) throw new Gone();
+  await base.execute('insert into cart_voucher (buyer, voucher) values (?, ?) on conflict do nothing', [buyer, voucher.id]);
+  return { percent: voucher.percent };
+}
+`,
   'login tells which names exist': `
 // FILE app.ts
 import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
