@@ -7,7 +7,8 @@ import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, literalOf } from '../values/text.ts';
-import { dangerOf, doubt } from './injection.ts';
+import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { statementOf } from './queries.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
@@ -16,7 +17,7 @@ import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
-import type { Made } from '../values/text.ts';
+import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 
@@ -82,26 +83,41 @@ export const REPLY_RULES: readonly SourceRule[] = [
     remedy: "Write an apostrophe before such a text: /^[=+\\-@\\t\\r]/.test(text) ? `'${text}` : text",
     wrong: 'new HttpResponse(`${row.id},"${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
     right: 'new HttpResponse(`${row.id},"\'${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
-    onCall: findFormulas,
+    watch: watchFormulas,
   },
 ];
 
 /** SVC656: texts of clients at the beginning of cells in CSV. */
-function findFormulas(site: Site, report: ReportAt): void {
-  const [body] = site.call.args;
-  const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
-  const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
-  if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
-    return;
-  const danger = dangerOf(site.value(body), beginsFormula, true);
-  if (danger === undefined || body === undefined) return;
-  const { node, module } = danger.entry ?? { node: body, module: site.module };
-  report(
-    module,
-    node,
-    `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
-    { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
-  );
+function watchFormulas(report: ReportAt): Watch {
+  const written = new WrittenColumns('=');
+  const cells: { readonly module: SourceModule; readonly body: Node; readonly danger: ClientPart }[] = [];
+  return {
+    onCall(site) {
+      written.visit(site);
+      const [body] = site.call.args;
+      const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
+      const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
+      if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
+        return;
+      for (const place of clientPlaces(site.value(body)))
+        if (body !== undefined && beginsFormula(place))
+          cells.push({ module: site.module, body, danger: place.part });
+    },
+    onStatement: (sending) => written.add(sending),
+    finish() {
+      for (const { danger, ...cell } of cells) {
+        const column = columnOf(danger);
+        if (column !== undefined && written.isSafe(column)) continue;
+        const { node, module } = danger.entry ?? { node: cell.body, module: cell.module };
+        report(
+          module,
+          node,
+          `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
+          { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
+        );
+      }
+    },
+  };
 }
 
 /** Whether a part of a client begins a cell, and may begin with a character of formulas. */

@@ -7,7 +7,9 @@ import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
+import { DATE_RULES } from './dates.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
+import { FAILURE_RULES } from './failures.ts';
 import { GUESS_PARTS } from './guesses.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
@@ -35,7 +37,9 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...AVAILABILITY_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
+  ...DATE_RULES,
   ...FAIL_OPEN_RULES,
+  ...FAILURE_RULES,
   ...GUESS_PARTS,
   ...IDENTITY_RULES,
   ...INJECTION_RULES,

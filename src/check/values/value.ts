@@ -53,6 +53,8 @@ export interface Source {
   readonly isRequest?: boolean;
   /** Name of the input, such as `body`, if the value is the whole input. */
   readonly whole?: string | undefined;
+  /** Members that code has taken out: `const { password, ...rest } = body`. */
+  readonly lacks?: readonly string[];
   readonly route?: RouteCall | undefined;
   readonly type?: InputType | undefined;
 }

@@ -3,6 +3,7 @@
  * one does the same work and has no finding of that rule.
  */
 import { ACCESS_PAIRS } from './access-pairs.ts';
+import { FAILURE_PAIRS } from './failures.ts';
 import { AMOUNT_PAIR, KIND_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
@@ -427,4 +428,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   ...ACCESS_PAIRS,
   SVC647: AMOUNT_PAIR,
   ...KIND_PAIRS,
+  ...FAILURE_PAIRS,
 };
