@@ -4,9 +4,10 @@
  *
  *   node --conditions=svc-source test/mutation.ts src/oauth --count=100 --seed=7
  *   node --conditions=svc-source test/mutation.ts src/crypto src/auth --tests=test/crypto,test/auth
+ *   node --conditions=svc-source test/mutation.ts src/auth/guard.ts:40 --tests=test/auth
  *
- * The sample is drawn from all places by the seed (default: from the time; it is printed). Tests are those below
- * `--tests`, by default the folders of test with the same names, without integration tests. They run in a copy of
+ * The sample is drawn from all places by the seed (default: from the time; it is printed). A line number after
+ * the name of a file draws from that line only. Tests are those below `--tests`, by default the folders of test with the same names, without integration tests. They run in a copy of
  * the repository. A test file that takes four times its usual time and ten seconds more has noticed the change. The
  * parser acorn is installed in a scratch folder; without a registry nothing runs.
  */
@@ -24,7 +25,7 @@ import {
 } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ROOT } from './support/build.ts';
@@ -139,7 +140,7 @@ interface Result {
   readonly durationMs: number;
 }
 
-/** Runs one test file. `status` is null after the time limit. */
+/** Runs one test file until a test fails. `status` is null after the first failure and after the time limit. */
 async function runTest(
   root: string,
   path: string,
@@ -147,10 +148,16 @@ async function runTest(
 ): Promise<Result> {
   const startedMs = performance.now();
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  const child = spawn(process.execPath, ['--conditions=svc-source', path], {
+  const child = spawn(process.execPath, ['--conditions=svc-source', '--test-reporter=tap', path], {
     cwd: root,
-    env: { ...env, ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }) },
-    stdio: 'ignore',
+    env: {
+      ...env,
+      // coverage by a cached compilation is less precise
+      ...(coverage === undefined
+        ? { NODE_COMPILE_CACHE: join(root, 'compile-cache') }
+        : { NODE_V8_COVERAGE: coverage }),
+    },
+    stdio: ['ignore', 'pipe', 'ignore'],
     detached: true,
   });
   const kill = (): void => {
@@ -161,6 +168,9 @@ async function runTest(
     }
   };
   const late = setTimeout(kill, limitMs);
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    if (/^ *not ok/m.test(text)) kill();
+  });
   const status = await new Promise<number | null>((resolve) => child.on('exit', resolve));
   clearTimeout(late);
   kill(); // ends its children, too
@@ -241,9 +251,19 @@ async function isNoticed(root: string, mutant: Mutant, tests: readonly TestFile[
   }
 }
 
-function shown({ file, start, end, text }: Mutant): string {
+/** Tests with the name of the source are tried first, then shorter ones. */
+function costOf({ path, durationMs }: TestFile, { file }: Mutant): number {
+  return basename(path, '.test.ts') === basename(file, '.ts') ? 0 : durationMs;
+}
+
+function lineOf({ file, start }: Mutant): number {
+  return readFileSync(join(ROOT, file), 'utf8').slice(0, start).split('\n').length;
+}
+
+function shown(mutant: Mutant): string {
+  const { file, start, end, text } = mutant;
   const source = readFileSync(join(ROOT, file), 'utf8');
-  const line = source.slice(0, start).split('\n').length;
+  const line = lineOf(mutant);
   const old = source.slice(start, end).replace(/\s+/g, ' ').slice(0, 80);
   return `${file}:${line}: ${old} → ${text}\n      ${source.split('\n')[line - 1]!.trim()}`;
 }
@@ -282,8 +302,12 @@ async function main(): Promise<void> {
 
   const random = seeded(Number(values.seed));
   const places = positionals
-    .flatMap((area) => filesBelow(area, /(?<!\.generated)\.ts$/))
-    .flatMap((file) => mutantsOf(file, parse));
+    .map((area) => area.split(':'))
+    .flatMap(([area, line]) =>
+      filesBelow(area!, /(?<!\.generated)\.ts$/)
+        .flatMap((file) => mutantsOf(file, parse))
+        .filter((mutant) => line === undefined || lineOf(mutant) === Number(line)),
+    );
   const drawn: Mutant[] = [];
   while (drawn.length < Number(values.count) && places.length > 0)
     drawn.push(...places.splice(random(places.length), 1));
@@ -305,7 +329,7 @@ async function main(): Promise<void> {
     await each(drawn, roots, async (mutant, root) => {
       const executing = tests
         .filter((test) => executes(test, mutant))
-        .sort((a, b) => a.durationMs - b.durationMs);
+        .sort((a, b) => costOf(a, mutant) - costOf(b, mutant));
       if (await isNoticed(root, mutant, executing)) return;
       survivors.push(`${shown(mutant)}\n      ${executing.length} test files execute it`);
       console.log(survivors.at(-1));

@@ -32,6 +32,19 @@ test('src/REFERENCE.md has a row with a sentence for every exported name', () =>
   );
 });
 
+for (const [name, section, reason] of [
+  ['requireSession', 'auth/README.md#choose-a-dependency', 'a row of a table is about it'],
+  ['currentUser', 'oauth/README.md#sessions', 'a row of a table is about it'],
+  ['HTTPException', 'http/README.md#errors', 'a row of a table is about it'],
+  ['IssuerAuth', 'auth/README.md#accept-tokens-of-keycloak-entra-auth0-okta-cognito', 'its row refers to it'],
+  ['TrustedHostMiddleware', 'http/README.md#trusted-hosts-and-request-ids', 'its title begins with the name'],
+  ['RedisOptions', 'db/README.md#redis-and-valkey', 'the section has the class that takes it'],
+] as const) {
+  test(`src/REFERENCE.md links ${name} to ${section}, because ${reason}`, () => {
+    assert.ok(manual('src/REFERENCE.md').includes(`\n| [\`${name}\`](${section}) |`));
+  });
+}
+
 test('the tables of options in the manuals are those of the doc comments', () => {
   const tables = manuals().flatMap(({ text }) => text.match(/^<!-- options of /gm) ?? []);
   assert.ok(tables.length >= 20, `${tables.length} tables`);

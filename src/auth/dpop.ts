@@ -67,7 +67,7 @@ const MAX_AGE_SECONDS = 60;
  * Time in milliseconds for which a used proof is remembered. A proof is valid from 60 seconds before its time
  * `iat` until 60 seconds after it.
  */
-const REMEMBERED_MS = 2 * MAX_AGE_SECONDS * 1_000 + 1_000;
+const REMEMBERED_MS = (2 * MAX_AGE_SECONDS + 1) * 1_000;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 const FORBIDDEN_HEADERS = [...UNSUPPORTED_HEADERS, ...CERTIFICATE_HEADERS];

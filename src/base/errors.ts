@@ -121,7 +121,7 @@ export class HTTPException extends Error {
 
 /**
  * Creates an exception without a stack. The stack of a refused request is not used, and capturing it costs
- * more than the rest of the refusal (`tooLarge` of test/bench/http.ts). A flood of such requests would
+ * more than the rest of the refusal (`413` of test/bench/http.ts). A flood of such requests would
  * multiply that cost. @internal
  */
 export function withoutStack<T extends HTTPException>(make: () => T): T {

@@ -191,7 +191,7 @@ async function supervise(
     ...deps,
     envFile,
     place: readPlace('svc run', place, new Config()),
-    onReady: checked && (await statementCheck(checked, deps.log)),
+    onStart: checked && (await statementCheck(checked, deps.log)),
   });
   return undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Reports wrong SQL statements during development: `svc run --reload` checks the sources after each start of the
- * application. SQLite migrations are applied in memory; a server is not asked.
+ * Reports wrong SQL statements during development: `svc run --reload` checks the sources while the application
+ * starts, in a process of its own. SQLite migrations are applied in memory; a server is not asked.
  */
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';

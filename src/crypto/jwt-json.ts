@@ -71,10 +71,11 @@ export function parseValue(text: string): unknown {
     return undefined;
   }
   const members = countInside(value, 0);
-  return members === REFUSED || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value;
+  return Number.isNaN(members) || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value;
 }
 
-const REFUSED = -1;
+/** Count of a refused value. A sum with it is NaN, too. */
+const REFUSED = NaN;
 
 /**
  * Counts the members of an object and of all objects inside it. Returns REFUSED for the name `__proto__`, and
@@ -86,9 +87,7 @@ function countMembers(object: JsonObject, depth: number): number {
   let members = names.length;
   for (const name of names) {
     if (name === '__proto__') return REFUSED;
-    const found = countInside(object[name], depth);
-    if (found === REFUSED) return REFUSED;
-    members += found;
+    members += countInside(object[name], depth);
   }
   return members;
 }
@@ -102,11 +101,7 @@ function countInside(value: unknown, depth: number): number {
   if (!Array.isArray(value)) return countMembers(value as JsonObject, depth + 1);
   if (depth === MAX_DEPTH) return REFUSED;
   let members = 0;
-  for (const inner of value as unknown[]) {
-    const found = countInside(inner, depth + 1);
-    if (found === REFUSED) return REFUSED;
-    members += found;
-  }
+  for (const inner of value as unknown[]) members += countInside(inner, depth + 1);
   return members;
 }
 

@@ -273,8 +273,8 @@ export function readToken(
   if (typeof token !== 'string') return 'form';
   if (token.length > checks.maxLength) return 'length';
   const first = token.indexOf('.');
-  const second = token.length - MAC_CHARACTERS - 1;
-  if (first < 1 || second < first + 2 || token.indexOf('.', first + 1) !== second) return 'form';
+  const second = token.indexOf('.', first + 1);
+  if (first < 1 || second < first + 2 || token.length !== second + 1 + MAC_CHARACTERS) return 'form';
   const header = headerOf(token.slice(0, first));
   if (typeof header === 'string') return header;
   if (header.type !== checks.type && !(checks.type === undefined && USUAL_TYPES.has(header.type!)))

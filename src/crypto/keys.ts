@@ -140,10 +140,7 @@ export function weaknessOf(secret: string): string | undefined {
   if (form !== undefined) return `is ${form}`;
   const bytes = Buffer.byteLength(secret);
   if (bytes < LEAST_SECRET_BYTES) return `has ${bytes} bytes, but needs ${LEAST_SECRET_BYTES} or more`;
-  if (
-    PLACEHOLDERS.some((word) => secret.toLowerCase().startsWith(word)) ||
-    withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS
-  )
+  if (withoutCommonWords(secret).length < LEAST_RANDOM_CHARACTERS)
     return 'is a placeholder, or consists of words such as "secret" and "example"';
   const period = periodOf(secret);
   if (period === 1) return 'repeats one character';
@@ -222,19 +219,6 @@ function isDer(secret: string): boolean {
 
 // -- weak secrets --
 
-const PLACEHOLDERS: readonly string[] = [
-  'changeme',
-  'change-me',
-  'change_me',
-  'change-this',
-  'replace-me',
-  'replaceme',
-  'your-256-bit-secret',
-  'your_secret',
-  'yoursecret',
-  'please-change',
-  'secretsecret',
-];
 /**
  * Words that occur in placeholder secrets such as `change-me`. Longer words come first: `testing` before
  * `test`.

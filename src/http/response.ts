@@ -237,7 +237,7 @@ export class HttpResponse {
 /**
  * Defines the property `then` as undefined on the prototype. A promise reads `then` of its result, and
  * without the property, this read searches the whole prototype chain. That takes a tenth of the time of a
- * middleware (`mw5` of test/bench/http.ts).
+ * middleware ("five middleware functions" of test/bench/http.ts).
  */
 function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });

@@ -110,7 +110,7 @@ const NO_KEY: StateKey<unknown> = stateKey('none');
 /**
  * State of a request. Its values override the values of the application. The first value is stored without a
  * Map, because many requests have only one. A Map would take 1.4 % of the time of a request through five
- * middleware (`mw5` of test/bench/http.ts).
+ * middleware ("five middleware functions" of test/bench/http.ts).
  */
 export class RequestState implements StateMap {
   readonly #app: StateMap;

@@ -53,7 +53,6 @@ const CLEAN_UP_BATCH = 1_000;
 /** Login through identity providers; see README.md in this folder. */
 export class OAuthPlugin implements Plugin {
   readonly name = 'oauth';
-  readonly after: readonly string[] = ['database'];
   readonly secrets: readonly string[] | undefined;
   readonly #options: ReadOptions;
   readonly #providers: readonly OAuthProvider[];

@@ -39,8 +39,8 @@ interface ReloadOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly handleSignals: boolean;
-  /** Called each time a child serves. */
-  readonly onReady?: (() => void) | undefined;
+  /** Called each time a child starts. */
+  readonly onStart?: (() => void) | undefined;
 }
 
 /** Time in milliseconds after which a stopped child is killed, if it has not exited. */
@@ -125,11 +125,12 @@ class Reloader {
     this.#files = new Set();
     this.#startedMs = this.#options.clock.nowMs();
     this.#handoff.expect();
-    const { envFile } = this.#options;
+    const { envFile, onStart } = this.#options;
     if (envFile !== undefined) this.#addFile(resolve(envFile));
     const child = (this.#child = this.#fork());
     child.listen((message) => this.#onMessage(child, message));
     void child.ended.then((end) => this.#onEnd(child, end));
+    onStart?.();
   }
 
   #onMessage(child: Child, message: ToParent): void {
@@ -183,7 +184,7 @@ class Reloader {
 
   #onReady(child: Child): void {
     if (this.#state !== 'starting') return;
-    const { clock, log, onReady } = this.#options;
+    const { clock, log } = this.#options;
     this.#state = 'serving';
     this.#watch.keepOnly(this.#files);
     log.info('reloaded', {
@@ -192,7 +193,6 @@ class Reloader {
       files: this.#files.size,
     });
     this.#handoff.admit(child);
-    onReady?.();
   }
 
   #onChange(file: string): void {

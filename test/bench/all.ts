@@ -1,33 +1,112 @@
 /**
- * Measures the tables of test/README.md about performance, and prints them as Markdown.
+ * Measures the targets of performance, and prints them as one Markdown table.
  *
- *   npm run bench                              20 to 30 minutes; nothing else should run on the machine
- *   npm run bench -- http startup              these alone: http, startup, parts, tokens, dependencies, rows, streams, websocket, realistic
+ *   npm run bench                                    40 minutes; nothing else should run on the machine
+ *   npm run bench -- http startup                    these alone: http, sockets, startup, parts, tokens, dependencies, rows, streams, websocket
+ *   npm run bench -- http --only=JSON,POST           rows whose names contain one of these texts
+ *   npm run bench -- http --against=HEAD^            one more side: svc of another commit
+ *   npm run bench -- parts --processes=5             fresh processes of each side. Default: 3
  *
- * Exits 1 when a ratio is above its bound. A bench skips what needs a missing server, program or registry.
+ * Figures are medians of costs, as multiples of the side in the second column; in brackets the medians of the
+ * cheapest and the dearest process. Exits 1 when a figure is above its bound, or when every process of a row
+ * cost more than 1.03 times the other commit. A row skips what needs a missing server, program or registry.
  */
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { scratch } from '../support/scratch.ts';
+import { BEFORE, ROOT, figureOf, inTurn, median } from './harness.ts';
+import type { Bench, Costs, Figure, Row } from './harness.ts';
 
-const BENCHES = [
-  'http',
-  'startup',
-  'parts',
-  'tokens',
-  'dependencies',
-  'rows',
-  'streams',
-  'websocket',
-  'realistic',
-];
-/** Benches that run the sources. The others need the built package. */
-const OF_SOURCES = new Set(['dependencies', 'rows']);
+const BENCHES = ['http', 'sockets', 'startup', 'parts', 'tokens', 'dependencies', 'rows', 'streams', 'websocket']; // prettier-ignore
+/** Highest cost of the cheapest process, as a multiple of the other commit. */
+const MOST_OF_BEFORE = 1.03;
 
-for (const name of process.argv.length > 2 ? process.argv.slice(2) : BENCHES) {
-  if (!BENCHES.includes(name)) throw new Error(`"${name}" is not a bench: ${BENCHES.join(', ')}`);
-  const options = OF_SOURCES.has(name) ? ['--conditions=svc-source'] : [];
-  const files = ['.ts', '.mjs'].map((end) => join(import.meta.dirname, `${name}${end}`));
-  const { status } = spawnSync(process.execPath, [...options, files.find(existsSync)!], { stdio: 'inherit' });
-  if (status !== 0) process.exitCode = 1;
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    against: { type: 'string' },
+    only: { type: 'string', default: '' },
+    processes: { type: 'string', default: '3' },
+  },
+});
+
+/** Builds a commit in a scratch folder, with the benches of this one. Returns the folder. */
+function builtCommit(name: string): string {
+  const git = (...args: readonly string[]): Buffer =>
+    execFileSync('git', ['-C', ROOT, ...args], { maxBuffer: 1 << 28 });
+  const commit = String(git('rev-parse', `${name}^{commit}`)).trim();
+  const folder = join(tmpdir(), 'svc-scratch', `commit-${commit}`);
+  if (!existsSync(join(folder, 'dist'))) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit) });
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+    execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'inherit' });
+  }
+  // candidate.mjs stays: it names files of its own commit
+  for (const part of ['bench', 'support'])
+    cpSync(join(ROOT, 'test', part), join(folder, 'test', part), {
+      recursive: true,
+      filter: (source) => !source.endsWith('candidate.mjs'),
+    });
+  return folder;
+}
+
+const shown = (value: number): string => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+const spread = ({ median: middle, low, high }: Figure): string =>
+  `${shown(middle)} (${shown(low)}–${shown(high)})`;
+
+/** Measures a row, prints it, and sets the exit code. */
+async function measure(row: Row, before: string | undefined): Promise<void> {
+  const { name, unit, base, others = [], bound = Infinity } = row;
+  const costs = await costsOf(row, before);
+  const figure = (side: string, to = base && costs.get(base)): Figure =>
+    figureOf(costs.get(side)!, to || undefined, row.isCheapest);
+  const own = figure('svc');
+  const change = costs.has(BEFORE) ? figure('svc', costs.get(BEFORE)) : undefined;
+  if (own.median > bound || (change?.low ?? 0) > MOST_OF_BEFORE) process.exitCode = 1;
+  const cells = [
+    name,
+    base === undefined ? unit : `${base}: ${shown(median(costs.get(base)!.flat()))} ${unit}`,
+    spread(own),
+    bound === Infinity ? '' : `≤ ${bound}`,
+    others.map((side) => `${side} ${shown(figure(side).median)}`).join(', '),
+  ];
+  if (before !== undefined) cells.push(...(change ? [spread(figure(BEFORE)), spread(change)] : ['', '']));
+  console.log(`| ${cells.join(' | ')} |`);
+}
+
+/** Returns the costs of a row. If the other commit cannot run it, its side is left out. */
+async function costsOf(row: Row, before: string | undefined): Promise<ReadonlyMap<string, Costs>> {
+  const rounds = Number(values.processes);
+  try {
+    return await inTurn(row, rounds, before);
+  } catch (error) {
+    if (before === undefined) throw error;
+    console.error(`${row.name}, with ${values.against}: ${String(error).slice(0, 500)}`);
+    return inTurn(row, rounds);
+  }
+}
+
+const unknown = positionals.find((name) => !BENCHES.includes(name));
+if (unknown !== undefined) throw new Error(`"${unknown}" is not a bench: ${BENCHES.join(', ')}`);
+const before = values.against === undefined ? undefined : builtCommit(values.against);
+const head = ['', 'multiples of', 'svc', 'bound', 'others'];
+if (before !== undefined) head.push(values.against!, `svc × ${values.against}`);
+console.log(`${process.version}\n\n| ${head.join(' | ')} |\n|${'---|'.repeat(head.length)}`);
+for (const name of positionals.length > 0 ? positionals : BENCHES) {
+  const file = ['.ts', '.mjs'].map((end) => join(import.meta.dirname, `${name}${end}`)).find(existsSync)!;
+  const { bench } = (await import(file)) as { readonly bench: Bench };
+  const skip = (reason?: string): void => console.error(`SKIPPED: ${name}: ${reason}`);
+  const hasPackages = Object.keys(bench.packages).length > 0;
+  const peers = hasPackages ? scratch({ skip }, `bench-${name}`, bench.packages) : undefined;
+  try {
+    for (const row of await bench.rows(peers))
+      if (values.only.split(',').some((text) => row.name.includes(text))) await measure(row, before);
+  } finally {
+    await bench.close?.();
+  }
 }

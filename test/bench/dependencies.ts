@@ -1,19 +1,18 @@
 /**
- * Cost of a dependency: a route with six of one kind against a route with one, through the compiled
- * application without a transport. CPU ns for each of the other five, what its source does included; medians
- * of fresh processes.
- *
- *   node --conditions=svc-source test/bench/dependencies.ts [--rounds=5]      exits 1 when one is above its bound
+ * Cost of a dependency or a middleware function: a route with six of one kind against a route with one,
+ * through the compiled application without a transport. CPU ns for each of the other five, what its source
+ * does included.
  */
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import { Depends, Svc, createLogger, provide } from '../../src/index.ts';
 import { TransportRequest } from '../../src/http/request/request.ts';
-import { alternate, argumentsOf, childResult, cpuMicros, median, printHead, printRow } from './harness.ts';
-import type { Context, DependencySource } from '../../src/index.ts';
+import { answering, argumentsOf, cpuMicros, worker } from './harness.ts';
+import type { Bench, Row } from './harness.ts';
+import type { Context, DependencySource, MiddlewareFunction } from '../../src/index.ts';
 import type { Incoming, Outgoing } from '../../src/http/request/request.ts';
 
-const values = argumentsOf('rounds', 'kind');
+const values = argumentsOf('kind');
 const COUNT = 5;
 /**
  * A kind of dependency. Each dependency of a route has a source of its own, because a shared source would be
@@ -22,7 +21,7 @@ const COUNT = 5;
 interface Kind {
   readonly make: (index: number) => DependencySource;
   /** Maximum cost of each dependency in nanoseconds. */
-  readonly bound: number;
+  readonly bound?: number;
   readonly options?: Parameters<typeof Depends>[1];
 }
 const shared = Depends(() => 1);
@@ -54,25 +53,18 @@ const KINDS: Readonly<Record<string, Kind>> = {
     bound: 80,
   },
   generator: { make: generator, bound: 200 },
-  'async generator': { make: asyncGenerator, bound: Infinity },
+  'async generator': { make: asyncGenerator },
   'generator, handler': { make: generator, bound: 200, options: { scope: 'handler' } },
-  class: { make: classOf, bound: Infinity },
-  'provide, one need': { make: provided, bound: Infinity },
+  class: { make: classOf },
+  'provide, one need': { make: provided },
   app: { make: (index) => () => index, bound: 30, options: { scope: 'app' } },
 };
 
-async function parent(): Promise<void> {
-  const rounds = Number(values.rounds ?? 5);
-  const samples = await alternate(Object.keys(KINDS), rounds, (kind) =>
-    childResult(import.meta.filename, [`--kind=${kind}`]),
-  );
-  printHead(`ns per dependency, median of ${rounds} fresh processes each`, 'ns each', 'bound');
-  for (const [kind, found] of Object.entries(samples)) {
-    const { bound } = KINDS[kind]!;
-    if (median(found) > bound) process.exitCode = 1;
-    printRow(kind, median(found).toFixed(0), bound === Infinity ? '' : String(bound));
-  }
-}
+/** Middleware functions, with the maximum cost of each in nanoseconds. */
+const LAYERS: Readonly<Record<string, readonly [MiddlewareFunction, number]>> = {
+  'middleware function': [(_req, next) => next(), 15],
+  'async middleware function': [async (_req, next) => await next(), 60],
+};
 
 class NoIncoming extends Readable implements Incoming {
   readonly method = 'GET';
@@ -93,19 +85,23 @@ class NoOutgoing extends EventEmitter implements Outgoing {
 }
 
 const WARM = 60_000;
-const SLICES = 9;
 const PER_SLICE = 40_000;
 
 async function child(name: string): Promise<void> {
-  const { make, options } = KINDS[name]!;
   const app = new Svc({ logger: createLogger({ level: 'silent' }) });
-  const spec = Object.fromEntries(
-    Array.from({ length: COUNT }, (_, index) => [`d${index}`, Depends(make(index), options)]),
-  );
   const handler = (context: Context): string => context.req.method;
-  app
-    .get('/one', { d: Depends(make(9), options) }, handler)
-    .get('/six', { d: Depends(make(9), options), ...spec }, handler);
+  const layer = LAYERS[name]?.[0];
+  if (layer !== undefined)
+    app.get('/one', { use: [layer] }, handler).get('/six', { use: Array.from({ length: COUNT + 1 }, () => layer) }, handler); // prettier-ignore
+  else {
+    const { make, options } = KINDS[name]!;
+    const spec = Object.fromEntries(
+      Array.from({ length: COUNT }, (_, index) => [`d${index}`, Depends(make(index), options)]),
+    );
+    app
+      .get('/one', { d: Depends(make(9), options) }, handler)
+      .get('/six', { d: Depends(make(9), options), ...spec }, handler);
+  }
   await app.startup();
   const served = app.application();
   const run = async (path: string, times: number): Promise<number> => {
@@ -122,13 +118,20 @@ async function child(name: string): Promise<void> {
     return (cpuMicros(before) * 1_000) / times;
   };
   for (const path of ['/one', '/six', '/one', '/six']) await run(path, WARM);
-  let [one, six] = [Infinity, Infinity];
-  for (let slice = 0; slice < SLICES; slice++) {
-    one = Math.min(one, await run('/one', PER_SLICE));
-    six = Math.min(six, await run('/six', PER_SLICE));
-  }
-  console.log(`RESULT ${((six - one) / COUNT).toFixed(1)}`);
+  answering(0, async () => (-(await run('/one', PER_SLICE)) + (await run('/six', PER_SLICE))) / COUNT);
 }
 
-if (values.kind !== undefined) await child(values.kind);
-else await parent();
+const rows = (): readonly Row[] =>
+  [
+    ...Object.entries(KINDS),
+    ...Object.entries(LAYERS).map(([kind, [, bound]]) => [kind, { bound }] as const),
+  ].map(([kind, { bound }]) => ({
+    name: kind in LAYERS ? kind : `dependency: ${kind}`,
+    ...{ unit: 'ns', bound, slices: 9 },
+    start: (_side, root) =>
+      worker(root, 'dependencies.ts', { kind }, { execArgv: ['--conditions=svc-source'] }),
+  }));
+
+export const bench: Bench = { packages: {}, rows };
+
+if (import.meta.main) await child(values.kind!);

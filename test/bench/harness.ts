@@ -1,40 +1,62 @@
 /**
- * Shared by all benches: processes that take turns, medians, and Markdown tables with bounds.
+ * Shared by all benches: rows, processes that take turns, and the table.
  */
-import { fork, spawnSync } from 'node:child_process';
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { scratch } from '../support/scratch.ts';
 import type { ChildProcess } from 'node:child_process';
+
+/** Root of this repository. */
+export const ROOT: string = join(import.meta.dirname, '../..');
+
+/** A row of the table: the cost of svc, and of others that do the same. Lower is better. */
+export interface Row {
+  readonly name: string;
+  readonly unit: 'ns' | 'µs' | 'ms' | 'KiB' | 'MiB';
+  /** The side whose multiples the figures are. Without it, the figures have the unit. */
+  readonly base?: string;
+  /** Further sides besides svc. */
+  readonly others?: readonly string[];
+  /** Highest figure of svc that is accepted. */
+  readonly bound?: number | undefined;
+  /** Number of fresh processes of each side, as a multiple of the usual number. Default: 1. */
+  readonly processes?: number;
+  /** Number of slices of each process. Default: 25. */
+  readonly slices?: number;
+  /** Whether the cheapest slice of a process counts, and not the ratio of neighbouring slices. */
+  readonly isCheapest?: boolean;
+  /** Starts a side. `root` is the folder of this repository, or of another commit. */
+  start(side: string, root: string): Promise<Worker>;
+}
+
+/** Rows that a file of this folder measures. `peers` is a folder with the packages, or undefined without a registry. */
+export interface Bench {
+  readonly packages: Readonly<Record<string, string>>;
+  rows(peers: string | undefined): readonly Row[] | Promise<readonly Row[]>;
+  /** Called when all rows are measured. */
+  close?(): unknown;
+}
 
 /** Returns the arguments of this process that have one of these names. */
 export function argumentsOf<Name extends string>(...names: readonly Name[]): Partial<Record<Name, string>> {
   const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]));
-  return parseArgs({ options }).values as Partial<Record<Name, string>>;
+  // not strict, because the command imports the files of its benches, and has other arguments
+  return parseArgs({ options, strict: false }).values as Partial<Record<Name, string>>;
 }
 
-/** Returns a folder with these packages. Without the registry it prints that they are skipped. */
-export function installed(name: string, packages: Readonly<Record<string, string>>): string | undefined {
-  const skip = (reason?: string): void => console.log(`SKIPPED: ${Object.keys(packages)[0]}: ${reason}`);
-  return scratch({ skip }, `bench-${name}`, packages);
-}
-
-/** Runs a file in a fresh process, and returns the number that it prints as `RESULT number`. */
-export function childResult(file: string, args: readonly string[]): number {
-  const { stdout, stderr } = spawnSync(process.execPath, [...process.execArgv, file, ...args], {
-    encoding: 'utf8',
-  });
-  const result = /RESULT (-?[\d.]+)/.exec(stdout)?.[1];
-  if (result === undefined) throw new Error(`${args.join(' ')}: ${stderr}`);
-  return Number(result);
+/** Returns an object as arguments for {@link argumentsOf}; undefined values are left out. */
+export function argumentList(values: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}=${value}`],
+  );
 }
 
 /** Options of {@link started}. */
 interface StartOptions {
   /** Options of Node.js. Default: `--expose-gc`. */
   readonly execArgv?: readonly string[];
-  /** Whether what the process writes to standard error is thrown away, and not kept for the message of a failure. */
-  readonly isQuiet?: boolean;
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 /** The last characters that a process wrote to standard error. */
@@ -44,14 +66,15 @@ const MAX_COMPLAINT = 2_000;
 /** Starts a file as a process that {@link answering} serves. Returns it with the number that it sends first. */
 export async function started(
   file: string,
-  args: readonly string[],
-  { execArgv = ['--expose-gc'], isQuiet = false }: StartOptions = {},
+  values: Readonly<Record<string, unknown>>,
+  { execArgv = ['--expose-gc'], env }: StartOptions = {},
 ): Promise<{ readonly child: ChildProcess; readonly first: number }> {
-  const child = fork(file, args, {
+  const child = fork(file, argumentList(values), {
     execArgv: [...execArgv],
-    stdio: ['ignore', 'inherit', isQuiet ? 'ignore' : 'pipe', 'ipc'],
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    env: { ...process.env, ...env },
   });
-  child.stderr?.on('data', (chunk: Buffer) =>
+  child.stderr!.on('data', (chunk: Buffer) =>
     complaints.set(child, `${complaints.get(child) ?? ''}${chunk}`.slice(-MAX_COMPLAINT)),
   );
   return { child, first: await nextNumber(child) };
@@ -89,13 +112,13 @@ function endWithParent(): void {
 }
 
 /** Time in milliseconds for which a process works before its first slice. */
-const WARM_MS = 1_000;
+const WARM_MS = 1_500;
 /** Time in milliseconds for which a process works in a slice. */
 const SLICE_MS = 40;
 /** Slices of each side in a round. */
 const SLICES = 25;
 
-/** A side of {@link inTurn}, warmed up. */
+/** A side of a row, warmed up. */
 export interface Worker {
   /** Works for a slice of time, and returns the cost. */
   slice(): number | Promise<number>;
@@ -103,13 +126,14 @@ export interface Worker {
   stop(): unknown;
 }
 
-/** Starts a file as a process that calls {@link working}. */
+/** Starts a file of this folder, in the repository or another commit, as a process that calls {@link working}. */
 export async function worker(
+  root: string,
   file: string,
-  args: readonly string[],
-  { execArgv = [], ...options }: StartOptions = {},
+  values: Readonly<Record<string, unknown>>,
+  { execArgv = [], env = {} }: StartOptions = {},
 ): Promise<Worker> {
-  const { child } = await started(file, args, { execArgv, ...options });
+  const { child } = await started(join(root, 'test/bench', file), values, { execArgv, env });
   return { slice: () => ask(child, 'slice'), stop: () => child.kill('SIGKILL') };
 }
 
@@ -120,99 +144,68 @@ export async function working(run: (ms: number) => Promise<number>): Promise<voi
   answering(0, () => run(SLICE_MS));
 }
 
-/** The cost of one side. */
-interface Cost {
-  /** Median of all slices. */
+/** Costs of a side: the slices of each process. */
+export type Costs = readonly (readonly number[])[];
+
+/** The cost of one side as a multiple of another, or in its unit. */
+export interface Figure {
   readonly median: number;
-  /** The cheapest slice. */
-  readonly lowest: number;
-  /** Median of the ratios of each slice to the slice of the first side in the same turn. */
-  readonly ratio: number;
-  /** Median ratio of each round. */
-  readonly ratios: readonly number[];
+  /** Medians of the cheapest and of the dearest process. */
+  readonly low: number;
+  readonly high: number;
 }
+
+/** The side that runs svc of another commit. */
+export const BEFORE = 'before';
 
 /**
- * Returns the cost of each side. In each round, every side starts a fresh process. The processes work for
+ * Returns the costs of each side. In each round, every side starts a fresh process. The processes work for
  * short slices, one after the other, in the opposite order in every second round. A busy machine slows
- * neighbouring slices alike, so their ratio stays the same.
+ * neighbouring slices alike, so their ratio stays the same. `before` is the folder of another commit.
  */
-export async function inTurn<Side extends string>(
-  sides: readonly Side[],
-  rounds: number,
-  start: (side: Side) => Promise<Worker>,
-  slicesOfRound: number = SLICES,
-): Promise<Record<Side, Cost>> {
-  const found = sides.map(() => [] as number[][]);
-  for (let round = 0; round < rounds; round++) {
-    const workers: Worker[] = [];
+export async function inTurn(row: Row, rounds: number, before?: string): Promise<Map<string, Costs>> {
+  const { base, others = [], processes = 1, slices = SLICES } = row;
+  const found = new Map<string, number[][]>();
+  for (const side of [base, 'svc', before && BEFORE, ...others]) if (side) found.set(side, []);
+  for (let round = 0; round < rounds * processes; round++) {
+    const running = new Map<string, Worker>();
     try {
-      for (const side of sides) workers.push(await start(side));
-      const slices = sides.map(() => [] as number[]);
-      const order = round % 2 === 0 ? [...workers.entries()] : [...workers.entries()].reverse();
-      for (let slice = 0; slice < slicesOfRound; slice++)
-        for (const [index, each] of order) slices[index]!.push(await each.slice());
-      found.forEach((all, index) => all.push(slices[index]!));
+      for (const side of found.keys())
+        running.set(side, await (side === BEFORE ? row.start('svc', before!) : row.start(side, ROOT)));
+      for (const costs of found.values()) costs.push([]);
+      const order = round % 2 === 0 ? [...running] : [...running].reverse();
+      for (let slice = 0; slice < slices; slice++)
+        for (const [side, each] of order)
+          found
+            .get(side)!
+            .at(-1)!
+            .push(await each.slice());
     } finally {
-      await Promise.allSettled(workers.map((each) => each.stop()));
+      await Promise.allSettled([...running.values()].map((each) => each.stop()));
     }
   }
-  const base = found[0]!;
-  const costs = found.map((all): Cost => {
-    const ratios = all.map((slices, round) => slices.map((cost, slice) => cost / base[round]![slice]!));
-    return {
-      median: median(all.flat()),
-      lowest: Math.min(...all.flat()),
-      ratio: median(ratios.flat()),
-      ratios: ratios.map(median),
-    };
-  });
-  // the cast is safe: `costs` has an element for each side
-  return Object.fromEntries(sides.map((side, index) => [side, costs[index]])) as Record<Side, Cost>;
+  return found;
 }
 
-/** Returns samples of each side, taken in rounds with a changing order. */
-export async function alternate<Side extends string>(
-  sides: readonly Side[],
-  rounds: number,
-  measure: (side: Side) => number | Promise<number>,
-): Promise<Record<Side, number[]>> {
-  // `samples` has a list for each side
-  const samples = Object.fromEntries(sides.map((side) => [side, []])) as unknown as Record<Side, number[]>;
-  for (let round = 0; round < rounds; round++)
-    for (const side of round % 2 === 0 ? sides : sides.toReversed()) samples[side].push(await measure(side));
-  return samples;
+/** Returns the cost of a side as a multiple of `base`; without `base`, as it is. */
+export function figureOf(costs: Costs, base: Costs | undefined, isCheapest = false): Figure {
+  const each = costs.map((slices, process): readonly number[] => {
+    const others = base?.[process];
+    if (isCheapest) return [Math.min(...slices) / (others === undefined ? 1 : Math.min(...others))];
+    return slices.map((cost, slice) => cost / (others?.[slice] ?? 1));
+  });
+  const medians = each.map(median);
+  const whole = isCheapest && base !== undefined ? lowest(costs) / lowest(base) : median(each.flat());
+  return { median: whole, low: Math.min(...medians), high: Math.max(...medians) };
+}
+
+function lowest(costs: Costs): number {
+  return Math.min(...costs.flat());
 }
 
 export function median(samples: readonly number[]): number {
   const sorted = samples.toSorted((left, right) => left - right);
   return (sorted[(sorted.length - 1) >> 1]! + sorted[sorted.length >> 1]!) / 2;
-}
-
-/** Prints a title and the head of a table; the first column is the name of a row. */
-export function printHead(title: string, ...columns: readonly string[]): void {
-  console.log(
-    `\n### ${title}, ${process.version}\n\n| | ${columns.join(' | ')} |\n|---|${'---:|'.repeat(columns.length)}`,
-  );
-}
-
-export function printRow(...cells: readonly string[]): void {
-  console.log(`| ${cells.join(' | ')} |`);
-}
-
-/**
- * Prints a row: the cost of the first side, the ratio of svc, its bound, and the ratios of the others. The
- * process will exit with 1 if svc is above its bound.
- */
-export function printRatios(
-  name: string,
-  base: number,
-  [own, ...others]: readonly [number, ...(number | undefined)[]],
-  bound: number,
-): void {
-  if (own > bound) process.exitCode = 1;
-  const cells = others.map((ratio) => ratio?.toFixed(2) ?? '');
-  printRow(name, base.toFixed(base < 100 ? 2 : 0), own.toFixed(2), bound.toFixed(2), ...cells);
 }
 
 /** Returns the CPU time of this process in microseconds. */

@@ -1,14 +1,9 @@
 /**
  * CPU per request of svc, Fastify, Hono and NestJS, as a multiple of a hand-written node:http handler
- * ("bare").
+ * ("bare"). Requests go through in-memory streams into a real http.Server, so that only JavaScript and the
+ * parser are measured: no kernel and no client.
  *
- * Requests go through in-memory streams into a real http.Server, so that only JavaScript and the parser are
- * measured: no kernel and no client. The sides answer in turn, for slices of some milliseconds, and the median
- * of the ratios counts.
- *
- * A second table compares requests that are refused early with successful requests of the same route.
- *
- *   npm run build && node test/bench/http.ts [--rounds=3 --only=json,param]     exits 1 above a bound
+ * Rows of refused requests compare them with successful requests of the same route.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
@@ -19,12 +14,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { injector } from './inject.ts';
 import { serverOf } from '../support/listening.ts';
-import { argumentsOf, inTurn, installed, printHead, printRatios, worker, working } from './harness.ts';
+import { argumentsOf, worker, working } from './harness.ts';
+import type { AddressInfo } from 'node:net';
 import type { Tracer } from 'svc';
-import type { Worker } from './harness.ts';
+import type { Bench, Row } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
-const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'dist', 'peers');
+const values = argumentsOf('side', 'scenario', 'peers', 'listen');
 /** Name of the measured scenario, in a child process. */
 const NAME = values.scenario!;
 const TAGS = ['a', 'b'];
@@ -40,11 +36,18 @@ const PATHS: readonly string[] = Array.from({ length: ROUTES }, (_, index) =>
   index % 2 === 0 ? `/api/v1/r${index}/{id}` : `/api/v1/r${index}/{id}/items/{item}`,
 );
 
-/** A request, with the status of its response. `bound`: the most that svc may cost, as a multiple of bare. */
+/** A request, with the status of its response. */
 interface Scenario {
   readonly request: string;
   readonly status: number;
+  /** The most that svc may cost, as a multiple of `base`. */
   readonly bound: number;
+  /** Default: `bare`. */
+  readonly base?: 'bare' | 'fastify';
+  /** Other frameworks that send the same body. */
+  readonly others?: readonly Peer[];
+  /** Whether svc uses only documented parts of Node.js. */
+  readonly isDocumented?: boolean;
 }
 
 const HOST = 'HTTP/1.1\r\nHost: 127.0.0.1\r\n';
@@ -65,132 +68,143 @@ const ACCOUNT = {
   home: { street: 'Main Street 5', city: 'London', zip: 'N1 9GU' },
 };
 const INVALID = { ...ACCOUNT, age: -1, home: { ...ACCOUNT.home, city: '' } };
-const SCENARIOS: Readonly<Record<string, Scenario>> = {
-  json: { request: get('/json'), status: 200, bound: 1 },
-  text: { request: get('/text'), status: 200, bound: 1 },
-  /** With a tracer. */
-  watched: { request: get('/json'), status: 200, bound: 1.6 },
-  /** With the access log. */
-  logged: { request: get('/json'), status: 200, bound: 1.8 },
-  param: { request: get('/api/v1/r100/12345'), status: 200, bound: 1 },
-  param2: { request: get('/api/v1/r151/12345/items/77?x=1'), status: 200, bound: 1 },
-  notFound: { request: get('/nothing/here'), status: 404, bound: 1 },
-  wrongMethod: { request: get('/json').replace('GET', 'DELETE'), status: 405, bound: 1 },
-  mw5: { request: get('/mw'), status: 200, bound: 1 },
-  /** Request id, security headers, CORS, rate limit. The bare side writes the same fields, all constant. */
-  stack: { request: get('/json', 'Origin: https://app.example\r\n'), status: 200, bound: 1.3 },
-  post: { request: post('/users', USER), status: 201, bound: 1.05 },
-  validated: { request: post('/accounts', ACCOUNT), status: 201, bound: 1.05 },
-  invalid: { request: post('/accounts', INVALID), status: 400, bound: 1.1 },
-};
-
+/** Fields of a browser. */
+const BROWSER = Object.entries({
+  'User-Agent':
+    'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36',
+  Accept: 'application/json, text/plain, */*',
+  'Accept-Language': 'en-GB,en;q=0.9,de;q=0.8',
+  'Accept-Encoding': 'gzip, deflate, br, zstd',
+  'Sec-Fetch-Site': 'same-origin',
+  'Sec-Fetch-Mode': 'cors',
+  'Sec-Fetch-Dest': 'empty',
+  Referer: 'http://127.0.0.1/app',
+  DNT: '1',
+  'Cache-Control': 'no-cache',
+  Pragma: 'no-cache',
+  Cookie: 'theme=dark; consent=yes',
+})
+  .map((field) => `${field.join(': ')}\r\n`)
+  .join('');
 const PEERS = ['fastify', 'hono', 'nest'] as const;
-type Peer = (typeof PEERS)[number];
-type Side = 'bare' | 'svc' | Peer;
-const PEER_PACKAGES = {
+type Peer = (typeof PEERS)[number] | 'koa';
+const GETS = { status: 200, bound: 0.95, others: PEERS } as const;
+const POSTS = { status: 201, bound: 1.05, others: ['fastify', 'hono'] } as const;
+const ORIGIN = 'Origin: https://app.example\r\n';
+const MIDDLEWARE = 'five middleware functions';
+const STACK = 'request id, security headers, CORS, rate limit';
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  JSON: { request: get('/json'), ...GETS },
+  text: { request: get('/text'), ...GETS },
+  'one parameter among 200 routes': { request: get('/api/v1/r100/12345'), ...GETS },
+  'two parameters and a query': { request: get('/api/v1/r151/12345/items/77?x=1'), ...GETS },
+  'JSON, 13 request fields': { request: get('/json', BROWSER), status: 200, bound: 0.85 },
+  'JSON, documented parts of Node.js only': { ...GETS, request: get('/json'), base: 'fastify', bound: 1.1, others: [], isDocumented: true }, // prettier-ignore
+  404: { request: get('/nothing/here'), status: 404, bound: 0.95 },
+  405: { request: get('/json').replace('GET', 'DELETE'), status: 405, bound: 0.95 },
+  [MIDDLEWARE]: { request: get('/mw'), status: 200, bound: 1 },
+  [STACK]: { request: get('/json', ORIGIN), status: 200, bound: 1.3 }, // prettier-ignore
+  'with a tracer': { request: get('/json'), status: 200, bound: 1.6 },
+  'with the access log': { request: get('/json'), status: 200, bound: 1.8 },
+  'POST of JSON': { request: post('/users', USER), ...POSTS },
+  'POST, validated': { request: post('/accounts', ACCOUNT), ...POSTS },
+  'POST, validated, documented parts of Node.js only': { request: post('/accounts', ACCOUNT), ...POSTS, bound: 1.2, isDocumented: true }, // prettier-ignore
+  'POST, invalid': { request: post('/accounts', INVALID), ...POSTS, status: 400, bound: 1.1 },
+};
+const PACKAGES = {
   '@hono/node-server': '^2',
   '@hono/zod-validator': '^0.9',
+  '@koa/router': '^15',
   '@nestjs/common': '^12',
   '@nestjs/core': '^12',
   '@nestjs/platform-fastify': '^12',
   fastify: '^5',
   hono: '^4',
+  koa: '^3',
   'reflect-metadata': '^0.2',
   rxjs: '^7',
   zod: '^4',
 };
-/** Number of peers that answer the same request with the same body, by scenario. */
-const SHARED: Readonly<Record<string, number>> = {
-  ...{ json: 3, text: 3, param: 3, param2: 3 },
-  ...{ post: 2, validated: 2, invalid: 2 },
-};
 
-/** Maximum cost of a request that is refused before its handler, as a multiple of a successful one. */
+/** Maximum cost of a refused request, as a multiple of a successful one. */
 const MOST_OF_REFUSAL = 1.1;
 const SECRET = 'of this benchmark, and of nothing that is served';
-const OUTCOMES = ['success', 'refusal'] as const;
-type Outcome = (typeof OUTCOMES)[number];
 const CLOSE = 'Connection: close\r\n';
+type Answered = readonly [request: string, status: number];
 /**
- * Requests that are refused: without a token, or with a length that exceeds the route's limit, whose body is
- * not sent. The second kind ends its connection, and so does the successful request that it is compared with.
+ * Requests that are refused. A body that exceeds the limit of the route is not sent: the request ends its
+ * connection, and so does the successful request that it is compared with.
  */
-const REFUSALS: Readonly<Record<string, Readonly<Record<Outcome, readonly [string, number]>>>> = {
-  unauthorized: {
+const REFUSALS: Readonly<Record<string, Readonly<Record<'success' | 'svc', Answered>>>> = {
+  '401 × 200': {
     success: [get('/secured', 'Authorization: Bearer TOKEN\r\n'), 200],
-    refusal: [get('/secured'), 401],
+    svc: [get('/secured'), 401],
   },
-  tooLarge: {
+  '404 × 200': { success: [get('/json'), 200], svc: [get('/nothing/here'), 404] },
+  '405 × 200': { success: [get('/json'), 200], svc: [get('/json').replace('GET', 'DELETE'), 405] },
+  '400 × 201': { success: [post('/accounts', ACCOUNT), 201], svc: [post('/accounts', INVALID), 400] },
+  '413 × 201, a connection each': {
     success: [post('/small', { name: 'Ada Lovelace' }, CLOSE), 201],
-    refusal: [`POST /small ${HOST}${CLOSE}${JSON_TYPE}Content-Length: 2000\r\n\r\n`, 413],
+    svc: [`POST /small ${HOST}${CLOSE}${JSON_TYPE}Content-Length: 2000\r\n\r\n`, 413],
   },
 };
+const isFresh = (name: string): boolean => name.startsWith('413');
 
-async function parent(): Promise<void> {
-  const rounds = Number(values.rounds ?? 3);
-  const names = values.only?.split(',') ?? [...Object.keys(SCENARIOS), ...Object.keys(REFUSALS)];
-  const compared = names.filter((name) => name in SCENARIOS);
-  if (compared.length > 0) await compare(compared, rounds);
-  const refused = names.filter((name) => name in REFUSALS);
-  if (refused.length > 0) await compareRefusals(refused, rounds * 3);
+/** Puts the applications of other frameworks where their packages are. Returns the file. */
+export function peersIn(folder: string): string {
+  const file = join(folder, 'peers.mjs');
+  copyFileSync(join(import.meta.dirname, 'peers.mjs'), file);
+  return file;
 }
 
-async function compare(names: readonly string[], rounds: number): Promise<void> {
-  const folder = installed('http', PEER_PACKAGES);
-  if (folder !== undefined) copyFileSync(join(import.meta.dirname, 'peers.mjs'), peersIn(folder));
-  const peers = folder === undefined ? [] : PEERS;
-  printHead(`CPU per request, ${rounds} fresh processes each`, 'bare ns', 'svc', 'bound', ...peers);
-  for (const name of names) {
-    const sides: readonly Side[] = ['bare', 'svc', ...peers.slice(0, SHARED[name] ?? 0)];
-    const costs = await inTurn(sides, rounds, (side) => start(side, name, folder));
-    const others = peers.map((side) => costs[side]?.ratio);
-    printRatios(name, costs.bare.median, [costs.svc.ratio, ...others], SCENARIOS[name]!.bound);
-  }
+function rows(folder: string | undefined): readonly Row[] {
+  const peers = folder && peersIn(folder);
+  const row = (name: string, isDocumented?: boolean): Pick<Row, 'name' | 'unit' | 'start'> => ({
+    name,
+    unit: 'ns',
+    start: (side, root) =>
+      worker(root, 'http.ts', { scenario: name, side, peers }, { env: isDocumented && side === 'svc' ? { SVC_NODE_INTERNALS: 'off' } : {} }), // prettier-ignore
+  });
+  return [
+    ...Object.entries(SCENARIOS)
+      .filter(([, { base }]) => base !== 'fastify' || peers)
+      .map(([name, { base = 'bare', bound, others = [], isDocumented }]): Row => ({
+        ...row(name, isDocumented),
+        ...{ base, bound, others: peers ? others : [] },
+      })),
+    // With a connection for each request, a major collection may come when no request is alive, and V8 then
+    // throws away what it has compiled for their shapes. A process that meets one takes two to four times as
+    // long from there on, with bare node:http as well. A server under load meets none.
+    ...Object.keys(REFUSALS).map((name): Row => ({
+      ...row(name),
+      ...{ base: 'success', bound: MOST_OF_REFUSAL },
+      ...(isFresh(name) && { isCheapest: true, processes: 2 }),
+    })),
+  ];
 }
 
-/**
- * The lowest costs, not the medians: with a connection for each request, a major collection may come when no
- * request is alive, and V8 then throws away what it has compiled for their shapes. A process that meets one
- * takes two to four times as long from there on, with bare node:http as well. A server under load meets none.
- */
-async function compareRefusals(names: readonly string[], processes: number): Promise<void> {
-  printHead(
-    `Early refusals, cheapest slice of ${processes} processes each`,
-    'success ns',
-    'refusal',
-    'bound',
+export const bench: Bench = { packages: PACKAGES, rows };
+
+async function child(side: string): Promise<void> {
+  const server = side === 'bare' ? await bare() : side === 'svc' || side === 'success' ? await svc() : await peer(side as Peer); // prettier-ignore
+  if (values.listen !== undefined) return console.log(`READY ${(server.address() as AddressInfo).port}`);
+  const refusal = REFUSALS[NAME]?.[side as 'success' | 'svc'];
+  const { request, status } = SCENARIOS[NAME] ?? { request: refusal![0], status: refusal![1] };
+  return working(
+    await injector(server, Buffer.from(await withToken(request)), status, { isFresh: isFresh(NAME) }),
   );
-  for (const name of names) {
-    const { success, refusal } = await inTurn(OUTCOMES, processes, (outcome) => start(outcome, name));
-    printRatios(name, success.lowest, [refusal.lowest / success.lowest], MOST_OF_REFUSAL);
-  }
 }
 
-const peersIn = (folder: string): string => join(folder, 'peers.mjs');
-
-function start(side: Side | Outcome, scenario: string, peers?: string): Promise<Worker> {
-  const args = [`--child=${side}`, `--scenario=${scenario}`];
-  if (peers !== undefined) args.push(`--peers=${peers}`);
-  return worker(import.meta.filename, args, { isQuiet: scenario === 'logged' });
-}
-
-async function child(side: Side | Outcome): Promise<void> {
-  if (side === 'success' || side === 'refusal') {
-    const [request, status] = REFUSALS[NAME]![side];
-    // imported only here, because the process of the bare handler must not load it
-    const { createToken } = await import('svc');
-    const bytes = request.replace('TOKEN', createToken('ada', SECRET, { expiresInSeconds: 86_400 }));
-    const options = { isFresh: NAME === 'tooLarge' };
-    return working(await injector(await svc(), Buffer.from(bytes), status, options));
-  }
-  const { request, status } = SCENARIOS[NAME]!;
-  const server = side === 'svc' ? await svc() : side === 'bare' ? await bare() : await peer(side);
-  return working(await injector(server, Buffer.from(request), status));
+async function withToken(request: string): Promise<string> {
+  if (!request.includes('TOKEN')) return request;
+  // imported only here, because the process of the bare handler must not load it
+  const { createToken } = await import('svc');
+  return request.replace('TOKEN', createToken('ada', SECRET, { expiresInSeconds: 86_400 }));
 }
 
 /** Serves the routes by another framework. */
 async function peer(name: Peer): Promise<Server> {
-  const makers = (await import(pathToFileURL(peersIn(values.peers!)).href)) as Record<
+  const makers = (await import(pathToFileURL(values.peers!).href)) as Record<
     Peer,
     (application: { routes: readonly string[] }) => Promise<Server>
   >;
@@ -199,13 +213,12 @@ async function peer(name: Peer): Promise<Server> {
 
 /** The product as a user would write it, from the built package. */
 async function svc(): Promise<Server> {
-  const dist = new URL(values.dist ?? '../../dist/', import.meta.url);
-  const all = (await import(new URL('index.js', dist).href)) as typeof import('svc');
+  const all = await import('svc');
   const { Depends, Field, Schema, Svc, float, int, list, literal, reply, str } = all;
   const isRefusal = NAME in REFUSALS;
   const app = new Svc({
-    accessLog: NAME === 'logged',
-    ...(NAME === 'watched' && { tracer: leastTracer() }),
+    accessLog: NAME === 'with the access log',
+    ...(NAME === 'with a tracer' && { tracer: leastTracer() }),
     ...(isRefusal && { authSecret: SECRET }),
   });
   app.get('/json', payload);
@@ -241,7 +254,7 @@ async function svc(): Promise<Server> {
       reply({ name: ((await req.json()) as { name: string }).name }, 201),
     );
   }
-  if (NAME === 'mw5') {
+  if (NAME === MIDDLEWARE) {
     const counts = new WeakMap<object, number>();
     for (let layer = 0; layer < 5; layer++)
       app.use(async (req, next) => {
@@ -250,7 +263,7 @@ async function svc(): Promise<Server> {
       });
     app.get('/mw', ({ req }) => ({ n: counts.get(req) }));
   }
-  if (NAME === 'stack')
+  if (NAME === STACK)
     app
       .use(new all.SecurityHeadersMiddleware())
       .use(new all.CORSMiddleware({ origins: ['https://app.example'] }))
@@ -349,7 +362,7 @@ function received(req: IncomingMessage, res: ServerResponse, answer: (body: unkn
   });
 }
 
-/** Fields of the layers of the scenario `stack`. */
+/** Fields of the layers of the scenario {@link STACK}. */
 const STACK_FIELDS = {
   'RateLimit-Policy': '"default";q=1000000;w=60',
   RateLimit: '"default";r=999999;t=1',
@@ -376,7 +389,7 @@ async function bare(): Promise<Server> {
   });
   const run = (req: IncomingMessage, at: number, last: () => Promise<void>): Promise<void> =>
     at === layers.length ? last() : layers[at]!(req, () => run(req, at + 1, last));
-  const isStack = NAME === 'stack';
+  const isStack = NAME === STACK;
   const server = createServer((req, res) => {
     const url = req.url!;
     const question = url.indexOf('?');
@@ -428,5 +441,4 @@ async function bare(): Promise<Server> {
   return server;
 }
 
-if (values.child !== undefined) await child(values.child as Side | Outcome);
-else await parent();
+if (import.meta.main) await child(values.side!);

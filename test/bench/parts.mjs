@@ -1,21 +1,15 @@
 /**
  * Parts of the framework beside the package that people use for the same purpose: time of one call, as a
- * multiple of the package's.
- *
- *   npm run build && node test/bench/parts.mjs [--rounds=3] [--only=router,metrics]
- *
- * The svc side is candidate.mjs. The sides are processes of their own, so that they share no optimized code.
- * They work in turn, for slices of some milliseconds, and the median of the ratios counts. The packages are
- * installed into a scratch folder; without the registry nothing is measured.
+ * multiple of the package's. The svc side is candidate.mjs.
  */
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import * as candidate from './candidate.mjs';
-import { argumentsOf, inTurn, installed, printHead, printRow, worker, working } from './harness.ts';
+import { argumentsOf, worker, working } from './harness.ts';
 
-const values = argumentsOf('rounds', 'only', 'part', 'side', 'operation', 'peers');
+const values = argumentsOf('part', 'side', 'operation', 'peers');
 
 const text = (minLength, maxLength) => ({ type: 'string', minLength, maxLength });
 const object = (properties, required = Object.keys(properties)) => ({ type: 'object', properties, required });
@@ -76,34 +70,54 @@ function multipartBody(parts) {
   );
 }
 
-/**
- * Each part: the packages, their adapter with the contract of candidate.mjs, and the operations of either
- * side. An operation takes the number of the call, so that inputs differ.
- */
-const PARTS = {
-  router: {
+/** Returns the part of a routing table with four times `count` routes. */
+function router(count, bounds) {
+  const routes = Array.from({ length: count }, (_, index) => [
+    ['GET', `/api/v1/s${index}/list`],
+    ['GET', `/api/v1/u${index}/:id`],
+    ['POST', `/api/v1/u${index}/:id`],
+    ['GET', `/api/v1/d${index}/:a/x/:b/y/:c`],
+  ]).flat();
+  const build = () => candidate.router(routes);
+  return {
     packages: { 'find-my-way': '^9' },
-    svc: () => candidate.router(ROUTES),
+    bounds,
+    svc: async () => ({ ...(await build()), build }),
     peer: (load) => {
-      const router = load('find-my-way')();
-      for (const [method, path] of ROUTES) router.on(method, path, () => undefined);
-      return { find: (method, path) => router.find(method, path) };
+      const make = () => {
+        const table = load('find-my-way')();
+        for (const [method, path] of routes) table.on(method, path, () => undefined);
+        return { find: (method, path) => table.find(method, path) };
+      };
+      return { ...make(), build: make };
     },
-    operations: ({ find }) => {
-      const lookUp = (make) => {
+    operations({ find, build }) {
+      const lookUp = (make, method = 'GET') => {
         const targets = inputs(make);
-        return (index) => find('GET', targets[index % 16]);
+        return (index) => find(method, targets[index % 16]);
       };
       return {
         static: lookUp((index) => `/api/v1/s${index}/list`),
         'one parameter': lookUp((index) => `/api/v1/u${index}/${index}0`),
         'three parameters': lookUp((index) => `/api/v1/d${index}/${index}/x/7/y/9`),
+        'wrong method': lookUp((index) => `/api/v1/u${index}/${index}0`, 'PUT'),
         'no such route': lookUp((index) => `/api/v1/none${index}`),
+        build,
       };
     },
-  },
+  };
+}
+
+/**
+ * Each part: the packages, their adapter with the contract of candidate.mjs, and the operations of either
+ * side. An operation takes the number of the call, so that inputs differ. `bounds`: highest costs of svc.
+ */
+const PARTS = {
+  router: router(50, [0.3, 1, 1, 0.7, 0.3, 0.3]),
+  'router of 5,000 routes': router(1_250, [0.3, 1, 1, 0.7, 0.3, 0.3]),
   validation: {
     packages: { ajv: '^8', 'ajv-formats': '^3' },
+    bounds: [1.5, 2.7, 0.55],
     svc: () => candidate.validator(),
     peer: (load) => {
       const Ajv = load('ajv').default;
@@ -121,6 +135,7 @@ const PARTS = {
   'validation without generated code': {
     node: ['--disallow-code-generation-from-strings'],
     packages: { zod: '^4' },
+    bounds: [0.15, 0.15],
     svc: () => candidate.validator(),
     peer: (load) => {
       const { z } = load('zod');
@@ -155,6 +170,7 @@ const PARTS = {
   },
   'HS256 tokens': {
     packages: { 'fast-jwt': '^6' },
+    bounds: [0.75, 0.8, 0.35],
     svc: () => candidate.jwt({ secret: SECRET }),
     peer: (load) => {
       const { createSigner, createVerifier } = load('fast-jwt');
@@ -175,6 +191,7 @@ const PARTS = {
   },
   SQLite: {
     packages: {},
+    bounds: [1.1, 1.6],
     svc: () => candidate.sqlite(),
     peer: () => new DatabaseSync(':memory:'),
     operations: (db) => {
@@ -194,6 +211,7 @@ const PARTS = {
   },
   cookies: {
     packages: { cookie: '^1' },
+    bounds: [1.1, 1.1, 0.6],
     svc: () => candidate.cookies(),
     peer: (load) => {
       const { parseCookie, stringifySetCookie } = load('cookie');
@@ -216,6 +234,7 @@ const PARTS = {
   },
   'memory cache': {
     packages: { 'lru-cache': '^11' },
+    bounds: [0.8, 0.5, 1, 1.5],
     svc: () => candidate.cache({ max: 10_000, ttlMs: 60_000 }),
     peer: (load) => new (load('lru-cache').LRUCache)({ max: 10_000, ttl: 60_000 }),
     operations: (cache) => {
@@ -224,12 +243,14 @@ const PARTS = {
       return {
         get: (index) => cache.get(keys[index % 10_000]),
         set: (index) => cache.set(keys[index % 10_000], index),
+        'get, three of four missing': (index) => cache.get(keys[(index * 7) % 40_000]),
         'set with eviction': (index) => cache.set(keys[index % 40_000], index),
       };
     },
   },
   metrics: {
     packages: { 'prom-client': '^15' },
+    bounds: [0.15, 0.15],
     svc: () => candidate.metrics(),
     peer: (load) => {
       const { Counter, Histogram } = load('prom-client');
@@ -248,6 +269,7 @@ const PARTS = {
   },
   multipart: {
     packages: { busboy: '^1' },
+    bounds: [0.55, 0.6, 0.3, 1],
     svc: () => ({ multipart: candidate.multipart }),
     peer: (load) => {
       const busboy = load('busboy');
@@ -287,16 +309,11 @@ const PARTS = {
         'a file of 8 MiB': operation(1, file(8_388_608), { fields: 0, files: 1, bytes: 8_388_608 }),
         '200 fields': operation(200, field, { fields: 200, files: 0, bytes: 0 }),
         '20 files of 1 KiB': operation(20, file(1_024), { fields: 0, files: 20, bytes: 20_480 }),
+        'a file of line breaks': operation(1, () => ({ ...file(0)(0), content: Buffer.alloc(3_145_728, '\r\n-') }), { fields: 0, files: 1, bytes: 3_145_728 }), // prettier-ignore
       };
     },
   },
 };
-const ROUTES = Array.from({ length: 50 }, (_, index) => [
-  ['GET', `/api/v1/s${index}/list`],
-  ['GET', `/api/v1/u${index}/:id`],
-  ['POST', `/api/v1/u${index}/:id`],
-  ['GET', `/api/v1/d${index}/:a/x/:b/y/:c`],
-]).flat();
 const SECRET = 'a secret of this benchmark alone, of 32 bytes and more';
 
 /** Calls an operation for some milliseconds. Resolves to the nanoseconds per call. */
@@ -317,31 +334,26 @@ const calling = (operation) => {
 
 async function child({ part, side, operation, peers }) {
   const { svc, peer, operations } = PARTS[part];
-  const adapter = side === 'svc' ? await svc() : peer(createRequire(join(peers, 'package.json')));
+  const adapter = side === 'svc' ? await svc() : peer(peers && createRequire(join(peers, 'package.json')));
   await working(calling(operations(adapter)[operation]));
 }
 
-async function parent() {
-  const rounds = Number(values.rounds ?? 3);
-  const names = values.only?.split(',') ?? Object.keys(PARTS);
-  const unknown = names.find((name) => !Object.hasOwn(PARTS, name));
-  if (unknown !== undefined) throw new Error(`"${unknown}" is not a part: ${Object.keys(PARTS).join(', ')}`);
-  const packages = Object.assign({}, ...names.map((name) => PARTS[name].packages));
-  const peers = installed('parts', packages);
-  if (peers === undefined) return;
-  printHead(`Parts, ${rounds} processes each`, 'package', 'svc ns', '× the package');
-  for (const name of names) {
-    const { svc, operations, node: execArgv = [] } = PARTS[name];
-    for (const operation of Object.keys(operations(await svc()))) {
-      const args = [`--part=${name}`, `--operation=${operation}`, `--peers=${peers}`];
-      const costs = await inTurn(['peer', 'svc'], rounds, (side) =>
-        worker(import.meta.filename, [...args, `--side=${side}`], { execArgv }),
-      );
-      const [peer = 'node:sqlite'] = Object.keys(PARTS[name].packages);
-      printRow(`${name}: ${operation}`, peer, costs.svc.median.toFixed(0), costs.svc.ratio.toFixed(2));
-    }
+async function rows(peers) {
+  const all = [];
+  for (const [part, { packages, svc, operations, node: execArgv = [], bounds }] of Object.entries(PARTS)) {
+    const [base = 'node:sqlite'] = Object.keys(packages);
+    if (base !== 'node:sqlite' && peers === undefined) continue;
+    for (const [index, operation] of Object.keys(operations(await svc())).entries())
+      all.push({
+        name: `${part}: ${operation}`,
+        ...{ unit: 'ns', base, bound: bounds[index] },
+        start: (side, root) => worker(root, 'parts.mjs', { part, operation, side, peers }, { execArgv }),
+      });
   }
+  return all;
 }
 
-if (values.part === undefined) await parent();
-else await child(values);
+const packages = Object.assign({}, ...Object.values(PARTS).map((part) => part.packages));
+export const bench = { packages, rows };
+
+if (import.meta.main) await child(values);

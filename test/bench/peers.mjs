@@ -64,6 +64,17 @@ export async function hono({ routes }) {
   });
 }
 
+/** Koa with its router. */
+export async function koa({ routes }) {
+  const { default: Koa } = await import('koa');
+  const { Router } = await import('@koa/router');
+  const router = new Router();
+  router.get('/json', (context) => void (context.body = payload()));
+  for (const path of routes) router.get(path, (context) => void (context.body = context.params));
+  const server = new Koa().use(router.routes()).listen(0, HOST);
+  return new Promise((resolve) => server.once('listening', () => resolve(server)));
+}
+
 /** NestJS on Fastify: plain JavaScript calls its decorators by hand. It answers GET alone. */
 export async function nest({ routes }) {
   await import('reflect-metadata');

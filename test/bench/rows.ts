@@ -1,22 +1,16 @@
 /**
- * Compares reading rows `as` a schema with reading plain rows, alternately in one process. Prints
- * microseconds, and the ratio of medians.
- *
- *   node --conditions=svc-source test/bench/rows.ts [--url=sqlite::memory:] [--rounds=400]
- *
- * The table has nine columns, of which a schema makes a boolean and a Date. Exits 1 when one row or 1,000
- * rows cost more than 1.6 times as much.
+ * Reading rows `as` a schema, as a multiple of reading plain rows. The table has nine columns, of which a
+ * schema makes a boolean and a Date.
  */
 import { openDatabase } from '../../src/db/index.ts';
 import { Field, Schema, bool, datetime, float, int, str } from '../../src/schema/schema.ts';
-import { argumentsOf, median } from './harness.ts';
+import { argumentsOf, worker, working } from './harness.ts';
+import type { Bench, Row } from './harness.ts';
 import type { Dialect } from '../../src/db/index.ts';
 
-const values = argumentsOf('url', 'rounds');
-const MOST = 1.6;
+const values = argumentsOf('side', 'url', 'count');
+const BOUND = 1.6;
 const ROWS = 2_000;
-/** Number of statements that are timed together. */
-const TOGETHER = 50;
 
 class Item extends Schema {
   id = Field(int);
@@ -41,52 +35,47 @@ const TYPES: Readonly<Record<Dialect, string>> = {
   mariadb: mysql,
 };
 
-await using db = await openDatabase(values.url ?? 'sqlite::memory:');
-await db.script(`drop table if exists bench_item; create table bench_item (${TYPES[db.dialect]})`);
-await db.insertMany(
-  'bench_item',
-  COLUMNS,
-  Array.from({ length: ROWS }, (_, index) => [
-    index,
-    `name ${index}`,
-    `user${index}@example.test`,
-    index % 90,
-    index * 1.25,
-    index % 2 === 0,
-    9_007_199_254_000 + index,
-    (index * 1.01).toFixed(2),
-    new Date(1_704_067_200_000 + index * 60_000),
-  ]),
-);
-
-const ONE = 'select * from bench_item where id = ?';
-const ALL = 'select * from bench_item where id < 1000 order by id';
-const ratios = [
-  await compared('one row', TOGETHER, (id) => db.fetchOne(ONE, [id]), (id) => db.fetchOne(ONE, [id], { as: Item })), // prettier-ignore
-  await compared('1,000 rows', 1, () => db.fetchAll(ALL), () => db.fetchAll(ALL, [], { as: Item })), // prettier-ignore
-];
-await db.script('drop table bench_item');
-if (Math.max(...ratios) > MOST) process.exitCode = 1;
-
-type Work = (id: number) => Promise<unknown>;
-
-async function compared(what: string, times: number, plain: Work, read: Work): Promise<number> {
-  const rounds = Number(values.rounds ?? 400);
-  const [plainMicros, readMicros]: [number[], number[]] = [[], []];
-  for (let round = -rounds; round < rounds; round++) {
-    // drop the first half, which warms up
-    const pair = [await micros(plain, times), await micros(read, times)] as const;
-    if (round < 0) continue;
-    plainMicros.push(pair[0]);
-    readMicros.push(pair[1]);
-  }
-  const [ours, theirs] = [median(readMicros), median(plainMicros)];
-  console.log(`${what}: plain ${theirs.toFixed(1)} µs, as a schema ${ours.toFixed(1)} µs, ratio ${(ours / theirs).toFixed(2)}`); // prettier-ignore
-  return ours / theirs;
+async function child(side: string): Promise<void> {
+  const db = await openDatabase(values.url ?? 'sqlite::memory:');
+  await db.script(`drop table if exists bench_item; create table bench_item (${TYPES[db.dialect]})`);
+  await db.insertMany(
+    'bench_item',
+    COLUMNS,
+    Array.from({ length: ROWS }, (_, index) => [
+      index,
+      `name ${index}`,
+      `user${index}@example.test`,
+      index % 90,
+      index * 1.25,
+      index % 2 === 0,
+      9_007_199_254_000 + index,
+      (index * 1.01).toFixed(2),
+      new Date(1_704_067_200_000 + index * 60_000),
+    ]),
+  );
+  const count = Number(values.count);
+  const text = 'select * from bench_item where id >= ? and id < ? order by id';
+  const read = (from: number): Promise<unknown> =>
+    side === 'svc'
+      ? db.fetchAll(text, [from, from + count], { as: Item })
+      : db.fetchAll(text, [from, from + count]);
+  await working(async (ms) => {
+    let calls = 0;
+    const startedMs = performance.now();
+    do await read(calls++ % (ROWS - count));
+    while (performance.now() - startedMs < ms);
+    return ((performance.now() - startedMs) * 1_000) / calls;
+  });
 }
 
-async function micros(work: Work, times: number): Promise<number> {
-  const startedMs = performance.now();
-  for (let index = 0; index < times; index++) await work(index);
-  return ((performance.now() - startedMs) * 1_000) / times;
-}
+const rows = (): readonly Row[] =>
+  [1, 1_000].map((count) => ({
+    name: `SQLite as a schema: rows: ${count}`,
+    ...{ unit: 'µs', base: 'plain', bound: BOUND },
+    start: (side, root) =>
+      worker(root, 'rows.ts', { side, count }, { execArgv: ['--conditions=svc-source'] }),
+  }));
+
+export const bench: Bench = { packages: {}, rows };
+
+if (import.meta.main) await child(values.side!);

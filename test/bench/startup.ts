@@ -1,58 +1,50 @@
 /**
- * Start-up of a program with three routes: CPU until its first answer, and resident memory 300 ms later,
- * beside node:http and Fastify. svc runs from its files, and as one file that esbuild has made.
+ * Start-up of a program: CPU until its first answer, and resident memory 300 ms later. svc runs from its
+ * files, and as one file that esbuild has made.
  *
- *   npm run build && node test/bench/startup.ts [--rounds=11]
- *
- * Each sample is a fresh process without a compile cache, the sides take turns, and the median counts. The
- * programs are JavaScript: to strip types, Node loads a compiler that takes longer than the measured start.
- * Fastify and esbuild are installed into a scratch folder.
+ * Each sample is a fresh process without a compile cache. The programs are JavaScript: to strip types, Node
+ * loads a compiler that takes longer than the measured start.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { alternate, argumentsOf, installed, median, printHead, printRow } from './harness.ts';
+import { pathToFileURL } from 'node:url';
+import { ROOT } from './harness.ts';
+import type { Bench, Row } from './harness.ts';
 
-const rounds = Number(argumentsOf('rounds').rounds ?? 11);
-const DIST = new URL('../../dist/index.js', import.meta.url).href;
-const folder = installed('startup', { fastify: '^5', esbuild: '^0.25' });
-const withSvc = (module: string): string => `
-    const { Svc } = await import('${module}');
-    const app = new Svc();
-    app.get('/', () => ({ ok: true })).get('/a', () => ({ ok: true })).get('/u/{id}', ({ params }) => params);
-    const { port } = await app.run({ port: 0 });`;
+const mainOf = (root: string): string => join(root, 'dist/index.js');
 
-/** Returns the URL of one file with the whole package. */
-function bundled(tools: string): string {
-  const file = join(tools, 'svc.mjs');
+/** Makes one file of the whole package. Returns its path. */
+function bundled(tools: string, root: string): string {
+  const file = join(tools, root === ROOT ? 'svc.mjs' : 'svc-before.mjs');
   const options = ['--bundle', '--platform=node', '--format=esm', '--log-level=error', `--outfile=${file}`];
-  const { status, stderr } = spawnSync(
-    join(tools, 'node_modules/.bin/esbuild'),
-    [fileURLToPath(DIST), ...options],
-    { encoding: 'utf8' },
-  );
+  const { status, stderr } = spawnSync(join(tools, 'node_modules/.bin/esbuild'), [mainOf(root), ...options], {
+    encoding: 'utf8',
+  });
   if (status !== 0) throw new Error(stderr);
-  return pathToFileURL(file).href;
+  return file;
 }
 
-/** Each program sets `port`. */
-const PROGRAMS: Readonly<Record<string, string>> = {
-  'node:http': `
+/** Each program sets `port`. `routes`: number of routes besides three. */
+const PROGRAMS = {
+  'node:http': () => `
     const server = http.createServer((req, res) => res.end('{"ok":true}')).listen(0, '127.0.0.1');
     await new Promise((resolve) => server.once('listening', resolve));
     const { port } = server.address();`,
-  svc: withSvc(DIST),
-  ...(folder !== undefined && {
-    'svc, bundled': withSvc(bundled(folder)),
-    Fastify: `
+  svc: (routes: number, file: string) => `
+    const { Svc } = await import('${pathToFileURL(file).href}');
+    const app = new Svc();
+    app.get('/', () => ({ ok: true })).get('/a', () => ({ ok: true })).get('/u/{id}', ({ params }) => params);
+    for (let index = 0; index < ${routes}; index++) app.get('/api/r' + index + '/{id}', ({ params }) => params);
+    const { port } = await app.run({ port: 0 });`,
+  fastify: (routes: number) => `
     const { default: fastify } = await import('fastify');
     const app = fastify();
     app.get('/', async () => ({ ok: true }));
     app.get('/a', async () => ({ ok: true }));
     app.get('/u/:id', async (req) => req.params);
+    for (let index = 0; index < ${routes}; index++) app.get('/api/r' + index + '/:id', async (req) => req.params);
     await app.listen({ port: 0, host: '127.0.0.1' });
     const { port } = app.server.address();`,
-  }),
 };
 const MEASURE = `
     await new Promise((resolve) => http.get({ port, agent: false }, (res) => res.resume().on('end', resolve)));
@@ -61,24 +53,46 @@ const MEASURE = `
     console.log('RESULT ' + (user + system) / 1_000 + ' ' + process.memoryUsage.rss() / 1_048_576);
     process.exit(0);`;
 
-const sides = Object.keys(PROGRAMS);
-const memory = Object.fromEntries(sides.map((side): [string, number[]] => [side, []]));
-const cpu = await alternate(sides, rounds, (side) => {
-  const program = `import http from 'node:http';${PROGRAMS[side]}${MEASURE}`;
-  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', program], {
-    cwd: folder ?? join(import.meta.dirname),
+/** Runs a program. Returns its CPU time in milliseconds, or its resident memory in MiB. */
+function measured(program: string, cwd: string, unit: 'ms' | 'MiB'): number {
+  const source = `import http from 'node:http';${program}${MEASURE}`;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', source], {
+    cwd,
     encoding: 'utf8',
   });
   const [, cpuMs, rssMiB] = /RESULT ([\d.]+) ([\d.]+)/.exec(stdout) ?? [];
-  if (rssMiB === undefined) throw new Error(`${side}: ${stderr}`);
-  memory[side]!.push(Number(rssMiB));
-  return Number(cpuMs);
-});
-const peer = folder === undefined ? 'node:http' : 'Fastify';
-const ratio = (samples: Readonly<Record<string, number[]>>, side: string): string =>
-  median(samples[side]!.map((value, round) => value / samples[peer]![round]!)).toFixed(2);
-printHead(`Start-up, median of ${rounds} processes each`, 'CPU ms', `× ${peer}`, 'MiB', `× ${peer}`);
-for (const side of sides) {
-  const [cpuMs, rssMiB] = [median(cpu[side]!).toFixed(0), median(memory[side]!).toFixed(1)];
-  printRow(side, cpuMs, ratio(cpu, side), rssMiB, ratio(memory, side));
+  if (rssMiB === undefined) throw new Error(stderr);
+  return Number(unit === 'ms' ? cpuMs : rssMiB);
 }
+
+function rows(peers: string | undefined): readonly Row[] {
+  const row = (
+    name: string,
+    unit: 'ms' | 'MiB',
+    bound: number,
+    { routes = 0, isBundled = false } = {},
+  ): Row => ({
+    name: `start-up ${name}: ${unit === 'ms' ? 'CPU' : 'memory'}`,
+    ...{ unit, bound, base: peers ? 'fastify' : 'node:http', others: peers ? ['node:http'] : [] },
+    ...{ processes: routes > 0 ? 1 : 4, slices: 1 },
+    start: async (side, root) => {
+      const file = isBundled && side === 'svc' ? bundled(peers!, root) : mainOf(root);
+      const program = PROGRAMS[side as keyof typeof PROGRAMS](routes, file);
+      return { slice: () => measured(program, peers ?? ROOT, unit), stop: () => undefined };
+    },
+  });
+  return [
+    row('of three routes', 'ms', 1.15),
+    row('of three routes', 'MiB', 1.1),
+    ...(peers
+      ? [
+          row('as one file', 'ms', 0.85, { isBundled: true }),
+          row('as one file', 'MiB', 1, { isBundled: true }),
+          row('of 10,000 routes', 'ms', 0.3, { routes: 10_000 }),
+          row('of 10,000 routes', 'MiB', 0.7, { routes: 10_000 }),
+        ]
+      : []),
+  ];
+}
+
+export const bench: Bench = { packages: { fastify: '^5', esbuild: '^0.25' }, rows };

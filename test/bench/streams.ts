@@ -1,35 +1,20 @@
 /**
- * Cost of long bodies and compression: CPU of the server process, compared with node:http alone. Clients run
- * in another process, every sample is two fresh processes, the sides alternate, and the median counts.
- *
- *   long        a text of 1 MiB against res.end(text)
- *   file        a file of 1 MiB against createReadStream().pipe(res)
- *   upload      a body of 4 MiB by req.stream() against "for await (const chunk of req)"
- *   br, gzip, zstd   6 kB of JSON through CompressionMiddleware against the same call of node:zlib in a bare handler
- *
- *   npm run build && node test/bench/streams.ts [--rounds=3 --only=long,gzip]        exits 1 when a ratio is above its bound
+ * Cost of long bodies, files and compression: CPU of the server process for a request. Clients run in another
+ * process.
  */
 import { once } from 'node:events';
-import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
-import {
-  alternate,
-  answering,
-  argumentsOf,
-  ask,
-  cpuMicros,
-  median,
-  printHead,
-  printRatios,
-  started,
-} from './harness.ts';
+import { answering, argumentsOf, ask, cpuMicros, started } from './harness.ts';
+import type { Bench, Row, Worker } from './harness.ts';
 import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
 
-const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'port', 'file');
-const REQUESTS = 1_000;
+const values = argumentsOf('side', 'scenario', 'port', 'folder', 'peers');
+const REQUESTS = 250;
 const LONG = 'x'.repeat(1_048_576);
 const UPLOAD = Buffer.alloc(4_194_304, 'x');
 const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
@@ -39,14 +24,22 @@ const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
   active: id % 3 === 0,
 }));
 
-/** Maximum CPU of svc, as a multiple of the bare handler. */
-const BOUNDS: Readonly<Record<string, number>> = {
-  long: 1.2,
-  file: 1,
-  upload: 1.2,
-  gzip: 1.3,
-  br: 1.3,
-  zstd: 1.4,
+interface Scenario {
+  readonly name: string;
+  /** Maximum CPU of svc, as a multiple of `base`. */
+  readonly bound: number;
+  /** Default: `bare`. */
+  readonly base?: 'bare' | 'sirv';
+}
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  long: { name: 'text of 1 MiB', bound: 1.2 },
+  upload: { name: 'body of 4 MiB by req.stream()', bound: 1.2 },
+  gzip: { name: '6 kB of JSON by gzip', bound: 1.3 },
+  br: { name: '6 kB of JSON by Brotli', bound: 1.3 },
+  zstd: { name: '6 kB of JSON by Zstandard', bound: 1.4 },
+  'long.txt': { name: 'file of 1 MiB', bound: 1 / 1.1, base: 'sirv' },
+  'short.txt': { name: 'file of 1 KiB', bound: 1 / 3.3, base: 'sirv' },
+  'same.txt': { name: 'file that the client has', bound: 1 / 0.9, base: 'sirv' },
 };
 const QUALITY = { [constants.BROTLI_PARAM_QUALITY]: 4 };
 const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
@@ -56,36 +49,58 @@ const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
   zstd: (body) => zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
 
-async function parent(): Promise<void> {
-  const rounds = Number(values.rounds ?? 3);
-  const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
-  const file = join(folder, 'long.txt');
-  writeFileSync(file, LONG);
-  printHead(`CPU of the server, median of ${rounds} fresh processes each`, 'bare µs', 'svc', 'bound');
-  for (const name of values.only?.split(',') ?? Object.keys(BOUNDS)) {
-    const { bare: base, svc: own } = await alternate(['bare', 'svc'], rounds, (side) =>
-      measure(side, name, file),
-    );
-    printRatios(name, median(base), [median(own) / median(base)], BOUNDS[name]!);
-  }
-  rmSync(folder, { recursive: true });
+const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'svc-bench-'));
+
+function rows(peers: string | undefined): readonly Row[] {
+  for (const [name, bytes] of Object.entries({
+    'long.txt': LONG.length,
+    'short.txt': 1_024,
+    'same.txt': 1_024,
+  }))
+    writeFileSync(join(folder, name), LONG.slice(0, bytes));
+  return Object.entries(SCENARIOS)
+    .filter(([, { base }]) => base !== 'sirv' || peers)
+    .map(([scenario, { name, bound, base = 'bare' }]) => ({
+      ...{ name, unit: 'µs', base, bound, slices: 6 },
+      start: (side, root) => serverWithClients(root, { side, scenario, folder, peers }),
+    }));
 }
 
-/** Returns the microseconds of CPU for a request. */
-async function measure(side: string, scenario: string, file: string): Promise<number> {
-  const start = (...args: string[]): ReturnType<typeof started> =>
-    started(import.meta.filename, [`--scenario=${scenario}`, `--file=${file}`, ...args]);
-  const { child: server, first: port } = await start(`--child=${side}`);
-  const { child: clients } = await start('--child=clients', `--port=${port}`);
-  try {
-    await ask(clients, 'run'); // warm up
-    const before = await ask(server, 'cpu');
-    for (let round = 0; round < 2; round++) await ask(clients, 'run');
-    return ((await ask(server, 'cpu')) - before) / (2 * REQUESTS);
-  } finally {
-    clients.kill('SIGKILL');
-    server.kill('SIGKILL');
-  }
+export const bench: Bench = {
+  packages: { sirv: '^3' },
+  rows,
+  close: () => rmSync(folder, { recursive: true }),
+};
+
+/** Starts a server and its clients. A slice costs microseconds of the server's CPU for a request. */
+async function serverWithClients(root: string, given: Readonly<Record<string, unknown>>): Promise<Worker> {
+  const file = join(root, 'test/bench/streams.ts');
+  const { child: server, first: port } = await started(file, given);
+  const { child: clients } = await started(file, { ...given, side: 'clients', port });
+  for (let round = 0; round < 4; round++) await ask(clients, 'run'); // warm up
+  return {
+    async slice() {
+      const before = await ask(server, 'cpu');
+      return (await ask(clients, 'run')) && ((await ask(server, 'cpu')) - before) / REQUESTS;
+    },
+    stop() {
+      clients.kill('SIGKILL');
+      server.kill('SIGKILL');
+    },
+  };
+}
+
+/** Serves the folder by sirv, which looks at each file once. */
+async function sirv(): Promise<number> {
+  const { default: handlerOf } = (await import(join(values.peers!, 'node_modules/sirv/build.mjs'))) as {
+    default: (folder: string, options: object) => RequestListener;
+  };
+  return portOf(createServer(handlerOf(folder, { etag: true })));
+}
+
+async function portOf(server: Server): Promise<number> {
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return (server.address() as AddressInfo).port;
 }
 
 async function bare(scenario: string): Promise<number> {
@@ -97,26 +112,21 @@ async function bare(scenario: string): Promise<number> {
       res.writeHead(200, { 'Content-Type': 'application/json', ...fields });
       return void res.end(body);
     }
-    if (scenario === 'file') {
-      res.writeHead(200, { 'Content-Type': 'text/plain', 'Content-Length': LONG.length });
-      return void createReadStream(values.file!).pipe(res);
-    }
     let length = 0;
     for await (const chunk of req) length += (chunk as Buffer).length;
     const body = scenario === 'long' ? LONG : String(length);
     const fields = { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(body) };
     res.writeHead(200, fields).end(body);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return (server.address() as AddressInfo).port;
+  });
+  return portOf(server);
 }
 
 async function svc(scenario: string): Promise<number> {
-  const { CompressionMiddleware, FileResponse, Svc, createLogger } = await import('svc');
+  const { CompressionMiddleware, Svc, createLogger } = await import('svc');
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
   if (CODERS[scenario] !== undefined) app.use(new CompressionMiddleware()).get('/', () => PAYLOAD);
   else if (scenario === 'long') app.get('/', () => LONG);
-  else if (scenario === 'file') app.get('/', () => new FileResponse(values.file!));
+  else if (scenario.endsWith('.txt')) app.mountStatic('/', folder);
   else
     app.post('/', { public: 'a benchmark' }, async ({ req }) => {
       let length = 0;
@@ -127,29 +137,37 @@ async function svc(scenario: string): Promise<number> {
 }
 
 /** Sends requests over four connections when asked. */
-function clients(port: number, scenario: string): void {
+async function clients(port: number, scenario: string): Promise<void> {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const body = scenario === 'upload' ? UPLOAD : undefined;
-  const headers = { 'Accept-Encoding': scenario, ...(body && { 'Content-Length': body.length }) };
+  const path = scenario.endsWith('.txt') ? `/${scenario}` : '/';
+  const headers: Record<string, string | number> = { 'Accept-Encoding': scenario };
+  if (body !== undefined) headers['Content-Length'] = body.length;
   const method = body === undefined ? 'GET' : 'POST';
-  const send = (): Promise<void> =>
+  const send = (status: number): Promise<IncomingMessage> =>
     new Promise((resolve, reject) => {
-      const sent = request({ port, host: '127.0.0.1', agent, method, headers }, (res) => {
-        if (res.statusCode !== 200) return reject(new Error(`${scenario}: ${res.statusCode}`));
-        res.resume().on('end', resolve);
+      const sent = request({ port, host: '127.0.0.1', path, agent, method, headers }, (res) => {
+        if (res.statusCode !== status) return reject(new Error(`${scenario}: ${res.statusCode}`));
+        res.resume().on('end', () => resolve(res));
       });
       sent.on('error', reject).end(body);
     });
+  const isSame = scenario === 'same.txt';
+  if (isSame) headers['If-None-Match'] = (await send(200)).headers.etag!;
   answering(0, async () => {
     let left = REQUESTS;
     const run = async (): Promise<void> => {
-      while (left-- > 0) await send();
+      while (left-- > 0) await send(isSame ? 304 : 200);
     };
     await Promise.all([run(), run(), run(), run()]);
     return REQUESTS;
   });
 }
 
-if (values.child === undefined) await parent();
-else if (values.child === 'clients') clients(Number(values.port), values.scenario!);
-else answering(await (values.child === 'bare' ? bare : svc)(values.scenario!), () => cpuMicros());
+if (!import.meta.main) {
+  /* imported by all.ts */
+} else if (values.side === 'clients') await clients(Number(values.port), values.scenario!);
+else {
+  const serve = { bare, svc, sirv }[values.side as 'bare' | 'svc' | 'sirv'];
+  answering(await serve(values.scenario!), () => cpuMicros());
+}

@@ -1,11 +1,6 @@
 /**
- * Verification of an access token of an authorization server: nanoseconds of the floor, and svc and fast-jwt as
- * its multiples. The floor is verify() of node:crypto with a prepared key, and reading an HS256 token with the
- * same claims.
- *
- *   node test/bench/tokens.ts [--rounds=3] [--only=RS256,ES256]      exits 1 when svc is above its bound
- *
- * The sides are processes that work in turn. fast-jwt is installed into a scratch folder.
+ * Verification of an access token of an authorization server, as a multiple of the floor: verify() of
+ * node:crypto with a prepared key, and reading an HS256 token with the same claims.
  */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, sign, verify } from 'node:crypto';
@@ -18,12 +13,13 @@ import { signedToken } from '../../src/crypto/jws.ts';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { Depends } from '../../src/routing/di.ts';
 import { TestClient } from '../../src/testing/index.ts';
-import { argumentsOf, inTurn, installed, printHead, printRatios, worker, working } from './harness.ts';
+import { argumentsOf, worker, working } from './harness.ts';
+import type { Bench, Row } from './harness.ts';
 import type { KeyPairKeyObjectResult } from 'node:crypto';
 import type { IssuerReader } from '../../src/auth/issuer/reader.ts';
 import type { Context } from '../../src/http/contracts.ts';
 
-const values = argumentsOf('rounds', 'only', 'algorithm', 'side', 'peers');
+const values = argumentsOf('algorithm', 'side', 'peers');
 /** Maximum cost of svc, as a multiple of the floor. */
 const BOUND = 1.1;
 const ISSUER = 'https://login.example';
@@ -88,7 +84,7 @@ const SIDES: Readonly<Record<string, (given: Given) => Operation | Promise<Opera
     });
     return (index) => assert.equal((reader.read(contexts[index]!) as { iss: string }).iss, ISSUER);
   },
-  peer({ algorithm, publicKey, tokens }) {
+  'fast-jwt'({ algorithm, publicKey, tokens }) {
     const { createVerifier } = createRequire(join(values.peers!, 'package.json'))('fast-jwt') as {
       createVerifier: (options: object) => (token: string) => { iss: string };
     };
@@ -109,18 +105,13 @@ async function child(algorithm: Algorithm): Promise<void> {
   });
 }
 
-async function parent(): Promise<void> {
-  const peers = installed('tokens', { 'fast-jwt': '^6' });
-  const sides = Object.keys(SIDES).filter((side) => side !== 'peer' || peers !== undefined);
-  printHead('Access tokens of authorization servers', 'floor ns', 'svc', 'bound', 'fast-jwt');
-  for (const algorithm of values.only?.split(',') ?? Object.keys(PAIRS)) {
-    const costs = await inTurn(sides, Number(values.rounds ?? 3), (side) =>
-      worker(import.meta.filename, [`--algorithm=${algorithm}`, `--side=${side}`, `--peers=${peers}`]),
-    );
-    const { floor, svc, peer } = costs;
-    printRatios(algorithm, floor!.median, [svc!.ratio, peer?.ratio], BOUND);
-  }
-}
+const rows = (peers: string | undefined): readonly Row[] =>
+  Object.keys(PAIRS).map((algorithm) => ({
+    name: `access token by ${algorithm}`,
+    ...{ unit: 'ns', base: 'floor', bound: BOUND, others: peers ? ['fast-jwt'] : [] },
+    start: (side, root) => worker(root, 'tokens.ts', { algorithm, side, peers }),
+  }));
 
-if (values.algorithm === undefined) await parent();
-else await child(values.algorithm as Algorithm);
+export const bench: Bench = { packages: { 'fast-jwt': '^6' }, rows };
+
+if (import.meta.main) await child(values.algorithm as Algorithm);

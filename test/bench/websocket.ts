@@ -1,15 +1,9 @@
 /**
- * Cost of WebSockets: CPU of the server's process for a message, beside the package `ws` with bufferutil.
- * Clients run in another process, every sample is a fresh server, the sides alternate, and the median counts.
- * Both sides have loaded svc, because large messages make V8 look through all that is loaded.
+ * Cost of WebSockets: CPU of the server's process for a message, as a multiple of the package `ws` with
+ * bufferutil. Clients run in another process. Both sides have loaded svc, because large messages make V8 look
+ * through all that is loaded.
  *
- *   64B, 64Bx16   ping-pong of 64 bytes, 32 connections; with 16 in flight
- *   4KiB, 1MiB    4 in flight; 4 connections
- *   broadcast     200 bytes to 1,000 sockets, for each of them
- *   idle          KiB of each of 10,000 open sockets, after 1,000 that took the room that loading has left
- *   text …        texts, which both sides read as such, for comparison
- *
- *   npm run build && node test/bench/websocket.ts [--rounds=3 --only=64B,broadcast]        exits 1 when a bound is missed
+ * Event streams are compared with `res.write(text)` of node:http, by event and client.
  */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -17,45 +11,38 @@ import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  alternate,
-  answering,
-  argumentsOf,
-  ask,
-  cpuMicros,
-  installed,
-  median,
-  printHead,
-  printRow,
-  started,
-} from './harness.ts';
+import { ROOT, answering, argumentsOf, ask, cpuMicros, started } from './harness.ts';
+import type { Bench, Row, Worker } from './harness.ts';
+import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-const values = argumentsOf('rounds', 'only', 'child', 'scenario', 'port', 'scratch', 'connections');
+const values = argumentsOf('side', 'scenario', 'port', 'peers', 'connections');
 
 interface Step {
   readonly bytes: number;
   readonly window: number;
   readonly connections: number;
-  /** Minimum speed as a multiple of ws; for `idle`, the maximum in KiB. */
+  /** Maximum cost as a multiple of ws or node:http; for `idle`, the maximum in KiB. */
   readonly bound?: number;
   readonly isText?: boolean;
+  /** Whether the clients read event streams. */
+  readonly isStream?: boolean;
 }
 
 const STEPS: Readonly<Record<string, Step>> = {
-  '64B': { bytes: 64, window: 1, connections: 32, bound: 1 },
-  '64Bx16': { bytes: 64, window: 16, connections: 32, bound: 5 },
-  '4KiB': { bytes: 4_096, window: 4, connections: 32, bound: 1.8 },
-  '1MiB': { bytes: 1_048_576, window: 1, connections: 4, bound: 0.9 },
-  broadcast: { bytes: 200, window: 0, connections: 1_000, bound: 0.95 },
-  idle: { bytes: 0, window: 0, connections: 10_000, bound: 7 },
-  text: { bytes: 64, window: 1, connections: 32, isText: true },
-  text4KiB: { bytes: 4_096, window: 4, connections: 32, isText: true },
-  text8KiB: { bytes: 8_000, window: 4, connections: 32, isText: true },
-  text64KiB: { bytes: 64_000, window: 2, connections: 16, isText: true },
+  '64 bytes, ping-pong': { bytes: 64, window: 1, connections: 32, bound: 1 },
+  '64 bytes, 16 in flight': { bytes: 64, window: 16, connections: 32, bound: 0.2 },
+  '4 KiB, 4 in flight': { bytes: 4_096, window: 4, connections: 32, bound: 0.67 },
+  '1 MiB': { bytes: 1_048_576, window: 1, connections: 4, bound: 1.11 },
+  'text of 64 bytes': { bytes: 64, window: 1, connections: 32, isText: true },
+  'text of 4 KiB': { bytes: 4_096, window: 4, connections: 32, isText: true },
+  'text of 64 kB': { bytes: 64_000, window: 2, connections: 16, isText: true },
+  'broadcast to 1,000': { bytes: 200, window: 0, connections: 1_000, bound: 1.11 },
+  'each of 10,000 idle ones': { bytes: 0, window: 0, connections: 10_000, bound: 7 },
+  'event to 1,000 streams': { bytes: 200, window: 0, connections: 1_000, bound: 1.05, isStream: true },
 };
-const RUN_MS = 1_500;
-const BROADCASTS = 50;
+const RUN_MS = 300;
+const BROADCASTS = 20;
 const KEY = Buffer.of(1, 2, 3, 4);
 const UPGRADE =
   'GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n';
@@ -68,56 +55,54 @@ function payloadOf({ bytes, isText = false }: Step): Buffer {
   return Buffer.from(text.slice(0, bytes));
 }
 
-async function parent(): Promise<void> {
-  const folder = installed('websocket', { ws: '~8.23.0', bufferutil: '~4.1.0' });
-  if (folder === undefined) return;
-  const rounds = Number(values.rounds ?? 3);
-  const title = `CPU of the server, median of ${rounds} fresh processes each`;
-  printHead(title, 'ws µs', 'svc µs', 'times as fast', 'bound');
-  for (const name of values.only?.split(',') ?? Object.keys(STEPS)) {
-    const { bound } = STEPS[name]!;
-    const samples = await alternate(['ws', 'svc'], rounds, (side) => measure(side, name, folder));
-    const [base, own] = [median(samples.ws), median(samples.svc)];
-    const isMissed = bound !== undefined && (name === 'idle' ? own > bound : base / own < bound);
-    if (isMissed) process.exitCode = 1;
-    const needed = bound === undefined ? '' : name === 'idle' ? `≤ ${bound} KiB` : `≥ ${bound}`;
-    printRow(name, base.toFixed(2), own.toFixed(2), (base / own).toFixed(2), needed);
-  }
+function rows(peers: string | undefined): readonly Row[] {
+  return Object.entries(STEPS).flatMap(([scenario, step]): Row[] => {
+    const { bound, isStream } = step;
+    const name = isStream ? scenario : `WebSocket: ${scenario}`;
+    if (step.bytes === 0) {
+      const start: Row['start'] = async (side, root) => ({ slice: () => idle(root, { side, scenario, peers }), stop: () => undefined }); // prettier-ignore
+      return [{ name, unit: 'KiB', bound, slices: 1, others: peers ? ['ws'] : [], start }];
+    }
+    const base = isStream ? 'bare' : 'ws';
+    const start: Row['start'] = (side, root) => messaging(root, { side, scenario, peers });
+    return base === 'ws' && peers === undefined ? [] : [{ name, unit: 'µs', base, bound, slices: 8, start }];
+  });
 }
 
-/** Returns the microseconds of CPU for a message, or KiB for a socket. */
-async function measure(side: 'ws' | 'svc', scenario: string, folder: string): Promise<number> {
-  const start = (child: string, ...args: string[]): ReturnType<typeof started> =>
-    started(import.meta.filename, [
-      `--child=${child}`,
-      `--scenario=${scenario}`,
-      `--scratch=${folder}`,
-      ...args,
-    ]);
-  const { connections } = STEPS[scenario]!;
-  const { child: server, first: port } = await start(side);
-  const children = [server];
-  const connected = async (...args: string[]): Promise<(typeof children)[0]> => {
-    const { child } = await start('clients', `--port=${port}`, ...args);
-    children.push(child);
-    return child;
-  };
-  try {
-    if (scenario === 'idle') {
-      await connected('--connections=1000');
-      const before = await ask(server, 'memory');
-      await connected();
-      return ((await ask(server, 'memory')) - before) / connections / 1_024;
-    }
-    const clients = await connected();
-    if (scenario === 'broadcast') {
-      await ask(server, 'broadcast');
-      return (await ask(server, 'broadcast')) / (BROADCASTS * connections);
-    }
-    await ask(clients, 'run'); // warm up
+export const bench: Bench = { packages: { ws: '~8.23.0', bufferutil: '~4.1.0' }, rows };
+
+type Given = Readonly<Record<'side' | 'scenario' | 'peers', string | undefined>>;
+const fileIn = (root: string): string => join(root, 'test/bench/websocket.ts');
+
+/** Starts a server and its clients. A slice costs microseconds of the server's CPU for a message. */
+async function messaging(root: string, given: Given): Promise<Worker> {
+  const { child: server, first: port } = await started(fileIn(root), given);
+  const { child: clients } = await started(fileIn(ROOT), { ...given, side: 'clients', port });
+  const { window, connections } = STEPS[given.scenario!]!;
+  const slice = async (): Promise<number> => {
+    if (window === 0) return (await ask(server, 'broadcast')) / (BROADCASTS * connections);
     const before = await ask(server, 'cpu');
     const messages = await ask(clients, 'run');
     return ((await ask(server, 'cpu')) - before) / messages;
+  };
+  for (let round = 0; round < 3; round++) await slice(); // warm up
+  const stop = (): void => [server, clients].forEach((child) => child.kill('SIGKILL'));
+  return { slice, stop };
+}
+
+/** Returns KiB of each open socket, after 1,000 that took the room that loading has left. */
+async function idle(root: string, given: Given): Promise<number> {
+  const { child: server, first: port } = await started(fileIn(root), given);
+  const children = [server];
+  const connect = async (connections: number): Promise<void> => {
+    children.push((await started(fileIn(ROOT), { ...given, side: 'clients', port, connections })).child);
+  };
+  try {
+    await connect(1_000);
+    const before = await ask(server, 'memory');
+    const { connections } = STEPS[given.scenario!]!;
+    await connect(connections);
+    return ((await ask(server, 'memory')) - before) / connections / 1_024;
   } finally {
     for (const child of children) child.kill('SIGKILL');
   }
@@ -150,7 +135,7 @@ async function ws(step: Step): Promise<void> {
     readonly clients: Iterable<Peer>;
     on(event: 'connection', listener: (peer: Peer) => void): void;
   }
-  const require = createRequire(join(values.scratch!, 'package.json'));
+  const require = createRequire(join(values.peers!, 'package.json'));
   const { WebSocketServer } = require('ws') as { WebSocketServer: new (options: object) => Peers };
   require('bufferutil');
   const server = createServer().listen(0, '127.0.0.1', 4_096);
@@ -166,8 +151,10 @@ async function ws(step: Step): Promise<void> {
 }
 
 async function svc(step: Step): Promise<void> {
-  const { Svc, createLogger } = await import('svc');
+  const { EventBroadcast, Svc, createLogger } = await import('svc');
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
+  const events = new EventBroadcast();
+  app.get('/events', () => events.stream());
   app
     .websocket('/', { allowMissingOrigin: true, maxMessageBytes: 4_194_304, maxBufferedBytes: 8_388_608 })
     .onOpen((socket) => {
@@ -176,7 +163,22 @@ async function svc(step: Step): Promise<void> {
     .onMessage((socket, message) => socket.send(message));
   const { port } = await app.run({ port: 0, handleSignals: false });
   const payload = payloadOf(step);
-  serve(port, () => app.rooms.broadcast('all', payload));
+  const text = payload.toString('latin1');
+  serve(port, () => (step.isStream ? events.send(text) : app.rooms.broadcast('all', payload)));
+}
+
+/** Sends events by node:http. */
+async function bare(step: Step): Promise<void> {
+  const open: ServerResponse[] = [];
+  const server = createServer((_req, res) => {
+    res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders();
+    open.push(res);
+  }).listen(0, '127.0.0.1', 4_096);
+  await once(server, 'listening');
+  const text = `data: ${payloadOf(step).toString('latin1')}\n\n`;
+  serve((server.address() as AddressInfo).port, () => {
+    for (const res of open) res.write(text);
+  });
 }
 
 /** Minimal clients: send one frame again and again, and count the bytes of the responses. */
@@ -192,7 +194,7 @@ async function clients(port: number, step: Step): Promise<void> {
   let isOver = true;
   const sockets: Socket[] = [];
   for (let index = 0; index < Number(values.connections ?? step.connections); index++) {
-    const socket = await open(port);
+    const socket = await open(port, step);
     let bytes = 0;
     socket.on('data', (chunk: Buffer) => {
       const count = Math.floor((bytes += chunk.length) / answerBytes);
@@ -213,17 +215,17 @@ async function clients(port: number, step: Step): Promise<void> {
   });
 }
 
-async function open(port: number): Promise<Socket> {
+async function open(port: number, { isStream }: Step): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
-  socket.write(UPGRADE);
+  socket.write(isStream ? 'GET /events HTTP/1.1\r\nHost: a\r\n\r\n' : UPGRADE);
   const [head] = (await once(socket, 'data')) as [Buffer];
-  if (!head.toString('latin1').startsWith('HTTP/1.1 101')) throw new Error(head.toString('latin1'));
+  if (!head.toString('latin1').startsWith(`HTTP/1.1 ${isStream ? 200 : 101}`))
+    throw new Error(head.toString('latin1'));
   return socket;
 }
 
-if (values.child === undefined) await parent();
-else {
+if (import.meta.main) {
   const step = STEPS[values.scenario!]!;
-  if (values.child === 'clients') await clients(Number(values.port), step);
-  else await (values.child === 'ws' ? ws : svc)(step);
+  if (values.side === 'clients') await clients(Number(values.port), step);
+  else await { ws, svc, bare }[values.side as 'ws' | 'svc' | 'bare'](step);
 }

@@ -12,9 +12,8 @@ import { openDatabase, type Database } from '../../src/db/index.ts';
 import { Migrator } from '../../src/db/migrations/migrations.ts';
 import { readTables } from '../../src/db/tables.ts';
 import { BIN, build } from '../support/build.ts';
-import { mysqlUrl, needsEngine, sharedMySql } from '../support/mysql-database.ts';
-import { needsPostgres, postgresUrl, sharedPostgres } from '../support/postgres-database.ts';
-import { project, svc } from '../support/run.ts';
+import { SERVERS } from '../support/every-database.ts';
+import { inReverse, project, svc } from '../support/run.ts';
 
 before(build);
 
@@ -41,21 +40,16 @@ interface Place {
 }
 
 function onEachServer(behavior: string, run: (place: Place, t: TestContext) => Promise<void>): void {
-  for (const engine of ['postgres', 'mariadb', 'mysql'] as const)
-    test(`${engine}: svc check ${behavior}`, async (t) => {
-      const isPostgres = engine === 'postgres';
-      if (isPostgres ? !needsPostgres(t) : !needsEngine(t, engine)) return;
-      const ends: (() => void | Promise<void>)[] = [];
-      const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
-      t.after(async () => {
-        for (const end of ends.reverse()) await end();
-      });
-      const server = await (isPostgres ? sharedPostgres() : sharedMySql(engine));
-      const application = await (isPostgres ? postgresUrl(scope) : mysqlUrl(scope, engine));
+  for (const tested of SERVERS)
+    test(`${tested.name}: svc check ${behavior}`, async (t) => {
+      const engine = tested.dialect;
+      const scope = inReverse(t);
+      const [server, application] = [await tested.server(t), await tested.address(t, scope)];
+      if (server === undefined || application === undefined) return;
       const admin = await openDatabase(server);
-      ends.push(() => admin.close());
+      scope.after(() => admin.close());
       const db = await openDatabase(application);
-      ends.push(() => db.close());
+      scope.after(() => db.close());
       await db.script(`${MIGRATION} insert into author (id, name) values (1, 'Grace')`);
       const dump = async (): Promise<unknown> => ({
         tables: await readTables(db, new Set()),

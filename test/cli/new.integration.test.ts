@@ -26,7 +26,7 @@ import { createToken } from '../../src/crypto/jwt.ts';
 import { starterFiles } from '../../src/cli/starter/starter.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
 import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
-import { folder, run, start } from '../support/run.ts';
+import { folder, inReverse, run, start } from '../support/run.ts';
 import { npmEnvironment } from '../support/scratch.ts';
 import { Visitor } from '../support/visitor.ts';
 import type { Ended, RunOptions, Running } from '../support/run.ts';
@@ -331,11 +331,7 @@ test(
 test('a new project stores its notes in PostgreSQL if DATABASE_URL names a PostgreSQL server, without a change of code', async (t) => {
   if (!needsPostgres(t)) return;
   const path = await madeLinked(t);
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  }); // the schema, after its users
-  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+  const scope = inReverse(t); // the schema, after its users
   const url = await postgresUrl(scope);
   const inProduction: RunOptions = {
     cwd: path,
@@ -356,6 +352,38 @@ test('a new project stores its notes in PostgreSQL if DATABASE_URL names a Postg
     { text: 'again' },
   ]);
   assert.deepEqual(databaseFiles(path), []);
+});
+
+/** A test for a new project: the clock advances a day between visits of the page. */
+const DAYS = `
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ManualClock, TestClient } from 'svc/testing';
+
+Object.assign(process.env, { SVC_ENV: 'test', SVC_DATABASE_URL: 'sqlite::memory:', SVC_AUTH_SECRET: '${'a1'.repeat(32)}' });
+const { app } = await import('../src/app.ts');
+test('days', async () => {
+  const clock = new ManualClock(Date.now());
+  await using client = new TestClient(app, { clock });
+  const login = new URL((await client.get('/oauth/login')).headers.get('location'));
+  const form = { ...Object.fromEntries(login.searchParams), user: 'ada' };
+  const chosen = await client.post(login.pathname, { form });
+  await client.get(chosen.headers.get('location'));
+  const page = async () => (await client.get('/')).text();
+  for (let day = 1; day < 30; day += 1) {
+    await clock.advance(86_400_000);
+    assert.match(await page(), /Logged in as <strong>Ada Lovelace</, \`day \${day}\`);
+  }
+  await clock.advance(86_400_000);
+  assert.match(await page(), /Log in with dev/);
+});
+`;
+
+test('in a new project, a person who visits the page each day stays logged in for 30 days', async (t) => {
+  const path = await madeLinked(t);
+  writeFileSync(join(path, 'test/days.test.js'), DAYS);
+  const tests = await run(process.execPath, ['--test', 'test/days.test.js'], { cwd: path });
+  assert.equal(tests.status, 0, tests.stdout);
 });
 
 test('the tests of a new project pass on PostgreSQL', async (t) => {

@@ -63,6 +63,25 @@ test('readKeySet() skips keys that are not for signatures, are too weak or have 
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
 
+test('readKeySet() marks the keys whose signatures are verified in the thread pool: RSA above 4096 bits, P-384 and P-521', () => {
+  // any odd number is a modulus for createPublicKey()
+  const rsaOf = (bytes: number): unknown => ({ ...rsa, n: Buffer.alloc(bytes, 0xff).toString('base64url') });
+  const costs = [
+    rsa,
+    rsaOf(512),
+    rsaOf(513),
+    rsaOf(1_024),
+    ec,
+    ed,
+    jwk(EC384.publicKey),
+    jwk(EC521.publicKey),
+  ];
+  assert.deepEqual(
+    readKeySet(costs).keys.map(({ isCostly }) => isCostly),
+    [false, false, true, true, false, false, true, true],
+  );
+});
+
 test('readKeySet() ignores the private members of a key, and reads at most 64 keys', () => {
   const [key] = readKeySet([jwk(RSA.privateKey)]).keys;
   assert.equal(key?.key.type, 'public');

@@ -53,6 +53,18 @@ test('parseValue() returns undefined for invalid JSON, the name __proto__, and m
     assert.notEqual(parseValue(nested(32, open, close)), undefined);
     assert.equal(parseValue(nested(33, open, close)), undefined);
   }
+  // the members beside a refused value do not hide it
+  for (const refused of ['{"__proto__":1}', nested(32, '[', ']'), nested(32, '{"a":', '}')])
+    for (const shape of [
+      '[#,{"b":1}]',
+      '[{"b":1},#]',
+      '{"b":1,"c":#}',
+      '{"b":#,"c":{"d":1}}',
+      '[[#],{"b":1}]',
+    ]) {
+      const text = shape.replace('#', refused);
+      assert.equal(parseValue(text), undefined, text);
+    }
 });
 
 test('parseObject() returns objects only', () => {

@@ -333,6 +333,9 @@ test('verifyToken() refuses tokens that do not have three segments, and values t
     'x'.repeat(100),
   ])
     refused(wrong, 'form');
+  refused(`h.c.${mac}`, 'header');
+  refused(`${header}.c.${mac}`, 'signature');
+  refused('x'.repeat(43), 'form');
   for (const wrong of [
     undefined,
     null,

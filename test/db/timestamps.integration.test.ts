@@ -5,39 +5,19 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { DataError, openDatabase } from '../../src/db/index.ts';
 import { instantFromText, utcFromText, utcOf } from '../../src/db/postgres/dates.ts';
-import { mysqlUrl, needsEngine } from './../support/mysql-database.ts';
+import { SERVERS } from '../support/every-database.ts';
 import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
+import { inReverse } from '../support/run.ts';
 import type { Database } from '../../src/db/index.ts';
-import type { Scope } from '../support/run.ts';
 
-const ENGINES: readonly (readonly [
-  name: string,
-  type: string,
-  address: (t: TestContext, scope: Scope) => Promise<string | undefined>,
-])[] = [
-  ['PostgreSQL', 'timestamptz', async (t, scope) => (needsPostgres(t) ? postgresUrl(scope) : undefined)],
-  [
-    'MariaDB',
-    'timestamp(6) null',
-    async (t, scope) => (needsEngine(t, 'mariadb') ? mysqlUrl(scope, 'mariadb') : undefined),
-  ],
-  [
-    'MySQL',
-    'timestamp(6) null',
-    async (t, scope) => (needsEngine(t, 'mysql') ? mysqlUrl(scope, 'mysql') : undefined),
-  ],
-];
-
-for (const [name, type, address] of ENGINES) {
+for (const { name, dialect, address } of SERVERS) {
+  const type = dialect === 'postgres' ? 'timestamptz' : 'timestamp(6) null';
   const open = async (t: TestContext, query: string): Promise<Database | undefined> => {
-    const ends: (() => void | Promise<void>)[] = [];
-    t.after(async () => {
-      for (const end of ends.reverse()) await end();
-    });
-    const url = await address(t, { after: (end) => void ends.push(end) });
+    const scope = inReverse(t);
+    const url = await address(t, scope, query);
     if (url === undefined) return undefined;
-    const db = await openDatabase(`${url}${url.includes('?') ? '&' : '?'}${query}`);
-    ends.push(() => db.close());
+    const db = await openDatabase(url);
+    scope.after(() => db.close());
     await db.script(`create table event (id integer primary key, at ${type})`);
     return db;
   };
@@ -126,16 +106,10 @@ for (const [name, type, address] of ENGINES) {
 
 test('PostgreSQL with timestamps=string returns timestamps in UTC, also in arrays, in sessions with another time zone, and outside the range of Date', async (t) => {
   if (!needsPostgres(t)) return;
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  });
-  const url = await postgresUrl(
-    { after: (end) => void ends.push(end) },
-    '&timestamps=string&set.TimeZone=Asia/Kolkata',
-  );
+  const scope = inReverse(t);
+  const url = await postgresUrl(scope, '&timestamps=string&set.TimeZone=Asia/Kolkata');
   const db = await openDatabase(url);
-  ends.push(() => db.close());
+  scope.after(() => db.close());
   for (const instant of [
     '2024-02-29T12:00:00.000001Z',
     '2024-02-29T23:59:59.900000Z',

@@ -190,17 +190,18 @@ for (const [what, handler] of [
     await client.close();
   });
 
-test('behind a trusted proxy, the URL has the scheme and host of the client', async () => {
+test('behind a trusted proxy, the URL and the field Host have the scheme and host of the client', async () => {
   const { app } = mounted(
     (request) => new Response(`${request.url} ${request.headers.get('host')}`),
     {},
-    { trustProxy: 1 },
+    { trustProxy: 1, trustForwardedHost: true },
   );
-  await using client = new TestClient(app, { baseUrl: 'http://app.example' });
+  await using client = new TestClient(app, { baseUrl: 'http://internal.example' });
   const response = await client.get('/old/x', {
     headers: {
       'x-forwarded-for': '203.0.113.7',
       'x-forwarded-proto': 'https',
+      'x-forwarded-host': 'app.example',
     },
   });
   assert.equal(await response.text(), 'https://app.example/old/x app.example');

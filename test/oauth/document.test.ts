@@ -5,6 +5,7 @@ import { Referee, undocumented } from '../support/openapi-referee.ts';
 import { scratch } from '../support/scratch.ts';
 import { LoginSite } from './support/site.ts';
 import type { OpenApiDocument, Operation } from 'svc';
+import type { OAuthPluginOptions } from '../../src/oauth/index.ts';
 
 /** Returns a function that checks responses against the document of a site. */
 async function checker(
@@ -179,20 +180,109 @@ test('if there are several OAuth providers, the OpenAPI document describes the r
   );
 });
 
-test('the OpenAPI document lists the parameters of logins and links, and return_to only in cookie mode', async () => {
-  for (const mode of ['json', 'cookie'] as const) {
-    await using site = await LoginSite.open({ plugin: { mode, onLink: () => undefined } });
+/** Names of an operation: parameters, members of the form (required ones with "!"), and statuses with types. */
+function shapeOf(method: string, path: string, operation: Operation): string {
+  const {
+    parameters = [],
+    requestBody,
+    responses = {},
+  } = operation as unknown as {
+    parameters?: readonly { name: string; in: string; required?: boolean }[];
+    requestBody?: {
+      required: boolean;
+      content: Record<string, { schema: { properties: object; required?: readonly string[] } }>;
+    };
+    responses?: Record<string, { content?: object }>;
+  };
+  const form = requestBody?.content['application/x-www-form-urlencoded']?.schema;
+  const mark = (isRequired: boolean | undefined): string => (isRequired === true ? '!' : '');
+  return [
+    `${method} ${path}`,
+    ...parameters.map((each) => `${each.in} ${each.name}${mark(each.required)}`),
+    ...Object.keys(form?.properties ?? {}).map(
+      (name) => `body ${name}${mark(form?.required?.includes(name))}`,
+    ),
+    ...(requestBody === undefined
+      ? []
+      : [
+          `body ${Object.keys(requestBody.content).map((type) => type.split('/')[1])}${mark(requestBody.required)}`,
+        ]),
+    ...Object.entries(responses).map(([status, { content = {} }]) =>
+      [status, ...Object.keys(content)].join(' '),
+    ),
+  ].join(', ');
+}
+
+const MOST: OAuthPluginOptions = {
+  onLink: () => undefined,
+  onUnlink: () => undefined,
+  postLogoutRedirectUris: ['https://app.example/bye'],
+  backchannelLogout: true,
+};
+const CONFIGURATIONS: readonly (readonly [string, OAuthPluginOptions, readonly string[]])[] = [
+  [
+    'json',
+    {},
+    [
+      'get /oauth/login, query redirect_uri, query scope, query login_hint, query prompt, 204, 302, 429, 4XX, 5XX',
+      'get /oauth/callback, query code, query state, query error, query error_description, query iss, 200 application/json, 204, 429, 4XX, 5XX',
+      'post /oauth/callback, body code, body state, body error, body error_description, body iss, body x-www-form-urlencoded!, 200 application/json text/html, 204, 429, 4XX, 5XX',
+      'post /oauth/token, body grant_type, body refresh_token!, body scope, body x-www-form-urlencoded,json!, 200 application/json, 429, 4XX, 5XX',
+      'post /oauth/revoke, body token, body token_type_hint, body refresh_token, body x-www-form-urlencoded,json, 200, 429, 4XX, 5XX',
+    ],
+  ],
+  [
+    'json with every route',
+    { ...MOST, dpop: 'required' },
+    [
+      'get /oauth/login, query redirect_uri, query scope, query login_hint, query prompt, query dpop_jkt, 204, 302, 429, 4XX, 5XX',
+      'get /oauth/callback, query code, query state, query error, query error_description, query iss, 200 application/json, 204, 429, 4XX, 5XX',
+      'post /oauth/callback, body code, body state, body error, body error_description, body iss, body x-www-form-urlencoded!, 200 application/json text/html, 204, 429, 4XX, 5XX',
+      'post /oauth/token, header DPoP!, body grant_type, body refresh_token!, body scope, body x-www-form-urlencoded,json!, 200 application/json, 429, 4XX, 5XX',
+      'post /oauth/revoke, body token, body token_type_hint, body refresh_token, body x-www-form-urlencoded,json, 200, 429, 4XX, 5XX',
+      'post /oauth/logout, body refresh_token!, body post_logout_redirect_uri, body state, body x-www-form-urlencoded,json!, 200 application/json, 204, 429, 4XX, 5XX',
+      'post /oauth/{provider}/link, path provider!, body redirect_uri, body scope, body login_hint, body prompt, body x-www-form-urlencoded,json, 200 application/json, 204, 303, 401, 429, 4XX, 5XX',
+      'post /oauth/{provider}/unlink, path provider!, body subject, body x-www-form-urlencoded,json, 204, 401, 429, 4XX, 5XX',
+    ],
+  ],
+  [
+    'json with native clients',
+    { dpop: 'off', nativeRedirects: ['http://127.0.0.1/done'] },
+    [
+      'get /oauth/login, query redirect_uri, query scope, query login_hint, query prompt, query client_redirect_uri, query code_challenge, query code_challenge_method, query client_state, 204, 302, 429, 4XX, 5XX',
+      'get /oauth/callback, query code, query state, query error, query error_description, query iss, 200 application/json, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/callback, body code, body state, body error, body error_description, body iss, body x-www-form-urlencoded!, 200 application/json text/html, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/token, body grant_type, body code, body code_verifier, body client_redirect_uri, body refresh_token, body scope, body x-www-form-urlencoded,json, 200 application/json, 429, 4XX, 5XX',
+      'post /oauth/revoke, body token, body token_type_hint, body refresh_token, body x-www-form-urlencoded,json, 200, 429, 4XX, 5XX',
+    ],
+  ],
+  [
+    'cookie',
+    { ...MOST, mode: 'cookie', errorPath: '/sorry' },
+    [
+      'get /oauth/login, query redirect_uri, query scope, query login_hint, query prompt, query return_to, 204, 302, 303, 429, 4XX, 5XX',
+      'get /oauth/callback, query code, query state, query error, query error_description, query iss, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/callback, body code, body state, body error, body error_description, body iss, body x-www-form-urlencoded!, 200 text/html, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/token, body grant_type, body refresh_token, body scope, body x-www-form-urlencoded,json, 200 application/json, 429, 4XX, 5XX',
+      'post /oauth/revoke, body token, body token_type_hint, body refresh_token, body x-www-form-urlencoded,json, 200, 429, 4XX, 5XX',
+      'get /oauth/logout, query post_logout_redirect_uri, query state, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/logout, body refresh_token, body post_logout_redirect_uri, body state, body x-www-form-urlencoded,json, 204, 303, 429, 4XX, 5XX',
+      'post /oauth/{provider}/link, path provider!, body redirect_uri, body scope, body login_hint, body prompt, body return_to, body x-www-form-urlencoded,json, 200 application/json, 204, 303, 401, 429, 4XX, 5XX',
+      'post /oauth/{provider}/unlink, path provider!, body subject, body return_to, body x-www-form-urlencoded,json, 204, 401, 429, 4XX, 5XX',
+    ],
+  ],
+];
+
+for (const [name, plugin, expected] of CONFIGURATIONS)
+  test(`the OpenAPI document lists the routes, parameters and responses of OAuthPlugin (${name})`, async () => {
+    await using site = await LoginSite.open({ plugin });
     const { paths } = (await (await site.client.get('/openapi.json')).json()) as OpenApiDocument;
-    const returnTo = mode === 'cookie' ? ['return_to'] : [];
-    const login = paths['/oauth/login']?.['get'] as Operation;
-    assert.deepEqual(
-      login.parameters?.map((parameter) => [
-        'name' in parameter && parameter.name,
-        'in' in parameter && parameter.in,
-      ]),
-      ['redirect_uri', 'scope', 'login_hint', 'prompt', ...returnTo].map((name) => [name, 'query']),
-    );
-    const link = paths['/oauth/{provider}/link']?.['post'] as { readonly requestBody: unknown };
-    assert.equal(JSON.stringify(link.requestBody).includes('"return_to"'), mode === 'cookie');
-  }
-});
+    const found = Object.entries(paths)
+      .filter(([path]) => path.startsWith('/oauth'))
+      .flatMap(([path, item]) =>
+        Object.entries(item as Record<string, Operation>).map(([method, operation]) =>
+          shapeOf(method, path, operation),
+        ),
+      );
+    assert.deepEqual(found, expected);
+  });

@@ -6,6 +6,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';
 import { postgresUrl } from '../support/postgres-database.ts';
 import { postgresProblem } from '../support/postgres-server.ts';
+import { Ends } from '../support/run.ts';
 import { LoginSite } from './support/site.ts';
 
 const problem = postgresProblem();
@@ -17,14 +18,12 @@ if (problem !== undefined)
   );
 else {
   LoginSite.databases = async () => {
-    const ends: (() => void | Promise<void>)[] = [];
-    const url = await postgresUrl({ after: (end) => void ends.push(end) });
+    const scope = new Ends();
+    const url = await postgresUrl(scope);
     return {
       // the clock of the tests differs from that of the database server
       plugin: new DatabasePlugin(url, { clock: systemClock, migrations: 'apply', pool: { max: 5 } }),
-      end: async () => {
-        for (const end of ends) await end();
-      },
+      end: () => scope[Symbol.asyncDispose](),
     };
   };
   after(() => {

@@ -16,6 +16,7 @@ import {
 import { DatabasePlugin } from 'svc/db';
 import { OAuthError, OAuthPlugin, OAuthProvider, githubProvider } from 'svc/oauth';
 import { DevProvider, TestClient } from 'svc/testing';
+import { readPluginOptions } from '../../src/oauth/plugin-options.ts';
 import { ProviderClient } from '../../src/oauth/provider/client.ts';
 import { MemoryTokenStore } from '../../src/oauth/tokens/store.ts';
 import { FakeProvider } from './support/fake-provider.ts';
@@ -69,6 +70,43 @@ test('the constructor of OAuthPlugin refuses invalid options', () => {
       JSON.stringify(options),
     );
   assert.throws(make({ provider: github, onUser, limits: { logins: 5 } }), { code: 'E_OPTION_UNKNOWN' });
+});
+
+test('the options of OAuthPlugin have the defaults of the manual, and cookie mode repeats a refresh for ten seconds', () => {
+  const defaultsOf = (options: Partial<OAuthPluginOptions>): object => {
+    const read = readPluginOptions({ provider: github, onUser, ...options });
+    return Object.fromEntries(
+      Object.entries(read).filter(([, value]) => !['undefined', 'function'].includes(typeof value)),
+    );
+  };
+  const day = 86_400;
+  const usual = {
+    provider: github,
+    allowedRedirectUris: [],
+    nativeRedirects: [],
+    scopes: [],
+    keepSession: [],
+    allowLoopbackRedirects: false,
+    backchannelLogout: false,
+    enforceValidAfter: false,
+    storeProviderTokens: false,
+    keepAddress: true,
+    mode: 'json',
+    afterLogin: '/',
+    accessTtlSeconds: 900,
+    refreshIdleTtlSeconds: 14 * day,
+    refreshAbsoluteTtlSeconds: 90 * day,
+    refreshGraceSeconds: 0,
+    stateTtlSeconds: 600,
+    freshSeconds: day,
+    clockSkewMs: 0,
+    concurrency: 'coalesce',
+    dpop: 'off',
+    dpopNonces: 'offered',
+    limits: { login: 20, callback: 20, token: 60, forged: 600, store: undefined },
+  };
+  assert.deepEqual(defaultsOf({}), usual);
+  assert.deepEqual(defaultsOf({ mode: 'cookie' }), { ...usual, mode: 'cookie', refreshGraceSeconds: 10 });
 });
 
 test('the methods of OAuthPlugin throw an error if the plugin is not registered with an application', async () => {

@@ -7,9 +7,8 @@
  * address that the page has.
  */
 import assert from 'node:assert/strict';
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
-import { folder, start } from './run.ts';
+import { programOf } from './own-server.ts';
+import { Ends, folder, start } from './run.ts';
 import type { TestContext } from 'node:test';
 import type { Scope } from './run.ts';
 
@@ -68,17 +67,7 @@ export interface SentRequest {
 
 /** Returns the path of Chromium, or undefined if it is not installed. */
 export function chromiumProgram(): string | undefined {
-  const paths = (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .flatMap((path) => PROGRAMS.map((name) => join(path, name)));
-  return PROGRAMS.flatMap((name) => paths.filter((path) => path.endsWith(`/${name}`))).find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return PROGRAMS.map(programOf).find((path) => path !== undefined);
 }
 
 /** Skips a test if Chromium is not installed. With REQUIRE_BROWSER=1 it fails instead. */
@@ -108,14 +97,11 @@ export class Chromium {
   static async start(scope: Scope): Promise<Chromium> {
     const program = chromiumProgram();
     assert.ok(program !== undefined, 'needsChromium() is asked first');
-    const removals: (() => void | Promise<void>)[] = [];
-    const profile = folder({ after: (remove) => removals.push(remove) });
-    const running = start(
-      { after: (kill) => removals.unshift(kill) },
-      program,
-      [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'],
-      { env: { HOME: profile, LC_ALL: 'C.UTF-8' } },
-    );
+    const ends = new Ends();
+    const profile = folder(ends);
+    const running = start(ends, program, [...FLAGS, `--user-data-dir=${profile}`, 'about:blank'], {
+      env: { HOME: profile, LC_ALL: 'C.UTF-8' },
+    });
     const [, address] = await running.printed(/DevTools listening on (ws:\S+)/);
     const socket = new WebSocket(address!);
     await new Promise((resolve, reject) => {
@@ -128,7 +114,7 @@ export class Chromium {
       // and only that would end
       await browser.send('Browser.close').catch(() => undefined);
       await running.ended;
-      for (const remove of removals) await remove(); // first the process, then its folder
+      await ends[Symbol.asyncDispose]();
     });
     return browser;
   }

@@ -4,30 +4,65 @@
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/index.ts';
-import { mysqlUrl, needsEngine } from './mysql-database.ts';
-import { needsPostgres, postgresUrl } from './postgres-database.ts';
-import { folder, type Scope } from './run.ts';
+import { mysqlUrl, needsEngine, sharedMySql } from './mysql-database.ts';
+import { needsPostgres, postgresUrl, sharedPostgres } from './postgres-database.ts';
+import { folder, inReverse, type Scope } from './run.ts';
+import type { Dialect } from '../../src/db/driver.ts';
 
-/** An engine, and a function for the address of an empty database; undefined if the test was skipped. */
-interface Engine {
+/** A database engine. */
+export interface TestedEngine {
+  readonly dialect: Dialect;
   readonly name: string;
-  address(t: TestContext, scope: Scope): Promise<string | undefined>;
+  /**
+   * Returns the address of an empty database, which is removed at the end of the scope. Undefined if there is
+   * no server; the test is skipped then.
+   */
+  address(t: Skipping, scope: Scope, query?: string): Promise<string | undefined>;
 }
 
-const ENGINES: readonly Engine[] = [
-  { name: 'SQLite', address: async (t) => `sqlite:${join(folder(t), 'data.db')}` },
+/** An engine with a server. */
+export interface TestedServer extends TestedEngine {
+  readonly dialect: Exclude<Dialect, 'sqlite'>;
+  /** Returns the address of the server that the tests of this process share. Undefined without a server. */
+  server(t: Skipping): Promise<string | undefined>;
+}
+
+type Skipping = Pick<TestContext, 'skip'>;
+
+const POSTGRES: TestedServer = {
+  dialect: 'postgres',
+  name: 'PostgreSQL',
+  address: async (t, scope, query = '') =>
+    needsPostgres(t) ? postgresUrl(scope, query && `&${query}`) : undefined,
+  server: async (t) => (needsPostgres(t) ? sharedPostgres() : undefined),
+};
+
+function mySql(dialect: 'mariadb' | 'mysql', name: string): TestedServer {
+  return {
+    dialect,
+    name,
+    address: async (t, scope, query) =>
+      needsEngine(t, dialect) ? mysqlUrl(scope, dialect, query) : undefined,
+    server: async (t) => (needsEngine(t, dialect) ? sharedMySql(dialect) : undefined),
+  };
+}
+
+/** Engines with a server. */
+export const SERVERS: readonly [TestedServer, ...(readonly TestedServer[])] = [
+  POSTGRES,
+  mySql('mariadb', 'MariaDB'),
+  mySql('mysql', 'MySQL'),
+];
+
+/** Every engine. */
+export const ENGINES: readonly TestedEngine[] = [
   {
-    name: 'PostgreSQL',
-    address: async (t, scope) => (needsPostgres(t) ? postgresUrl(scope) : undefined),
+    dialect: 'sqlite',
+    name: 'SQLite',
+    address: async (_t, scope, query = '') =>
+      `sqlite:${join(folder(scope), 'data.db')}${query && `?${query}`}`,
   },
-  {
-    name: 'MariaDB',
-    address: async (t, scope) => (needsEngine(t, 'mariadb') ? mysqlUrl(scope, 'mariadb') : undefined),
-  },
-  {
-    name: 'MySQL',
-    address: async (t, scope) => (needsEngine(t, 'mysql') ? mysqlUrl(scope, 'mysql') : undefined),
-  },
+  ...SERVERS,
 ];
 
 /** Registers a test for each engine. The test gets the address of its own database. */
@@ -37,14 +72,11 @@ export function onEveryDatabase(
 ): void {
   for (const { name, address } of ENGINES) {
     test(`${name}: ${behavior}`, async (t) => {
-      const ends: (() => void | Promise<void>)[] = [];
-      t.after(async () => {
-        for (const end of ends.reverse()) await end();
-      });
-      const url = await address(t, { after: (end) => void ends.push(end) });
+      const scope = inReverse(t);
+      const url = await address(t, scope);
       if (url === undefined) return;
       const db = await openDatabase(url);
-      ends.push(() => db.close());
+      scope.after(() => db.close());
       await run(db, url, t);
     });
   }

@@ -9,7 +9,7 @@
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
 import { MariaDbServer, mariadbProblem } from './mariadb-server.ts';
-import type { Scope } from './run.ts';
+import { inReverse, type Scope } from './run.ts';
 
 /** Name of the engine. */
 export type Engine = 'mariadb' | 'mysql';
@@ -21,7 +21,7 @@ export function engineProblem(engine: Engine): string | undefined {
 }
 
 /** Skips a test if there is no server. */
-export function needsEngine(t: TestContext, engine: Engine): boolean {
+export function needsEngine(t: Pick<TestContext, 'skip'>, engine: Engine): boolean {
   const problem = engineProblem(engine);
   if (problem !== undefined) t.skip(problem);
   return problem === undefined;
@@ -30,10 +30,8 @@ export function needsEngine(t: TestContext, engine: Engine): boolean {
 const servers = new Map<Engine, Promise<string>>();
 const admins = new Map<Engine, Promise<Database>>();
 let databases = 0;
-const ends: (() => void | Promise<void>)[] = [];
-after(async () => {
-  for (const end of ends.reverse()) await end();
-});
+/** The tests of this process. */
+const PROCESS = inReverse({ after });
 
 /** Returns the address of the server that the tests of this process share. Call `needsEngine` first. */
 export function sharedMySql(engine: Engine): Promise<string> {
@@ -42,7 +40,7 @@ export function sharedMySql(engine: Engine): Promise<string> {
     const named = process.env[engine === 'mariadb' ? 'MARIADB_URL' : 'MYSQL_URL'];
     url =
       named === undefined
-        ? MariaDbServer.start({ after: (end) => void ends.push(end) }).then((server) => server.url)
+        ? MariaDbServer.start(PROCESS).then((server) => server.url)
         : Promise.resolve(named);
     servers.set(engine, url);
   }
@@ -51,7 +49,7 @@ export function sharedMySql(engine: Engine): Promise<string> {
 
 async function opened(engine: Engine): Promise<Database> {
   const admin = await openDatabase(await sharedMySql(engine), { pool: { max: 2 } });
-  ends.push(() => admin.close());
+  PROCESS.after(() => admin.close());
   return admin;
 }
 
@@ -76,14 +74,8 @@ export async function mysqlDatabase(
   query = '',
 ): Promise<Database | undefined> {
   if (!needsEngine(t, engine)) return undefined;
-  const after: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of after.reverse()) await end();
-  }); // close the connections before the tables are dropped
-  const db = await openDatabase(
-    await mysqlUrl({ after: (end) => void after.push(end) }, engine, query),
-    options,
-  );
-  after.push(() => db.close());
+  const scope = inReverse(t); // close the connections before the tables are dropped
+  const db = await openDatabase(await mysqlUrl(scope, engine, query), options);
+  scope.after(() => db.close());
   return db;
 }

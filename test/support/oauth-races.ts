@@ -451,11 +451,9 @@ export async function overHttp(sites: Sites, count: number, rounds: number): Pro
     const next = await sites.refresh(tokens[0]!);
     if (next === '429 rate_limited') continue;
     assert.ok(isToken(next), next);
-    assert.equal(
-      await sites.refresh(tokens[0]!, 1),
-      '400 invalid_grant',
-      'a replay, in another process if there is one',
-    );
+    const replay = await sites.refresh(tokens[0]!, 1); // in another process if there is one
+    if (replay === '429 rate_limited') continue; // a slow machine regains one request a second
+    assert.equal(replay, '400 invalid_grant');
     assert.equal((await sites.own.store.findLogin(login.id))?.revokeReason, 'reuse');
     caught++;
   }

@@ -8,10 +8,10 @@
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
 import { PostgresServer, postgresProblem } from './postgres-server.ts';
-import type { Scope } from './run.ts';
+import { inReverse, type Scope } from './run.ts';
 
 /** Skips a test if there is no server. With REQUIRE_POSTGRES=1 it fails instead. */
-export function needsPostgres(t: TestContext): boolean {
+export function needsPostgres(t: Pick<TestContext, 'skip'>): boolean {
   const problem = postgresProblem();
   if (problem !== undefined) t.skip(problem);
   return problem === undefined;
@@ -20,23 +20,19 @@ export function needsPostgres(t: TestContext): boolean {
 let server: Promise<string> | undefined;
 let shared: Promise<Database> | undefined;
 let schemas = 0;
-const ends: (() => void | Promise<void>)[] = [];
-after(async () => {
-  for (const end of ends.reverse()) await end();
-});
+/** The tests of this process. */
+const PROCESS = inReverse({ after });
 
 /** Returns the address of the server that the tests of this process share. Call `needsPostgres` first. */
 export function sharedPostgres(): Promise<string> {
   const named = process.env['POSTGRES_URL'];
   return (server ??=
-    named === undefined
-      ? PostgresServer.start({ after: (end) => void ends.push(end) }).then(({ url }) => url)
-      : Promise.resolve(named));
+    named === undefined ? PostgresServer.start(PROCESS).then(({ url }) => url) : Promise.resolve(named));
 }
 
 async function opened(): Promise<Database> {
   const admin = await openDatabase(await sharedPostgres(), { pool: { max: 2 } });
-  ends.push(() => admin.close());
+  PROCESS.after(() => admin.close());
   return admin;
 }
 
@@ -55,11 +51,8 @@ export async function postgresDatabase(
   options: DatabaseOptions = {},
 ): Promise<Database | undefined> {
   if (!needsPostgres(t)) return undefined;
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  }); // drop the schema after the database is closed
-  const db = await openDatabase(await postgresUrl({ after: (end) => void ends.push(end) }), options);
-  ends.push(() => db.close());
+  const scope = inReverse(t); // drop the schema after the database is closed
+  const db = await openDatabase(await postgresUrl(scope), options);
+  scope.after(() => db.close());
   return db;
 }

@@ -1,36 +1,19 @@
 /**
- * A private Redis or Valkey server without files, with or without TLS, users and a unix socket. Tests may
- * kill and restart it.
- *
- * It is the child of a shell that waits for the end of its standard input, so it ends with the test in any
- * case. Without the program tests are skipped, or fail with REQUIRE_REDIS=1.
+ * A private Redis or Valkey server without files, with or without TLS, users and a unix socket. Without the
+ * program tests are skipped, or fail with REQUIRE_REDIS=1.
  */
 import assert from 'node:assert/strict';
-import { spawn, type ChildProcess } from 'node:child_process';
-import { accessSync, constants, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
-import { systemClock } from '../../src/base/clock.ts';
-import { freePort, isListening, killGroup } from './own-server.ts';
-import type { Scope } from './run.ts';
-
-const PROGRAMS = ['redis-server', 'valkey-server'].flatMap((name) =>
-  (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, name)),
-);
-const START_MS = 20_000;
-const SHELL = '"$@" & server=$!; cat > /dev/null; kill -KILL "$server" 2> /dev/null; wait "$server"';
+import { OwnServer, freePort, isExecutable, programOf } from './own-server.ts';
+import { inReverse, type Scope } from './run.ts';
 
 /** Returns the path of the program: that of REDIS_SERVER, or the one in PATH. */
 export function redisProgram(): string | undefined {
-  return [process.env['REDIS_SERVER'] ?? '', ...PROGRAMS].find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return path !== '';
-    } catch {
-      return false;
-    }
-  });
+  const named = process.env['REDIS_SERVER'] ?? '';
+  return isExecutable(named) ? named : (programOf('redis-server') ?? programOf('valkey-server'));
 }
 
 /** Returns why there is no server, or undefined if there is one. */
@@ -48,26 +31,27 @@ export function needsRedis(t: TestContext): boolean {
   return problem === undefined;
 }
 
-/** A server that tests may stop, pause, kill and restart. */
-export class RedisServer {
-  readonly port: number;
-  readonly folder: string;
-  readonly #settings: readonly string[];
-  #child: ChildProcess | undefined;
-  #said = '';
-
-  private constructor(port: number, settings: readonly string[]) {
-    this.port = port;
-    this.folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-redis-')));
-    this.#settings = settings;
-  }
-
+/** A server whose data is lost when it ends. */
+export class RedisServer extends OwnServer {
   /** Creates and starts a server. `settings`: arguments such as `'--requirepass', 'x'`. */
   static async start(scope: Scope, settings: readonly string[] = []): Promise<RedisServer> {
-    const server = new RedisServer(await freePort(), settings);
+    const program = redisProgram();
+    assert.ok(program !== undefined, 'there is no Redis on this machine');
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'svc-redis-')));
+    const port = await freePort();
+    const server = new RedisServer(folder, port, {
+      name: 'Redis',
+      command: [
+        program,
+        ...['--port', String(port), '--bind', '127.0.0.1', '--unixsocket', join(folder, 's')],
+        ...['--dir', folder, '--save', '', '--appendonly', 'no', '--daemonize', 'no'],
+        ...settings,
+      ],
+      endsBy: 'KILL',
+    });
     scope.after(async () => {
       await server.kill();
-      rmSync(server.folder, { recursive: true, force: true });
+      rmSync(folder, { recursive: true, force: true });
     });
     await server.start();
     return server;
@@ -79,84 +63,13 @@ export class RedisServer {
   get socket(): string {
     return join(this.folder, 's');
   }
-
-  async start(): Promise<void> {
-    const program = redisProgram();
-    assert.ok(program !== undefined, 'there is no Redis on this machine');
-    const child = spawn(
-      '/bin/sh',
-      [
-        '-c',
-        SHELL,
-        'sh',
-        program,
-        '--port',
-        String(this.port),
-        '--bind',
-        '127.0.0.1',
-        '--unixsocket',
-        this.socket,
-        '--dir',
-        this.folder,
-        '--save',
-        '',
-        '--appendonly',
-        'no',
-        '--daemonize',
-        'no',
-        ...this.#settings,
-      ],
-      {
-        cwd: this.folder,
-        detached: true,
-        stdio: ['pipe', 'pipe', 'pipe'],
-        env: { PATH: process.env['PATH'] ?? '' },
-      },
-    );
-    this.#said = '';
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        this.#said = (this.#said + text).slice(-4_000);
-      });
-      // at run time, pipes of child processes are sockets with unref()
-      (stream as unknown as { unref?(): void }).unref?.();
-    }
-    child.unref();
-    (child.stdin as unknown as { unref?(): void }).unref?.();
-    this.#child = child;
-    const endMs = systemClock.monotonicMs() + START_MS;
-    while (!(await isListening(this.port))) {
-      assert.ok(
-        systemClock.monotonicMs() < endMs && child.exitCode === null,
-        `Redis does not start:\n${this.#said}`,
-      );
-      await systemClock.sleep(10);
-    }
-  }
-
-  /** Ends the server at once. Its data is lost. */
-  async kill(): Promise<void> {
-    const child = this.#child;
-    this.#child = undefined;
-    await killGroup(child, this.port);
-  }
-
-  /** Pauses the server, as an overloaded machine does. */
-  pause(): void {
-    process.kill(-this.#child!.pid!, 'SIGSTOP');
-  }
-  resume(): void {
-    process.kill(-this.#child!.pid!, 'SIGCONT');
-  }
 }
 
+/** The tests of this process. */
+const PROCESS = inReverse({ after });
 let shared: Promise<RedisServer> | undefined;
-const ends: (() => void | Promise<void>)[] = [];
-after(async () => {
-  for (const end of ends.reverse()) await end();
-});
 
 /** Returns the server that the tests of this process share. Call `needsRedis` first. */
 export function sharedRedis(): Promise<RedisServer> {
-  return (shared ??= RedisServer.start({ after: (end) => void ends.push(end) }));
+  return (shared ??= RedisServer.start(PROCESS));
 }

@@ -11,7 +11,27 @@ import type { ChildProcess } from 'node:child_process';
 
 /** Registers clean-up: a `TestContext`, or the hooks of a module. */
 export interface Scope {
-  after(fn: () => void | Promise<void>): void;
+  after(fn: () => unknown): void;
+}
+
+/** A scope that cleans up when it is disposed of: the last resource first. */
+export class Ends implements Scope, AsyncDisposable {
+  readonly #ends: (() => unknown)[] = [];
+
+  after(fn: () => unknown): void {
+    this.#ends.unshift(fn);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const end of this.#ends.splice(0)) await end();
+  }
+}
+
+/** Returns a scope that ends with another one, and cleans up the last resource first. */
+export function inReverse(scope: Scope): Scope {
+  const ends = new Ends();
+  scope.after(() => ends[Symbol.asyncDispose]());
+  return ends;
 }
 
 /** How a process ended. */

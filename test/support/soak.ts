@@ -6,7 +6,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChildProcess } from 'node:child_process';
-import type { Scope } from './run.ts';
+import { Ends, type Scope } from './run.ts';
 
 /** Duration of a soak in seconds: SOAK_SECONDS, default 60. */
 export const SECONDS: number = Number(process.env['SOAK_SECONDS'] ?? 60);
@@ -151,12 +151,8 @@ export async function soak(
 
 /** Runs a function with a scope, and cleans up after it. */
 export async function scoped(run: (scope: Scope) => Promise<void>): Promise<void> {
-  const ends: (() => void | Promise<void>)[] = [];
-  try {
-    await run({ after: (end) => void ends.unshift(end) });
-  } finally {
-    for (const end of ends) await end();
-  }
+  await using scope = new Ends();
+  await run(scope);
 }
 
 export function mib(bytes: number): string {

@@ -41,23 +41,15 @@ const PRIVATE: readonly (readonly [network: string, prefix: number])[] = [
 
 const privateNetworks = new BlockList();
 for (const [network, prefix] of PRIVATE)
-  privateNetworks.addSubnet(network, prefix, isIP(network) === 6 ? 'ipv6' : 'ipv4');
+  if (isIPv4(network)) {
+    privateNetworks.addSubnet(network, prefix); // also contains `::ffff:127.0.0.1`
+    privateNetworks.addSubnet(`64:ff9b::${network}`, 96 + prefix, 'ipv6'); // NAT64 (RFC 6052)
+  } else privateNetworks.addSubnet(network, prefix, 'ipv6');
 
-/**
- * Returns whether an IP address is not public. If an IPv6 address contains an IPv4 address, as
- * `::ffff:127.0.0.1` and NAT64 addresses do (RFC 6052), the IPv4 address is checked. Text that is no IP
- * address counts as not public.
- */
+/** Returns whether an IP address is not public. Text that is no IP address counts as not public. */
 export function isPrivateAddress(address: string): boolean {
   const bare = address.replace(/^\[|\]$|%.*$/g, '');
-  const version = isIP(bare);
-  if (version !== 6) return version === 0 || privateNetworks.check(bare, 'ipv4');
-  const inside = /^\[64:ff9b::(?:([\da-f]{1,4}):)?([\da-f]{1,4})?\]$/.exec(
-    new URL(`http://[${bare}]`).hostname,
-  );
-  if (inside === null) return privateNetworks.check(bare, 'ipv6');
-  const bits = Buffer.from((inside[1] ?? '').padStart(4, '0') + (inside[2] ?? '').padStart(4, '0'), 'hex');
-  return privateNetworks.check(bits.join('.'), 'ipv4');
+  return isIP(bare) === 0 || privateNetworks.check(bare, isIPv4(bare) ? 'ipv4' : 'ipv6');
 }
 
 /** Returns why the server must not call a URL; undefined if the URL is allowed. The reason omits the URL. */

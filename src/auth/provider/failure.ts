@@ -24,10 +24,7 @@ export class ProviderFault extends Error {
     options: { readonly cause?: unknown; readonly providerCode?: string | undefined } = {},
   ) {
     const bounded = word(reason, MAX_REASON_CHARACTERS);
-    super(
-      `The identity provider failed: ${bounded}`,
-      'cause' in options ? { cause: options.cause } : undefined,
-    );
+    super(`The identity provider failed: ${bounded}`, options);
     this.name = 'ProviderFault';
     this.code = code;
     this.reason = bounded;

@@ -65,10 +65,9 @@ export class KeySource {
    */
   current(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
-    const nowMs = this.#deps.clock.monotonicMs();
     const known = this.known;
     if (known === undefined) return this.#fetch();
-    if (nowMs < this.#fetchedMs + TTL_MS || nowMs < this.#failedMs + RETRY_MS) return known;
+    if (!this.#isOutdated()) return known;
     return this.#fetch().catch((error: unknown) => {
       if (!(error instanceof ProviderFault)) throw error;
       this.#failedMs = this.#deps.clock.monotonicMs();
@@ -85,16 +84,20 @@ export class KeySource {
    */
   atHand(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
-    const nowMs = this.#deps.clock.monotonicMs();
     const known = this.known;
     if (known === undefined) {
-      if (nowMs < this.#failedMs + FIRST_RETRY_MS)
+      if (this.#deps.clock.monotonicMs() < this.#failedMs + FIRST_RETRY_MS)
         return Promise.reject(new ProviderFault('temporarily_unavailable', 'keys_unknown'));
       return this.#noted();
     }
-    if (nowMs >= this.#fetchedMs + TTL_MS && nowMs >= this.#failedMs + RETRY_MS)
-      this.#noted().catch(() => undefined); // the known keys stay in use, and onFetched() logs the error
+    if (this.#isOutdated()) this.#noted().catch(() => undefined); // the known keys stay in use, and onFetched() logs the error
     return known;
+  }
+
+  /** Whether it is time to fetch the known keys again. */
+  #isOutdated(): boolean {
+    const nowMs = this.#deps.clock.monotonicMs();
+    return nowMs >= this.#fetchedMs + TTL_MS && nowMs >= this.#failedMs + RETRY_MS;
   }
 
   /** Fetches the keys, and notes the time of a failure. */

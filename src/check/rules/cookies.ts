@@ -4,7 +4,6 @@
 import { ALL } from '../../schema/pattern-parser.ts';
 import { calledName, entryOf, functionAround } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
-import { meaningOfCall } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, closuresOf, madeIn } from '../values/value.ts';
@@ -12,6 +11,7 @@ import { fieldsOf } from './replies.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
 
@@ -90,6 +90,7 @@ function watchCookies(report: ReportAt): Watch {
   /** Names of cookies that a dependency of this package accepts as a credential. */
   const credentials = new Set<string>();
   const cookies: { readonly field: Field; readonly module: SourceModule }[] = [];
+  const set: { readonly name: string; readonly judge: () => void }[] = [];
   return {
     onCall(site) {
       const { call, meaning, module, value } = site;
@@ -99,8 +100,15 @@ function watchCookies(report: ReportAt): Watch {
       const name = constantIn(cookie?.members?.get('name') ?? cookie);
       if (name !== undefined) credentials.add(name);
       for (const field of fieldsOf(site)) if (field.name === 'set-cookie') cookies.push({ field, module });
+      const given = cookieOf(site);
+      if (given === undefined) return;
+      const { node, module: home } = site.passed(given.options);
+      const judge = (): void => judgeOptions(node, home, meaning === 'svc.SessionMiddleware', report);
+      if (given.isMade) judge();
+      else set.push({ name: given.name, judge });
     },
     finish() {
+      for (const { name: used, judge } of set) if (credentials.has(used)) judge();
       for (const { field, module } of cookies) judgeCookie(field, credentials, module, report);
     },
   };
@@ -132,7 +140,6 @@ function judgeCookie(
 /** SVC207: session cookies without protective attributes. */
 function findCookies(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
-    judgeCookies(call, meaningOfCall(call, module), module, report);
     judgeHeader(call, module, report);
   }
   for (const { module, node } of sources.all('entry'))
@@ -150,21 +157,29 @@ function judgeHeader(call: Call, module: SourceModule, report: ReportAt): void {
 
 const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
 
-/** SVC207: session cookies without protective attributes. */
-function judgeCookies(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
-  const [name] = call.args;
-  const isSet =
-    /^(?:setCookie|cookie)$/.test(calledName(call) ?? '') &&
-    name?.type === 'text' &&
-    SESSION_COOKIE.test(name.value) &&
-    !/csrf|xsrf/i.test(name.value);
-  const given = isSet
-    ? call.args.at(-1)
-    : meaning === 'svc.SessionMiddleware'
-      ? entryOf(call.args[0], 'cookie')
-      : undefined;
-  const options = given === undefined ? undefined : constantOf(given, module);
-  for (const key of isSet ? ['httpOnly', 'secure'] : ['httpOnly']) {
+/** Returns the options of a cookie that a call sets, and whether the cookie identifies a client: by its value, or by its name. */
+function cookieOf({
+  call,
+  meaning,
+  value,
+}: Site): { readonly options: Node; readonly name: string; readonly isMade: boolean } | undefined {
+  const [first, second, third] = call.args;
+  if (meaning === 'svc.SessionMiddleware') {
+    const options = entryOf(first, 'cookie');
+    return options && { options, name: '', isMade: true };
+  }
+  if (!/^(?:setCookie|cookie)$/.test(calledName(call) ?? '') || third === undefined) return undefined;
+  const name = constantIn(value(first)) ?? '';
+  const isMade = madeIn(value(second)).some(
+    ({ by }) => !by.startsWith('Date') && !/^(?:input|endless) /.test(by),
+  );
+  return { options: third, name, isMade: isMade || (SESSION_COOKIE.test(name) && !/csrf|xsrf/i.test(name)) };
+}
+
+/** SVC207: cookies whose options switch a protection off. */
+function judgeOptions(node: Node, module: SourceModule, isOfSession: boolean, report: ReportAt): void {
+  const options = constantOf(node, module);
+  for (const key of isOfSession ? ['httpOnly'] : ['httpOnly', 'secure']) {
     const value = entryOf(options?.node, key);
     if (value?.type === 'value' && value.raw === 'false')
       report(

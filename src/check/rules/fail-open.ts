@@ -3,10 +3,14 @@
  * returns, after an error, the value that lets the request pass.
  */
 import { functionAround, walk } from '../reader/nodes.ts';
+import { isEmpty } from '../statements/trace.ts';
+import { isOfPackage } from '../values/calls.ts';
+import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Value } from '../values/value.ts';
 
 /** Rules about decisions that fail. */
 export const FAIL_OPEN_RULES: readonly SourceRule[] = [
@@ -23,6 +27,7 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
     find: findOpenFailures,
+    watch: watchOptionalSignatures,
   },
 ];
 
@@ -237,4 +242,172 @@ export function partsOf(within: Node): readonly Node[] {
     return node === within || node.type !== 'function';
   });
   return found;
+}
+
+/** A test whether a request has a field, or whether the operator has set a variable. */
+interface Presence {
+  readonly node: Node;
+  readonly module: SourceModule;
+  readonly handler: Fn | undefined;
+  readonly what: string;
+  /** Whether the test is true where the value is present. */
+  readonly isTrue: boolean;
+}
+
+const BODY = /^(?:body|text|rawBody|stream)$/;
+/** Functions that say whether a signature is the right one. */
+const PROVES =
+  /^crypto\.(?:timingSafeEqual|verify|createVerify\.[^]*verify)$|(?:^|\.)subtle\.verify$|^svc\.unsign/;
+
+/** SVC645: a signature of the body that code verifies only if the request has one, or if a key is set. */
+function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
+  const tests: Presence[] = [];
+  /** Calls and comparisons that prove a signature, and calls of functions that do. */
+  const proofs = new Set<Node>();
+  const calls = new Map<Fn, Set<Call>>();
+  /** Handlers whose signatures are of the body, and no credential of a client. */
+  const signed = new Set<Fn | undefined>();
+  return {
+    onCall({ call, meaning, fn, handler, value }) {
+      if (fn !== undefined) calls.set(fn, (calls.get(fn) ?? new Set()).add(call));
+      const isCrypto = /^crypto\.|subtle\./.test(meaning);
+      if (!isCrypto && !(isOfPackage(meaning) && call.args.length > 1)) return;
+      const isOfBody = call.args.some((arg) =>
+        clientsIn(value(arg) ?? ABSENT).some(({ origin }) => BODY.test(origin.input)),
+      );
+      if (isOfBody) signed.add(handler);
+      if (PROVES.test(meaning) || (!isCrypto && isOfBody)) proofs.add(call);
+    },
+    onCompare({ node, module, handler, sides }) {
+      const given = sides.find((side) => !isEmpty(side));
+      const what = given !== undefined && sides.some(isEmpty) ? optionalIn(given) : undefined;
+      if (what !== undefined && node.type === 'binary')
+        tests.push({ node, module, handler, what, isTrue: node.operator.startsWith('!') });
+      const isSigned = sides.some((side) => madeIn(side).some(({ by }) => by.includes('createHmac')));
+      if (isSigned && sides.some((side) => clientIn(side) !== undefined)) proofs.add(node);
+    },
+    onTest({ node, module, handler, value }) {
+      const what = optionalIn(value);
+      if (what !== undefined) tests.push({ node, module, handler, what, isTrue: true });
+    },
+    finish() {
+      for (const fn of [...proofs].flatMap((proof) => functionAround(proof) ?? []))
+        addCalls(fn, calls, proofs);
+      for (const test of tests)
+        if (signed.has(test.handler) && passesWithout(test, proofs, sources))
+          report(
+            test.module,
+            test.node,
+            `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
+            {
+              remedy:
+                'Refuse a request without a signature: if (given === undefined || !isGenuine(raw, given)) throw new Unauthorized()',
+            },
+          );
+    },
+  };
+}
+
+/** Adds the calls of a function that proves a signature. */
+function addCalls(
+  fn: Fn,
+  calls: ReadonlyMap<Fn, ReadonlySet<Call>>,
+  proofs: Set<Node>,
+  seen = new Set<Fn>(),
+): void {
+  if (seen.has(fn)) return;
+  seen.add(fn);
+  for (const call of calls.get(fn) ?? []) {
+    proofs.add(call);
+    const around = functionAround(call);
+    if (around !== undefined) addCalls(around, calls, proofs, seen);
+  }
+}
+
+/** Returns the name of a field of the request, or of a variable, if the value is nothing else. */
+function optionalIn({ texts }: Value): string | undefined {
+  const [part, ...more] = texts.flat();
+  if (part === undefined || more.length > 0) return undefined;
+  if (part.kind === 'client')
+    return /^(?:headers|query|cookies)$/.test(part.origin.input) ? part.origin.what : undefined;
+  const by = part.kind === 'own' ? (part.made?.by ?? '') : '';
+  return by.startsWith('process.env.') ? `the variable ${by.slice(12)}` : undefined;
+}
+
+/** Whether a request goes on without a proof, where the tested value is absent. */
+function passesWithout(
+  { node, module, isTrue }: Presence,
+  proofs: ReadonlySet<Node>,
+  sources: Sources,
+): boolean {
+  const proves = (within: Node | undefined): boolean =>
+    within !== undefined && partsOf(within).some((part) => proofs.has(part));
+  let at = node;
+  let isPresent = isTrue;
+  for (let { parent } = at; parent !== undefined; { parent } = at) {
+    if (parent.type === 'unary' && parent.operator === '!') isPresent = !isPresent;
+    else if (parent.type !== 'binary' || !/^(?:&&|\|\|)$/.test(parent.operator)) break;
+    else if ((parent.operator === '&&') !== isPresent) return false;
+    // an absent value decides the result, so the other side does not run
+    else if (parent.left === at && proves(parent.right)) return lets(parent, !isPresent, module);
+    at = parent;
+  }
+  const { parent } = at;
+  if (parent?.type === 'choice' && parent.test === at) {
+    const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
+    const isRefusal = (absent.type === 'value' && absent.raw !== 'true') || absent.type === 'name';
+    return proves(present) && !isRefusal;
+  }
+  if (parent?.type !== 'if' || parent.test !== at) return false;
+  const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
+  if (proves(present))
+    return !ends(present!) && (absent === undefined || !leaves(absent)) && !isRefused(parent);
+  const fn = functionAround(parent);
+  return (
+    fn !== undefined &&
+    absent !== undefined &&
+    partsOf(fn).some((part) => proofs.has(part) && part.start > parent.end) &&
+    partsOf(absent).some((part) => isBypass(part, fn, sources))
+  );
+}
+
+/** Whether a condition with this result lets the request go on. */
+function lets(condition: Node, result: boolean, module: SourceModule): boolean {
+  const { parent } = condition;
+  if (parent?.type === 'unary' && parent.operator === '!') return lets(parent, !result, module);
+  if (parent?.type !== 'if' || parent.test !== condition) return result;
+  const isRefusal = partsOf(parent.yes).some(
+    (part) =>
+      part.type === 'leave' &&
+      (part.how === 'throw' || /\b4\d\d\b/.test(module.source.slice(part.start, part.end))),
+  );
+  return result !== isRefusal;
+}
+
+/** Whether a statement lets the request pass a function that only throws: `return;`, `return true;`, `return next();`. */
+function isBypass(part: Node, fn: Fn, { handlers }: Sources): boolean {
+  if (part.type !== 'leave' || part.how !== 'return') return false;
+  const { value } = part;
+  if (value === undefined) return !handlers.isHandler(fn);
+  const next = fn.params[1];
+  return (
+    (value.type === 'value' && value.raw === 'true') ||
+    (value.type === 'call' &&
+      value.callee.type === 'name' &&
+      next?.type === 'name' &&
+      value.callee.name === next.name)
+  );
+}
+
+/** Whether the last statement of a branch leaves the function. */
+function ends(branch: Node): boolean {
+  return (branch.type === 'block' ? branch.body.at(-1) : branch)?.type === 'leave';
+}
+
+/** Whether the statement after a branch refuses each request that arrives there. */
+function isRefused(branch: Node): boolean {
+  const { parent } = branch;
+  const body = parent?.type === 'block' || parent?.type === 'function' ? parent.body : [];
+  const next = body[body.indexOf(branch) + 1];
+  return next?.type === 'leave' && next.how === 'throw';
 }

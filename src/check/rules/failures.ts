@@ -1,9 +1,10 @@
 /**
- * Rules about code after an error: requests that are repeated without end, locks that stay locked, and replies of success
- * for work that failed (SVC657 … SVC659).
+ * Rules about failures that come late: requests that are repeated without end, locks that stay locked, replies of success
+ * for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
  */
-import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { meaningOfCall } from '../sources.ts';
+import { functionAround, pathOf, walk } from '../reader/nodes.ts';
+import { callsIn, meaningOfCall } from '../sources.ts';
+import { isTimer } from '../values/calls.ts';
 import { ASKS } from './availability.ts';
 import { leaves, partsOf } from './fail-open.ts';
 import { isLog } from './logs.ts';
@@ -14,7 +15,7 @@ import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = Extract<Node, { type: 'try' }>;
 
-/** Rules about code after an error, sorted by id. */
+/** Rules about failures that come late, sorted by id. */
 export const FAILURE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC657',
@@ -23,10 +24,9 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     cwe: [835, 400],
     why: 'While the called service is down, each request repeats its call as fast as it can, for ever: the load keeps the service down, and the requests of clients never end',
     remedy:
-      'Limit the number of tries, and wait longer before each: for (let tries = 0; tries < 4; tries++) { … await setTimeout(100 * 2 ** tries); }',
+      'Limit the number of tries, and wait longer before each: for (let tries = 0; tries < 4; tries++) { … await sleep(100 * 2 ** tries); }',
     wrong: 'for (;;) { try { return await send(message); } catch { continue; } }',
-    right:
-      'for (let tries = 0; tries < 4; tries++) { try { … } catch { await setTimeout(100 * 2 ** tries); } }',
+    right: 'for (let tries = 0; tries < 4; tries++) { try { … } catch { await sleep(100 * 2 ** tries); } }',
     watch: watchRetries,
   },
   {
@@ -53,39 +53,31 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     right: "await db.execute('insert …'); return { ok: true };",
     watch: watchSwallowed,
   },
+  {
+    id: 'SVC660',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [682],
+    sources: ['ECMA-262: MakeDay'],
+    why: 'A day that the month does not have becomes a day of the next month: one month after January 31 is March 3',
+    remedy:
+      'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
+    wrong: 'end.setMonth(end.getMonth() + 1)',
+    right: 'end.setMonth(end.getMonth() + 1, 1)',
+    find: findMonths,
+  },
 ];
 
-/** Functions are followed to this depth. */
-const MAX_DEPTH = 5;
-
-/** Returns the calls in a node, and in the functions of the project that it calls. */
-export function* callsIn(
-  node: Node,
-  module: SourceModule,
-  sources: Sources,
-  depth = 0,
-): Generator<{ readonly call: Call; readonly module: SourceModule }, undefined> {
-  const calls: Call[] = [];
-  walk(node, (part) => void (part.type === 'call' && calls.push(part)));
-  for (const call of calls) {
-    yield { call, module };
-    const fn = depth > MAX_DEPTH ? undefined : sources.handlers.resolve(call.callee, module);
-    if (fn === undefined || isWithin(node, fn)) continue;
-    for (const part of fn.body) yield* callsIn(part, sources.handlers.homeOf(fn), sources, depth + 1);
-  }
-  return undefined;
-}
-
 // -- SVC657 --
-
-const WAITS = /^(?:timers(?:\/promises)?\.)?(?:setTimeout|setImmediate|setInterval)$|^timers\/promises\./;
 
 function watchRetries(report: ReportAt, sources: Sources): Watch {
   const asking = new Set<Call>();
   const asks = (node: Node, module: SourceModule): boolean =>
     callsIn(node, module, sources).some(({ call }) => asking.has(call));
   const waits = (node: Node, module: SourceModule): boolean =>
-    callsIn(node, module, sources).some((each) => WAITS.test(meaningOfCall(each.call, each.module)));
+    callsIn(node, module, sources)
+      .map((each) => meaningOfCall(each.call, each.module))
+      .some((meaning) => isTimer(meaning) || meaning.startsWith('timers/promises.'));
   return {
     onCall({ call, meaning }) {
       if (ASKS.test(meaning)) asking.add(call);
@@ -356,4 +348,61 @@ function keeps(
       !/^(?:assign|unary|await)$/.test(part.type) &&
       (part.type !== 'call' || logs.has(part) || /^(?:String|JSON\.\w+)$/.test(pathOf(part.callee) ?? '')),
   );
+}
+
+// -- SVC660 --
+
+/** SVC660: months that code adds to a date, whose day stays. */
+function findMonths(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const isMoved = addsMonths(call) || makesMonths(call);
+    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
+      report(
+        module,
+        call,
+        'the day stays the same in another month: where the month is shorter, the date is in the month after it',
+      );
+  }
+}
+
+/** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */
+function addsMonths({ callee, args: [month, ...more] }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return /^set(?:UTC)?Month$/.test(method ?? '') && more.length === 0 && isMoved(month);
+}
+
+/** Whether a call makes a date of a moved month and the day of another date: `new Date(year, month + 1, date.getDate())`. */
+function makesMonths({ callee, args: [, month, day], isNew }: Call): boolean {
+  return (
+    ((isNew && pathOf(callee) === 'Date') || pathOf(callee) === 'Date.UTC') &&
+    isMoved(month) &&
+    day !== undefined &&
+    isMethod(day, /^get(?:UTC)?Date$/)
+  );
+}
+
+/** Whether an expression adds a number to a month, or subtracts one. */
+function isMoved(node: Node | undefined): boolean {
+  return (
+    node?.type === 'binary' &&
+    /^[-+]$/.test(node.operator) &&
+    [node.left, node.right].some((side) => isMethod(side, /^get(?:UTC)?Month$/))
+  );
+}
+
+function isMethod(node: Node, method: RegExp): boolean {
+  return node.type === 'call' && node.callee.type === 'member' && method.test(node.callee.property ?? '');
+}
+
+/** Whether the function around a call sets the day of a date, or compares it. */
+function knowsDay(call: Call): boolean {
+  let found = false;
+  walk(functionAround(call) ?? call, (part) => {
+    if (isMethod(part, /^set(?:UTC)?Date$/)) found = true;
+    const sides =
+      part.type === 'binary' && /^(?:[!=]==?|[<>]=?)$/.test(part.operator) ? [part.left, part.right] : [];
+    if (sides.some((side) => isMethod(side, /^get(?:UTC)?Date$/))) found = true;
+    return !found;
+  });
+  return found;
 }

@@ -1,25 +1,31 @@
-/** Rule about clients that name themselves (SVC646): a header field, cookie or query that nothing verifies. */
-import { entryOf } from '../reader/nodes.ts';
+/**
+ * Rules about clients that name themselves: a header field, cookie or query that nothing verifies (SVC646), and rooms of
+ * WebSockets that other handlers protect (SVC640).
+ */
 import { holdsKey } from '../statements/written-schema.ts';
-import { specOf } from '../values/functions.ts';
-import { isEmpty, isGuarded } from '../statements/trace.ts';
+import { isPublicRoute } from '../values/functions.ts';
+import { isEmpty, isGuarded, requiresRights } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
-import { isStored } from '../values/text.ts';
-import { requiresRights } from './ownership.ts';
+import { isStored, literalOf } from '../values/text.ts';
+import { ownersOf } from '../statements/owners.ts';
+import { inputsOf, plain } from '../statements/sending.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
-import type { Run, Trace } from '../statements/trace.ts';
+import type { Owners } from '../statements/owners.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about the identity of clients. */
 export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC210', watch: watchForwarded },
+  { id: 'SVC640', judge: findForeignRooms },
   {
     id: 'SVC646',
     severity: 'warning',
@@ -154,7 +160,7 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
 function findOwners(trace: Trace, report: ReportAt): void {
   const open = trace.runs.filter((run) => !isGuarded(run));
   // visitors without an account may name themselves
-  if (open.some(({ route }) => route !== undefined && entryOf(specOf(route), 'public') !== undefined)) return;
+  if (open.some(({ route }) => isPublicRoute(route))) return;
   const sent = open.flatMap((run) => trace.sentBy(run));
   const written = sent
     .filter(({ outline }) => outline.verb === 'insert')
@@ -238,4 +244,74 @@ function headersIn(
     if (part === undefined || isStored(part) || part.origin.input !== 'headers' || !isOwner) return [];
     return [{ key: `${table}.${column} ${part.origin.what}`, part, token }];
   });
+}
+
+const JOINS = 'svc.Socket.join';
+const BROADCASTS = /^svc\.(?:Socket|rooms|RoomSender)\.broadcast/;
+
+/**
+ * SVC640: a room that the client names, although other handlers ask whether what the room stands for belongs to the client.
+ */
+function findForeignRooms(trace: Trace, report: ReportAt): void {
+  const owners = ownersOf(trace);
+  const joins = trace.runs.flatMap((run) =>
+    trace.callsOf(run).flatMap((call) => (call.meaning === JOINS ? [{ run, call }] : [])),
+  );
+  if (joins.length === 0) return;
+  const protectedNames = namesIn(trace, owners);
+  for (const { run, call } of joins) {
+    if (owners.isRestricted(run) || isPublicRoute(run.route)) continue;
+    const tied = owners.tiedInputs(run);
+    const [room] = call.args;
+    const input = inputsOf(room).find((each) => !tied.has(each));
+    if (input === undefined || inputsOf(room).some((each) => tied.has(each))) continue;
+    const name = [...namesOf(input, run.route), ...roomsIn(call)].find((each) => protectedNames.has(each));
+    if (name === undefined) continue;
+    report(
+      call.module,
+      call.call,
+      `the client joins a room by ${input} alone, but other handlers ask whether "${name}" belongs to the client`,
+      {
+        severity: 'warning',
+        remedy:
+          'Ask first: const found = await db.fetchOne("select 1 from member where room = ? and account = ?", [room, me.sub]); if (!found) throw new Forbidden()',
+      },
+    );
+  }
+}
+
+/** Returns the names of what handlers compare beside the principal: inputs, columns, tables, and rooms to which they send. */
+function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const { sending, table } of owners.all)
+    for (const { column, kind, use } of sending.bindings ?? [])
+      if (kind === 'input' && use === 'equal') for (const name of [column, table]) names.add(singular(name));
+  for (const run of trace.runs)
+    for (const input of owners.tiedInputs(run)) {
+      for (const name of namesOf(input, run.route)) names.add(name);
+      for (const call of trace.callsOf(run))
+        if (BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
+          for (const room of roomsIn(call)) names.add(room);
+    }
+  names.delete('');
+  return names;
+}
+
+/** Returns the names of an input: its own, and the part of the path before it. */
+function namesOf(input: string, route: RouteCall | undefined): readonly string[] {
+  const name = input.split('.').at(-1)!; // split() always returns at least one part
+  const [path] = route?.call.args ?? [];
+  const before =
+    path?.type === 'text' ? new RegExp(`([\\w-]+)/\\{${name}\\b`).exec(path.value)?.[1] : undefined;
+  return [name, before ?? ''].map(singular).filter((each) => each !== '');
+}
+
+/** Returns the beginnings of the names of a room that a literal tells: `order:`. */
+function roomsIn({ args: [room] }: KeptCall): readonly string[] {
+  return (room?.texts ?? []).map((text) => literalOf(text.slice(0, 1))).filter((each) => each !== '');
+}
+
+/** Returns a name without `_`, without a final `id` and without the `s` of several. */
+function singular(name: string): string {
+  return plain(name).replace(/(?:ids?|s)$/, '');
 }

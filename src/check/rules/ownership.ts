@@ -9,12 +9,14 @@ import { isOfPackage } from '../values/calls.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
-import { isGuarded } from '../statements/trace.ts';
-import { namesSecret } from '../sources.ts';
+import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
+import { inputsOf } from '../statements/sending.ts';
+import { isGuarded, requiresRights } from '../statements/trace.ts';
 import { isOfToken, isRelative, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
+import type { Owners, Tie } from '../statements/owners.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
@@ -60,139 +62,157 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
   },
 ];
 
-/** A statement that compares a column with the principal. */
-interface Tie {
-  readonly sending: Sending;
-  readonly owner: string;
-  /** Columns of the same table that the statement compares with an input. */
-  readonly keys: readonly string[];
-}
-
-function isEqual(use: Binding['use']): boolean {
-  return use === 'equal';
-}
-
-/** Returns the statements that compare a column of a table with the principal, by tables. */
-function tiesIn({ sent }: Trace): ReadonlyMap<string, readonly Tie[]> {
-  const ties = sent.flatMap((sending) =>
-    (sending.bindings ?? [])
-      .filter(({ kind, use }) => kind === 'principal' && isEqual(use))
-      .map(({ table, column }): readonly [string, Tie] => [
-        table,
-        { sending, owner: column, keys: keysOf(sending, table) },
-      ]),
-  );
-  return new Map(
-    [...Map.groupBy(ties, ([table]) => table)].map(([table, all]) => [table, all.map(([, tie]) => tie)]),
-  );
-}
-
-function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
-  return bindings
-    .filter((each) => each.table === table && each.kind === 'input' && isEqual(each.use))
-    .map(({ column }) => column);
-}
-
-/** Whether code decides which of the authenticated clients may continue. */
-function isRestricted(run: Run, trace: Trace): boolean {
-  return requiresRights(run) || trace.testsPrincipal(run) || trace.hasTestingMiddleware;
-}
-
-/** Whether a guard of a handler requires a role or a scope. */
-export function requiresRights({ guards }: Run): boolean {
-  return [...guards].some((type) => /^svc\.require(?:Roles|Scopes|If)$/.test(type));
-}
-
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(trace, sources)) return;
   findUnverified(trace, report);
-  const ties = tiesIn(trace);
-  const shared = sharedTables(trace, ties);
-  const accounts = accountsIn(trace, ties);
+  const owners = ownersOf(trace);
   for (const run of trace.runs) {
-    if (!isGuarded(run) || isRestricted(run, trace)) continue;
-    const sent = trace.sentBy(run);
-    if (
-      sent.some(
-        ({ bindings = [] }) =>
-          bindings.some(({ kind, use }) => kind === 'principal' && isEqual(use)) && keysAnywhere(bindings),
-      )
-    )
-      continue;
-    for (const sending of sent) {
-      const key = keyOf(sending);
-      if (key !== undefined)
-        judgeRows(sending, key, ties.get(key.table) ?? [], { trace, report, shared, accounts });
+    if (!isGuarded(run) || owners.isRestricted(run)) continue;
+    const tied = owners.tiedInputs(run);
+    for (const sending of trace.sentBy(run)) {
+      const chosen = { sending, tied, owners, trace };
+      const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen);
+      if (found === undefined) continue;
+      const { node, module } = sending.nodeAt(found.binding.token);
+      report(module, node, found.message, found.isCertain ? {} : { severity: 'warning' });
     }
   }
 }
 
-function keysAnywhere(bindings: readonly Binding[]): boolean {
-  return bindings.some(({ kind, use }) => kind === 'input' && isEqual(use));
-}
-
-/** Returns the input by which a statement selects its rows; undefined if other values decide, too. */
-function keyOf({ bindings, outline, isTied }: Sending): Binding | undefined {
-  if (bindings === undefined || isTied || !/^(?:select|update|delete)$/.test(outline.verb)) return undefined;
-  const deciding = bindings.filter(({ use }) => use !== 'written');
-  if (deciding.some(({ kind }) => kind === 'other')) return undefined;
-  return deciding.find(({ kind, use, table }) => kind === 'input' && isEqual(use) && table !== '');
-}
-
-interface Findings {
+/** A statement of a handler, and the inputs that the handler compares beside the principal. */
+interface Chosen {
+  readonly sending: Sending;
+  readonly tied: ReadonlySet<string>;
+  readonly owners: Owners;
   readonly trace: Trace;
-  readonly report: ReportAt;
-  /** Tables whose rows every client reads. */
-  readonly shared: ReadonlySet<string>;
-  /** Tables whose rows are clients. */
-  readonly accounts: ReadonlySet<string>;
 }
 
-function judgeRows(
-  sending: Sending,
-  key: Binding,
-  ties: readonly Tie[],
-  { trace, report, shared, accounts }: Findings,
-): void {
-  const { table } = key;
-  const known = trace.tables.get(table);
-  if (!sending.isWrite && shared.has(table)) return;
-  if (isCounter(sending)) return;
+interface Foreign {
+  readonly binding: Binding;
+  readonly message: string;
+  readonly isCertain?: boolean;
+}
+
+/** Judges a statement that selects its rows by an input alone. */
+function byKey(chosen: Chosen): Foreign | undefined {
+  const { sending, tied, owners } = chosen;
+  const binding = keyOf(sending);
+  if (binding === undefined || inputsOf(binding.value).some((input) => tied.has(input))) return undefined;
+  const { table } = binding;
+  // an aggregate shows no row
+  if ((!sending.isWrite && owners.shared.has(table)) || isCounter(sending) || sending.outline.isAggregate)
+    return undefined;
   const columns = keysOf(sending, table);
   // a row that is the account itself may be read and mentioned by others
-  const owned = ties.filter(({ owner }) => !columns.includes(owner));
+  const owned = owners.tiesOf(table).filter(({ owner }) => !columns.includes(owner));
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
-  // a statement for one row selects by a key, also if the sources do not create its table
-  const isKey =
-    known === undefined
-      ? sending.isOfOne && !namesSecret(key.column) && !isOfToken(sending, trace)
-      : known.keys.some(([only, ...more]) => more.length === 0 && only === key.column);
-  const tie = alike ?? (isKey ? owned[0] : undefined);
-  const reference = isKey ? known?.references.find((each) => accounts.has(each.table)) : undefined;
-  const reason =
-    tie !== undefined
-      ? `another statement also compares the column "${tie.owner}" with the client`
-      : reference !== undefined && !columns.includes(reference.column)
-        ? `its column "${reference.column}" refers to the table "${reference.table}", whose rows are the clients`
-        : undefined;
-  if (reason === undefined) return;
-  const { node, module } = sending.nodeAt(key.token);
-  report(
-    module,
-    node,
-    `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(key.value)} alone chooses it: ${reason}`,
-    alike === undefined ? { severity: 'warning' } : {},
-  );
+  const reason = alike === undefined ? reasonOf(chosen, binding, columns, owned[0]) : comparedBy(alike);
+  if (reason === undefined) return undefined;
+  return {
+    binding,
+    message: `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(binding.value)} alone chooses it: ${reason}`,
+    isCertain: alike !== undefined,
+  };
 }
 
-/** Returns the tables of which a statement compares a single key with the principal. */
-function accountsIn({ tables }: Trace, ties: ReadonlyMap<string, readonly Tie[]>): ReadonlySet<string> {
-  const isAccount = (table: string, { owner }: Tie): boolean =>
-    tables.get(table)?.keys.some((key) => key.length === 1 && key[0] === owner) === true;
-  return new Set(
-    [...ties].flatMap(([table, all]) => (all.some((tie) => isAccount(table, tie)) ? [table] : [])),
+/** Returns the reason for which the row of a key belongs to one client; undefined if the columns are no key, or there is no reason. */
+function reasonOf(
+  { sending, tied, owners, trace }: Chosen,
+  { table, column }: Binding,
+  columns: readonly string[],
+  tie: Tie | undefined,
+): string | undefined {
+  const known = trace.tables.get(table);
+  // a statement for one row selects by a key, also if the sources do not create its table
+  const isKey =
+    known === undefined ? sending.isOfOne && !isOfToken(sending, trace) : owners.isKey(table, column);
+  if (!isKey) return undefined;
+  if (tie !== undefined) return comparedBy(tie);
+  const references = (known?.references ?? []).filter((each) => !columns.includes(each.column));
+  const account = references.find((each) => owners.accounts.has(each.table));
+  if (account !== undefined)
+    return `its column "${account.column}" refers to the table "${account.table}", whose rows are the clients`;
+  const parent = owners.shared.has(table)
+    ? undefined
+    : references.find((each) => owners.tiesOf(each.table).length > 0);
+  if (parent !== undefined)
+    return `its column "${parent.column}" refers to the table "${parent.table}", whose rows belong to clients`;
+  const beside = tied.size === 0 ? undefined : columnBeside(sending, columns, trace);
+  return beside && `another statement also compares the column "${beside}"`;
+}
+
+/** Returns a column with a row that the handler asks for, which another statement of the table compares beside these columns. */
+function columnBeside({ target }: Sending, columns: readonly string[], { sent }: Trace): string | undefined {
+  return sent
+    .filter((each) => each.target === target && each.outline.verb !== 'insert')
+    .map((each) => keysOf(each, target ?? ''))
+    .filter((keys) => columns.every((column) => keys.includes(column)))
+    .flatMap((keys) => keys.filter((key) => !columns.includes(key)))
+    .at(0);
+}
+
+function comparedBy({ owner, isInStatement }: Tie): string {
+  return isInStatement
+    ? `another statement also compares the column "${owner}" with the client`
+    : `code compares ${owner === '' ? 'a column' : `the column "${owner}"`} of another statement with the client`;
+}
+
+/** Judges a statement whose owner is an input, although other statements take it from the principal. */
+function byOwner({ sending, tied, owners, trace }: Chosen): Foreign | undefined {
+  const { outline, isWrite, bindings = [] } = sending;
+  if (sending.isTied || isCounter(sending)) return undefined;
+  const use = outline.verb === 'insert' ? 'written' : 'equal';
+  const binding = bindings.find(
+    (each) =>
+      each.use === use &&
+      each.kind === 'input' &&
+      owners
+        .tiesOf(each.table)
+        .some(
+          (tie) =>
+            tie.isInStatement &&
+            tie.owner === each.column &&
+            (isWrite || tie.sending.outline.verb === 'select'),
+        ),
   );
+  if (binding === undefined || inputsOf(binding.value).some((input) => tied.has(input))) return undefined;
+  const { table, column } = binding;
+  const isAccount = owners.isKey(table, column);
+  const isShared =
+    use === 'written'
+      ? isAccount || tied.size > 0 // a row about another client, such as an invitation
+      : !isWrite &&
+        // every client may read the row of an account
+        (isAccount || owners.shared.has(table) || (!trace.tables.has(table) && sending.isOfOne));
+  if (isShared) return undefined;
+  return {
+    binding,
+    message: `${inputOf(binding.value)} says whose rows of the table "${table}" the statement ${use === 'written' ? 'inserts' : isWrite ? 'changes' : 'reads'}, but other statements compare the column "${column}" with the client`,
+  };
+}
+
+/** Judges a new row that refers to the row of another client. */
+function byParent({ sending, tied, owners, trace }: Chosen): Foreign | undefined {
+  // a row that names its own author, such as a comment, may stand below the row of another client
+  if (sending.outline.verb !== 'insert' || sending.isTied) return undefined;
+  for (const binding of sending.bindings ?? []) {
+    const parent = trace
+      .tableOf(sending)
+      ?.references.find(({ column }) => binding.kind === 'input' && column === binding.column)?.table;
+    const tie = owners
+      .tiesOf(parent ?? '')
+      .find(
+        ({ owner, sending: { outline } }) => outline.verb === 'select' && !owners.isKey(parent ?? '', owner),
+      );
+    if (parent === undefined || tie === undefined || owners.shared.has(parent)) continue;
+    if (inputsOf(binding.value).some((input) => tied.has(input))) continue;
+    return {
+      binding,
+      message: `the new row of the table "${sending.target}" refers to any row of the table "${parent}", because ${inputOf(binding.value)} alone chooses it: ${comparedBy(tie)}`,
+    };
+  }
+  return undefined;
 }
 
 /** Calls that verify a message, or ask another service whether it is true. */
@@ -210,10 +230,10 @@ function findUnverified(trace: Trace, report: ReportAt): void {
       continue;
     for (const sending of trace.sentBy(run)) {
       const key = keyOf(sending);
-      const isOfMessage = [key?.value].some((value) => /^(?:body|text|message)\b/.test(inputOf(value)));
+      const isOfMessage = [key?.value].some((value) => /^(?:body|text)\b/.test(inputOf(value)));
       if (key === undefined || !isOfMessage || sending.outline.verb === 'select' || isCounter(sending))
         continue;
-      if (namesSecret(key.column) || isOfToken(sending, trace) || issues(sending)) continue;
+      if (isOfToken(sending, trace) || issues(sending)) continue;
       const { node, module } = sending.nodeAt(key.token);
       report(
         module,
@@ -249,38 +269,7 @@ function isCounter(sending: Sending): boolean {
 }
 
 function inputOf(value: Value | undefined): string {
-  const mark = madeIn(value)
-    .find(({ by }) => /^(?:input|endless) /.test(by))
-    ?.by.split(' ')
-    .at(-1);
-  return mark ?? clientIn(value)?.origin.what ?? value?.source?.origin.what ?? 'an input';
-}
-
-/** Returns the tables of which a statement reads rows of all clients, in a handler that every client may call. */
-function sharedTables(trace: Trace, ties: ReadonlyMap<string, readonly Tie[]>): ReadonlySet<string> {
-  const shared = trace.runs
-    .filter((run) => !isRestricted(run, trace))
-    .flatMap((run) =>
-      trace
-        .sentBy(run)
-        .filter((sending) => sending.outline.verb === 'select' && !sending.isTied)
-        .filter((sending) => !isGuarded(run) || !selectsByKey(sending, trace, ties))
-        .map(({ target }) => target ?? ''),
-    );
-  return new Set(shared);
-}
-
-/** Whether a statement selects single rows: by a key, or by the columns by which owners select theirs. */
-function selectsByKey(
-  { bindings = [], target = '' }: Sending,
-  { tables }: Trace,
-  ties: ReadonlyMap<string, readonly Tie[]>,
-): boolean {
-  const keys = [
-    ...(tables.get(target)?.keys.flat() ?? []),
-    ...(ties.get(target) ?? []).flatMap((tie) => tie.keys),
-  ];
-  return bindings.some(({ use, column }) => isEqual(use) && (keys.length === 0 || keys.includes(column)));
+  return inputsOf(value)[0] ?? value?.source?.origin.what ?? 'an input';
 }
 
 /** Whether the database itself compares the owner, by policies for rows. */
@@ -301,7 +290,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
     if (requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
     for (const sending of trace.sentBy(run)) {
       const { bindings = [], outline } = sending;
-      const equal = bindings.filter(({ use }) => isEqual(use));
+      const equal = bindings.filter(({ use }) => use === 'equal');
       // a row with a key of its own, such as a token, may have fewer rights than its owner
       const isOwn =
         outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');

@@ -4,11 +4,10 @@
  */
 import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { writtenOf } from '../sources.ts';
+import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
 import { idsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
-import { callsIn } from './failures.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';

@@ -3,11 +3,12 @@
  * that refer to each other, and messages that count at each delivery.
  */
 import { COMPUTED, ROW } from '../values/marks.ts';
-import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { inputsOf, plain } from '../statements/sending.ts';
+import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, idsIn, madeIn, signatureOf } from '../values/value.ts';
-import { meaningOfCall } from '../sources.ts';
+import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
+import { meaningOfCall, namesSecret } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
@@ -156,23 +157,16 @@ function isChosen({ bindings = [] }: Sending, token: Token): boolean {
 
 /** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */
 function isTested(run: Run, trace: Trace, read: Sending, column: string): boolean {
-  return trace.comparedBy(run).some(({ node, sides }) => {
-    const [left, right] = node.type === 'binary' ? [node.left, node.right] : [node, undefined];
-    return sides.some((side, index) => {
-      const at = index === 0 ? left : right;
-      const name = at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
-      const other = sides[1 - index];
+  return trace.comparedBy(run).some((compared) =>
+    compared.sides.some((side, index) => {
+      const other = compared.sides[1 - index];
       return (
-        plain(name ?? '') === plain(column) &&
+        plain(comparedColumn(compared, index) ?? '') === plain(column) &&
         (other === ABSENT || constantIn(other) !== undefined) &&
         rowsIn(side, [ROW]).includes(read.call)
       );
-    });
-  });
-}
-
-function plain(column: string): string {
-  return column.replaceAll('_', '').toLowerCase();
+    }),
+  );
 }
 
 /** Whether a statement besides a write has an effect each time: it adds to a number, or inserts a row without a known key. */
@@ -276,14 +270,8 @@ function referring(first: Sending, second: Sending, trace: Trace): Binding | und
 
 /** Whether a statement selects its row by the same input. */
 function isKeyOf(value: Value | undefined, { bindings = [] }: Sending): boolean {
-  const own = inputsIn(value);
-  return bindings.some((each) => each.use === 'equal' && inputsIn(each.value).some((id) => own.includes(id)));
-}
-
-/** Returns the ids of the inputs in a value, also of those that are numbers. */
-function inputsIn(value: Value | undefined): readonly string[] {
-  const marks = madeIn(value).filter(({ by }) => /^(?:input|endless) /.test(by));
-  return [...(value === undefined ? [] : idsIn(value)), ...marks.map(({ by }) => by)];
+  const own = inputsOf(value);
+  return bindings.some((each) => each.use === 'equal' && inputsOf(each.value).some((id) => own.includes(id)));
 }
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
@@ -319,26 +307,26 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
   }
 }
 
-/** SVC644: a password that the row of a random token sets, while the row stays. */
+/** SVC644: a password that a random token of the client sets, while the token stays. */
 function findReusable(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     // a session is such a row, too, and stays on purpose
     if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
     const sent = trace.sentBy(run);
-    for (const { bindings = [] } of sent) {
+    for (const write of sent) {
+      const { bindings = [] } = write;
       if (!bindings.some(({ use, value }) => use === 'written' && value?.type === 'svc.hashPassword'))
         continue;
       const keys = bindings.filter(({ use }) => use === 'equal').flatMap(({ value }) => value ?? []);
       const read = sent.find(
         (each) =>
-          each.handler === run.handler &&
-          each.outline.verb === 'select' &&
-          keys.some((key) => rowsIn(key, [ROW]).includes(each.call)) &&
+          (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
+          each.outline.verb !== 'delete' &&
           isOfToken(each, trace),
       );
-      if (read === undefined || sent.some((each) => each.isWrite && each.tables.includes(read.target ?? '')))
-        continue;
-      const { node, module } = read.nodeAt(undefined);
+      if (read === undefined || sent.some((each) => removes(each, read))) continue;
+      // a token in the row of the account ends in the statement that sets the password
+      const { node, module } = (read.target === write.target ? write : read).nodeAt(undefined);
       report(
         module,
         node,
@@ -352,17 +340,40 @@ function findReusable(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** Whether a statement selects by a value that an insert takes from a random token: the token itself, or its digest. */
+/** Whether a statement deletes the row of a token, or sets another column than the password in it. */
+function removes(write: Sending, read: Sending): boolean {
+  if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;
+  return (
+    write.outline.verb !== 'update' ||
+    writtenBy(write).some(
+      ({ column }) =>
+        !(write.bindings ?? []).some(
+          ({ use, value, ...binding }) =>
+            use === 'written' && binding.column === column && value?.type === 'svc.hashPassword',
+        ),
+    )
+  );
+}
+
+/**
+ * Whether a statement selects by a secret: a column into which a statement writes a random token or its digest, the digest
+ * of an input, or a column that is named like a secret.
+ */
 export function isOfToken(read: Sending, { sent }: Trace): boolean {
-  const columns = read.columns('equal');
-  return sent.some(
-    (each) =>
-      each.target === read.target &&
-      each.outline.verb === 'insert' &&
-      (each.bindings ?? []).some(
-        ({ column, value }) =>
-          columns.includes(column) && madeIn(value).some(({ by }) => /^crypto\./.test(by)),
-      ),
+  const isMade = (value: Value | undefined): boolean =>
+    madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
+  return (read.bindings ?? []).some(
+    ({ use, column, value }) =>
+      use === 'equal' &&
+      (namesSecret(column) ||
+        isMade(value) ||
+        sent.some(
+          (each) =>
+            each.target === read.target &&
+            (each.bindings ?? []).some(
+              (binding) => binding.use === 'written' && binding.column === column && isMade(binding.value),
+            ),
+        )),
   );
 }
 

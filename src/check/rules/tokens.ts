@@ -5,7 +5,10 @@
 import { entryOf } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
-import { isOfPackage } from '../values/calls.ts';
+import { GUESSABLE, isOfPackage } from '../values/calls.ts';
+import { inputsOf } from '../statements/sending.ts';
+import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { isOfToken } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
@@ -15,6 +18,8 @@ import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made, Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
+import type { Sending } from '../statements/sending.ts';
+import type { Trace } from '../statements/trace.ts';
 
 /** Rules about tokens, sorted by id. */
 export const TOKEN_RULES: readonly SourceRule[] = [
@@ -31,6 +36,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
     find: findEndlessTokens,
     onCall: findEndlessForeign,
+    judge: findUnreadEnds,
   },
   {
     id: 'SVC624',
@@ -44,6 +50,7 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     right: 'verifyToken(token, secret)',
     watch: watchUnverified,
     onCall: findChosenAlgorithms,
+    judge: findUnsigned,
   },
   {
     id: 'SVC627',
@@ -111,6 +118,93 @@ function findEndlessForeign({ call, meaning, module, receiver, value }: Site, re
   const isOpen = [payload, options].some((each) => each?.items !== undefined || each?.source !== undefined);
   if (isKnown && !hasEnd && !isOpen)
     report(module, call, 'the token never expires, so a leaked token works as long as its key');
+}
+
+/** Columns that say until when a row is valid, where the name is the only declaration. */
+const ENDS =
+  /(?:^|_)(?:expir(?:es?|y|ation)|valid_(?:until|to|before)|until|deadline|ends?)(?:_(?:at|on|time))?$/;
+
+/** SVC215: rows with an end, which a handler finds by a secret of the client, while nothing compares the end. */
+function findUnreadEnds(trace: Trace, report: ReportAt): void {
+  const compares = ({ outline }: Sending, column: string): boolean => {
+    const { tokens } = outline;
+    return tokens.some(
+      ({ name }, index) =>
+        name === column &&
+        [tokens[index + 1], tokens[index - 1]].some(
+          (beside) => /^[<>]$/.test(beside?.text ?? '') || beside?.word === 'between',
+        ),
+    );
+  };
+  for (const run of trace.runs) {
+    if (isGuarded(run) || run.route === undefined) continue;
+    const sent = trace.sentBy(run);
+    for (const sending of sent) {
+      const { outline, target } = sending;
+      if (!/^(?:select|delete|update)$/.test(outline.verb) || !isOfToken(sending, trace)) continue;
+      const names = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
+      const end = names.find((name) => ENDS.test(name));
+      const isCompared =
+        end === undefined ||
+        // another statement may delete the rows that have ended
+        trace.sent.some((each) => each.target === target && compares(each, end)) ||
+        trace
+          .comparedBy(run)
+          .some(
+            ({ node, sides }) =>
+              node.type === 'binary' &&
+              /^[<>]/.test(node.operator) &&
+              sides.some((side) =>
+                sent.some((each) => each.target === target && rowsIn(side).includes(each.call)),
+              ),
+          );
+      if (isCompared) continue;
+      const { node, module } = sending.nodeAt(undefined);
+      report(
+        module,
+        node,
+        `the rows of the table "${target}" end at "${end}", but nothing compares it, so a leaked link works for ever`,
+        { remedy: 'Compare it in the statement: where token = ? and expires_at > ?' },
+      );
+      break; // the other statements of the handler use the same row
+    }
+  }
+}
+
+/** SVC624: an end of a signed link that the signature leaves out, so that the client chooses it. */
+function findUnsigned(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const signed = trace
+      .callsOf(run)
+      .filter(
+        ({ meaning, call }) =>
+          /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning) && call.args.length > 0,
+      );
+    const inputs = new Set(signed.flatMap(({ args }) => args.flatMap((arg) => inputsOf(arg))));
+    if (inputs.size === 0) continue;
+    for (const { node, sides } of trace.comparedBy(run)) {
+      const isOfTime = sides.some((side) =>
+        madeIn(side).some(({ by }) => by !== 'Math.random' && GUESSABLE.test(by)),
+      );
+      const [input] = isOfTime ? sides.flatMap((side) => inputsOf(side)) : [];
+      const isOrdered = node.type === 'binary' && /^[<>]/.test(node.operator);
+      if (!isOrdered || input === undefined || isSigned(input, inputs)) continue;
+      const { call, module } = signed[0]!; // `inputs` is not empty
+      report(
+        module,
+        call,
+        `the signature leaves out ${input}, which ends the link, so a client extends the link as it likes`,
+        { remedy: 'Sign everything that the link says: update(`${path}.${until}`)' },
+      );
+    }
+  }
+}
+
+/** Whether a signed text holds an input, or the text of which the input is a part. */
+function isSigned(input: string, signed: ReadonlySet<string>): boolean {
+  return [...signed].some(
+    (each) => input === each || input.startsWith(`${each}.`) || each.startsWith(`${input}.`),
+  );
 }
 
 /** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */

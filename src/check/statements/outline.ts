@@ -80,6 +80,22 @@ export class Outline {
     });
   }
 
+  /** Whether the statement reads numbers about its rows, such as `count(*)`, instead of rows. */
+  get isAggregate(): boolean {
+    const from = this.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
+    return (
+      this.verb === 'select' &&
+      this.tokens
+        .slice(0, Math.max(0, from))
+        .some(
+          ({ word, depth }, index) =>
+            depth === 0 &&
+            /^(?:count|sum|avg|min|max|total)$/.test(word) &&
+            this.tokens[index + 1]?.text === '(',
+        )
+    );
+  }
+
   /** Whether the list of columns has a `*`. */
   get hasStar(): boolean {
     return this.tokens.some(

@@ -2,7 +2,7 @@
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -142,6 +142,15 @@ function kindOf(value: Value | undefined): Kind {
   return isInput(value, marks) ? 'input' : 'other';
 }
 
+/** Returns the inputs of clients in a value by their names, such as `params.id`. */
+export function inputsOf(value: Value | undefined): readonly string[] {
+  const marks = madeIn(value).filter(({ by }) => /^(?:input|endless) /.test(by));
+  const parts = value === undefined ? [] : clientsIn(value).filter((part) => !isStored(part));
+  return [...parts.map(({ origin }) => origin.what), ...marks.map(({ by }) => by)].map(
+    (name) => name.split(' ').at(-1)!, // split() always returns at least one part
+  );
+}
+
 function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
   if (source !== undefined && source.origin.input !== 'row') return true;
   const parts = texts.flat();
@@ -232,6 +241,7 @@ export function columnOf(part: ClientPart): RowColumn | undefined {
   return of === undefined || name === undefined ? undefined : { of, name: plain(name) };
 }
 
-function plain(column: string): string {
+/** Returns the name of a column or member, as it is in any case: `owner_id` and `ownerId` are one. */
+export function plain(column: string): string {
   return column.replaceAll('_', '').toLowerCase();
 }

@@ -7,7 +7,7 @@ import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { Project } from '../reader/modules.ts';
+import type { Project, SourceModule } from '../reader/modules.ts';
 import type { ValueListeners } from '../values/invocation.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from './sending.ts';
@@ -31,6 +31,11 @@ export function isGuarded({ guards, hasOwnGuard }: Run): boolean {
   return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
 }
 
+/** Whether a guard of a handler requires a role or a scope. */
+export function requiresRights({ guards }: Run): boolean {
+  return [...guards].some((type) => /^svc\.require(?:Roles|Scopes|If)$/.test(type));
+}
+
 /** A comparison of two values. A condition compares its value with none. */
 type Compared = Parameters<ValueListeners['onCompare']>[0];
 
@@ -42,6 +47,7 @@ type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'on
 /** A call of a function that is not of the project. */
 export interface KeptCall {
   readonly call: Call;
+  readonly module: SourceModule;
   readonly meaning: string;
   /** Ids of the inputs in its arguments. */
   readonly inputs: ReadonlySet<string>;
@@ -63,6 +69,10 @@ class ByHandler<T> {
     const known = this.#all.get(handler);
     if (known === undefined) this.#all.set(handler, [item]);
     else known.push(item);
+  }
+
+  get all(): readonly T[] {
+    return [...this.#all.values()].flat();
   }
 
   of(handlers: ReadonlySet<Fn>): readonly T[] {
@@ -120,6 +130,11 @@ export class Trace {
     return this.#calls.of(functions);
   }
 
+  /** Comparisons of rows and inputs in all handlers and dependencies. */
+  get compared(): readonly Compared[] {
+    return this.#compared.all;
+  }
+
   comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
     return this.#compared.of(functions);
   }
@@ -165,12 +180,14 @@ export class Trace {
       if (fn === undefined && (isKept || args.some(isGiven)))
         this.#calls.add(handler, {
           call,
+          module: site.module,
           meaning,
           inputs: new Set(args.flatMap((arg) => (arg === undefined ? [] : idsIn(arg)))),
           isOfBody: args.some(isOfBody),
           args: isKept ? args : [],
         });
-      const isFollowed = fn !== undefined || INDIFFERENT.test(meaning);
+      const isFollowed =
+        fn !== undefined || value(call.callee)?.of !== undefined || INDIFFERENT.test(meaning);
       if (isFollowed || ![receiver, ...args].some(isOwn)) return;
       this.#testing.add(handler);
       this.#deciding.add(handler);
@@ -224,7 +241,14 @@ function isOfBody(value: Value | undefined): boolean {
   );
 }
 
-function isOwn(value: Value | undefined): boolean {
+/** Returns the name of the column or variable on a side of a comparison; undefined for any other expression. */
+export function comparedColumn({ node }: Compared, side: number): string | undefined {
+  const at = node.type === 'binary' ? (side === 0 ? node.left : node.right) : side === 0 ? node : undefined;
+  return at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
+}
+
+/** Whether a value belongs to the principal. */
+export function isOwn(value: Value | undefined): boolean {
   return madeIn(value).some(isOfPrincipal);
 }
 

@@ -155,7 +155,7 @@ const keys: Effect = ({ args: [value = KNOWN] }) => {
 };
 
 const lengthened: Effect = ({ args }) => values.joined(args);
-const localPath = limited('local', { begins: '/', lacks: ['//', '\\'] });
+const localPath = limited('local', { begins: '/', lacks: ['//', '\\'], hasKnownHost: true });
 
 const decoded: Effect = ({ args: [value = KNOWN] }) =>
   values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] }));
@@ -514,7 +514,10 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 }
 
 /** Methods that return the text or list on which they are called, or a part of the same kind. */
-const SAME = 'valueOf trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind'.split(' ');
+const SAME =
+  'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind'.split(
+    ' ',
+  );
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {

@@ -142,7 +142,7 @@ export abstract class Evaluation extends Classes {
         );
       case 'object':
         for (const entry of target.entries) {
-          if (entry.type === 'spread') this.bind(entry.value, restOf(value, target.entries));
+          if (entry.type === 'spread') this.bind(entry.value, values.restOf(value, target.entries));
           else if (entry.value !== undefined) this.bind(entry.value, this.#read(value, entry.key, entry));
         }
         return;
@@ -587,16 +587,5 @@ export function listOf(items: readonly Value[]): Value {
   return {
     texts: values.textsOf(items),
     members: new Map(items.map((item, index) => [String(index), item])),
-  };
-}
-
-/** Returns an object without the members that a pattern names: it no longer counts as the whole input. */
-function restOf(value: Value, named: readonly Node[]): Value {
-  const keys = named.flatMap((each) => (each.type === 'entry' && each.key !== undefined ? [each.key] : []));
-  const { whole: _whole, members, source, ...rest } = value;
-  return {
-    ...rest,
-    members: members && new Map([...members].filter(([key]) => !keys.includes(key))),
-    source: source && { ...source, whole: undefined, lacks: [...(source.lacks ?? []), ...keys] },
   };
 }

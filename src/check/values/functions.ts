@@ -101,6 +101,11 @@ export function specOf({ call, module }: RouteCall): Node | undefined {
     .find((arg) => arg?.type === 'object');
 }
 
+/** Whether the declaration of a route says that every client may call it. */
+export function isPublicRoute(route: RouteCall | undefined): boolean {
+  return route !== undefined && entryOf(specOf(route), 'public') !== undefined;
+}
+
 /** Whether a route declares its body, so that the handler receives only declared fields. */
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;

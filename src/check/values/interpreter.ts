@@ -141,8 +141,10 @@ export class Interpreter extends Invocation {
 
   #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
     if (kind === 'request') return this.#context(route, spec, deps);
-    if (kind !== 'message') return kind === 'error' ? ERROR : KNOWN;
-    return inputValue({ id: 'message', origin: { what: 'the message', input: 'message' }, route });
+    if (kind === 'error') return ERROR;
+    if (kind === 'own') return KNOWN;
+    const message = inputValue({ id: 'message', origin: { what: 'the message', input: 'message' }, route });
+    return kind === 'message' ? message : { texts: KNOWN.texts, type: 'svc.Socket', items: message };
   }
 
   /** Returns the context of a handler: its inputs, and the results of its dependencies. */

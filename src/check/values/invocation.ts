@@ -216,7 +216,7 @@ export abstract class Invocation extends ControlFlow {
     const made = { by: meaning, node: call, module: this.module };
     if (SENDS.test(meaning)) return answerOf({ ...made, by: ROW }, result, all);
     if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
-    if (MAKERS.test(meaning)) return madeBy(made, result);
+    if (MAKERS.test(meaning) || (meaning === 'Date' && args.length === 0)) return madeBy(made, result);
     return result;
   }
 

@@ -1,7 +1,7 @@
 /** Types of this package, as far as the evaluation needs them: results, members, and parameters of handlers. */
 
-/** The kind of value that a parameter of a handler receives: a context, a message of a client, or another value. */
-export type Parameter = 'request' | 'message' | 'error' | 'own';
+/** The kind of value that a parameter of a handler receives: a context, a socket, a message of a client, or another value. */
+export type Parameter = 'request' | 'socket' | 'message' | 'error' | 'own';
 
 const ROUTER: Readonly<Record<string, readonly Parameter[]>> = {
   get: ['request'],
@@ -10,7 +10,7 @@ const ROUTER: Readonly<Record<string, readonly Parameter[]>> = {
   patch: ['request'],
   delete: ['request'],
   route: ['request'],
-  websocket: ['own', 'request'],
+  websocket: ['socket', 'request'],
   tool: ['request'],
   prompt: ['request'],
   resource: ['request'],
@@ -18,10 +18,10 @@ const ROUTER: Readonly<Record<string, readonly Parameter[]>> = {
   exceptionHandler: ['error', 'request'],
 };
 const SOCKET: Readonly<Record<string, readonly Parameter[]>> = {
-  onOpen: ['own', 'request'],
-  onMessage: ['own', 'message', 'request'],
-  onClose: ['own', 'own', 'request'],
-  onError: ['own', 'error', 'request'],
+  onOpen: ['socket', 'request'],
+  onMessage: ['socket', 'message', 'request'],
+  onClose: ['socket', 'own', 'request'],
+  onError: ['socket', 'error', 'request'],
 };
 
 /** Type of the value of `app.websocket(path)`, which takes the handlers of events. */
@@ -50,6 +50,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   'svc.Svc.state': 'svc.AppState',
   'svc.Svc.config': 'svc.Config',
   'svc.Svc.log': 'svc.Logger',
+  'svc.Svc.rooms': 'svc.rooms',
   'svc.Context.log': 'svc.Logger',
   'svc.services.log': 'svc.Logger',
   'svc.Services.log': 'svc.Logger',

@@ -304,6 +304,17 @@ export function givenOf(value: Value | undefined): Given | undefined {
       };
 }
 
+/** Returns an object without the members that a pattern names: it no longer counts as the whole input. */
+export function restOf(value: Value, named: readonly Node[]): Value {
+  const keys = named.flatMap((each) => (each.type === 'entry' && each.key !== undefined ? [each.key] : []));
+  const { whole: _whole, members, source, ...rest } = value;
+  return {
+    ...rest,
+    members: members && new Map([...members].filter(([key]) => !keys.includes(key))),
+    source: source && { ...source, whole: undefined, lacks: [...(source.lacks ?? []), ...keys] },
+  };
+}
+
 /** Returns the values in an object or list. */
 export function innerOf({ members, items }: Value): readonly Value[] {
   if (members === undefined) return items === undefined ? [] : [items];
@@ -377,13 +388,18 @@ export function marked(value: Value, made: Made, depth = 0): Value {
   };
 }
 
-/** Returns the ids of the client parts of a value, also of its members. */
-export function idsIn(value: Value): readonly string[] {
-  const found: string[] = [];
+/** Returns the client parts of a value, also of its members. */
+export function clientsIn(value: Value): readonly ClientPart[] {
+  const found: ClientPart[] = [];
   visitParts(value, 3, (part) => {
-    if (part.kind === 'client') found.push(part.id);
+    if (part.kind === 'client') found.push(part);
   });
   return found;
+}
+
+/** Returns the ids of the client parts of a value, also of its members. */
+export function idsIn(value: Value): readonly string[] {
+  return clientsIn(value).map(({ id }) => id);
 }
 
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */

@@ -158,7 +158,7 @@ export class Lingering {
       const isChunked = outgoing.isStream && !outgoing.endsWithConnection;
       this.#linger(incoming, () => (isChunked ? outgoing.end() : socket.destroySoon()));
       // before node:http destroys it with an error, whose stack is a quarter of the cost of a refusal
-      // (test/bench/http.ts, tooLarge)
+      // (test/bench/http.ts --only=413)
       socket.prependOnceListener('close', () => incoming.destroy());
       if (!isChunked) socket.end();
       onTaken();

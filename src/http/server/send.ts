@@ -338,7 +338,7 @@ async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void
 
 /**
  * Splits a chunk into slices that are small enough for one write. Text is not encoded here, because the
- * encoded text would double the memory while the client reads (test/bench/streams.ts --only=long). `isAscii`:
+ * encoded text would double the memory while the client reads (test/bench/streams.ts --only=text). `isAscii`:
  * whether all characters are ASCII.
  */
 export function* slicesOf(chunk: Chunk, isAscii = false): Generator<Chunk, void, undefined> {

@@ -85,12 +85,12 @@ const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
  * Minimum size in bytes of a chunk whose memory is freed immediately after parsing. Without this, received
- * bytes would cause many slow garbage collections (test/bench/websocket.ts: text4KiB).
+ * bytes would cause many slow garbage collections (test/bench/websocket.ts --only=text).
  */
 const RELEASED_BYTES = 2_048;
 /**
  * A message in one frame of at least this many bytes is collected in one buffer. Each chunk is copied while it
- * is in the cache of the processor, and its memory is freed (test/bench/websocket.ts --only=1MiB).
+ * is in the cache of the processor, and its memory is freed (test/bench/websocket.ts --only=MiB).
  */
 const LONG_BYTES = 131_072;
 /**

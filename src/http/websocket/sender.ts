@@ -56,7 +56,7 @@ export interface SenderOwner {
  * drain() resolves.
  */
 const HIGH_WATER_BYTES = 65_536;
-/** Maximum size in bytes of messages that are joined (test/bench/websocket.ts: 64Bx16). Others are not copied. */
+/** Maximum size in bytes of messages that are joined (test/bench/websocket.ts --only=16). Others are not copied. */
 const SHORT_BYTES = 2_048;
 /** Size in bytes of the memory for joined frames, as soon as a turn has more than one. */
 const JOINED_BYTES = 4_096;

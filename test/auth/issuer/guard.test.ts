@@ -330,6 +330,10 @@ test('IssuerAuth() refuses options that are wrong, and never falls back to anoth
   ] as const)
     // the casts are safe: the options are wrong on purpose
     assert.throws(() => IssuerAuth(issuers as TrustedIssuer, options as object), { code }, what);
+  const tenants = Array.from({ length: 101 }, (_, tenant) => ({ ...one, issuer: `${ISSUER}/${tenant}` }));
+  assert.throws(() => IssuerAuth(tenants), { code: 'E_AUTH' });
+  IssuerAuth(tenants.slice(1));
+  IssuerAuth({ ...one, requiredClaims: { text: 'x', number: 1, boolean: true } });
   IssuerAuth({ ...one, issuer: 'http://localhost:8080/realms/x', allowInsecure: true });
   IssuerAuth({ ...one, issuer: `${ISSUER}/?tenant=1`, jwksUri: `${ISSUER}/jwks` });
   IssuerAuth({ ...one, jwksUri: 'http://keycloak:8080/jwks', allowInsecure: ['keycloak'] });

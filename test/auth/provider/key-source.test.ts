@@ -31,6 +31,28 @@ test('KeySource caches keys for ten minutes', async () => {
   assert.equal(fake.count('jwks'), 2);
 });
 
+test('KeySource.atHand() returns keys that are older than ten minutes while newer ones are fetched, and tries again once a minute', async () => {
+  await using fake = await FakeProvider.start();
+  const { keys, clock } = source(fake);
+  const first = await keys.atHand();
+  await clock.advance(599_999);
+  assert.equal(keys.atHand(), first);
+  assert.equal(fake.count('jwks'), 1);
+  await clock.advance(1);
+  fake.failNext('jwks', { status: 503 });
+  assert.equal(keys.atHand(), first);
+  await fake.arrived(2);
+  await assert.rejects(keys.again()!);
+  await clock.advance(59_999);
+  assert.equal(keys.atHand(), first);
+  assert.equal(fake.count('jwks'), 2);
+  await clock.advance(1);
+  assert.equal(keys.atHand(), first);
+  const second = await keys.again();
+  assert.equal(keys.atHand(), second);
+  assert.deepEqual([fake.count('jwks'), second === first], [3, false]);
+});
+
 test('if a fetch fails, KeySource uses its cached keys for up to a day, and tries again once a minute', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock } = source(fake);

@@ -509,7 +509,10 @@ test('Outbound.close() ends the running and queued calls, and later calls are re
   await assert.rejects(calls.call({ method: 'GET', url: fake.url }), closed);
 });
 
-test('ProviderFault shortens its reason to 120 characters, and replaces control and non-ASCII characters with "?"', () => {
+test('ProviderFault keeps its cause, shortens its reason to 120 characters, and replaces control and non-ASCII characters with "?"', () => {
+  const cause = new Error('why');
+  assert.equal(new ProviderFault('provider_error', 'a', { cause }).cause, cause);
+  assert.ok(!('cause' in new ProviderFault('provider_error', 'a', { providerCode: 'x' })));
   const failed = new ProviderFault('provider_error', `a\r\nb\u001b[31m${'x'.repeat(1_000)}`);
   assert.equal(failed.reason.length, 120);
   assert.match(failed.reason, /^a\?\?b\?\[31mx+$/);

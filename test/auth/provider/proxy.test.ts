@@ -57,13 +57,14 @@ test('Outbound.call() sends a request through the tunnel of a proxy, which resol
     }),
   );
   assert.deepEqual(
-    fake.requests.map(({ url: path, headers, form }) => [
+    fake.requests.map(({ url: path, headers, form, servername }) => [
       path,
       headers['host'],
       headers['proxy-authorization'],
       form.get('code'),
+      servername,
     ]),
-    Array(2).fill(['/token', `provider.test:${fake.port}`, undefined, '1']),
+    Array(2).fill(['/token', `provider.test:${fake.port}`, undefined, '1', 'provider.test']),
   );
   await assert.rejects(
     calls.call({ method: 'GET', url: `https://other.test:${fake.port}/` }),

@@ -3,24 +3,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDatabase } from '../../../src/db/index.ts';
 import { openChinook } from '../../support/chinook.ts';
-import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
-import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { SERVERS } from '../../support/every-database.ts';
 import { describerOn, judged, sourcesOf } from '../../support/statements.ts';
 import { CORPUS_SCHEMA, WRONG_STATEMENTS, chinookProgram, programOf } from './corpus.ts';
 
-for (const engine of ['postgres', 'mariadb', 'mysql'] as const) {
-  test(`${engine}: svc check finds the statements of public bug reports that the server refuses, and nothing in the queries of Chinook`, async (t) => {
-    if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, engine)) return;
-    await using database = await openDatabase(
-      await (engine === 'postgres' ? postgresUrl(t) : mysqlUrl(t, engine)),
-    );
+for (const { dialect, name, address } of SERVERS) {
+  test(`${name}: svc check finds the statements of public bug reports that the server refuses, and nothing in the queries of Chinook`, async (t) => {
+    const url = await address(t, t);
+    if (url === undefined) return;
+    await using database = await openDatabase(url);
     await database.script(CORPUS_SCHEMA);
     await openChinook(database);
     const describer = await describerOn(database);
     let refused = 0;
     for (const { from, sql, ...texts } of WRONG_STATEMENTS) {
       const { at, mysql = at } = texts;
-      const { [engine]: own = engine === 'postgres' ? at : mysql } = texts;
+      const { [dialect]: own = dialect === 'postgres' ? at : mysql } = texts;
       const program = programOf(sql);
       const [finding, ...more] = await judged(sourcesOf(t, { 'app.ts': program }), describer);
       assert.deepEqual([finding?.rule, more], [own === null ? undefined : 'SVC411', []], from);

@@ -8,6 +8,7 @@ import { DatabaseDescriber } from '../../../src/db/describe/describer.ts';
 import { onEveryDatabase } from '../../support/every-database.ts';
 import { silencedProxy } from '../../support/silenced-proxy.ts';
 import { postgresUrl, needsPostgres } from '../../support/postgres-database.ts';
+import { inReverse } from '../../support/run.ts';
 import type { Dialect } from '../../../src/db/driver.ts';
 
 const KEY: Readonly<Record<Dialect, string>> = {
@@ -214,16 +215,13 @@ onEveryDatabase(
 
 test('PostgreSQL: a statement on a table without rights for the schema is untold, not refused', async (t) => {
   if (!needsPostgres(t)) return;
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  });
-  const url = await postgresUrl({ after: (end) => void ends.push(end) });
+  const scope = inReverse(t);
+  const url = await postgresUrl(scope);
   const db = await openDatabase(url);
-  ends.push(() => db.close());
+  scope.after(() => db.close());
   const role = `svc_describe_${process.pid}`;
   await db.script(`create role ${role} login; create schema ${role}; create table ${role}.secret (id int)`);
-  ends.push(() => db.script(`drop schema ${role} cascade; drop role ${role}`));
+  scope.after(() => db.script(`drop schema ${role} cascade; drop role ${role}`));
   const asRole = new URL(url);
   asRole.searchParams.set('set.role', role);
   await db.script(`revoke all on schema ${role} from public`);

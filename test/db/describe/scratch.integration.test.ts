@@ -9,8 +9,7 @@ import { openDatabase, type Database } from '../../../src/db/index.ts';
 import { openDescriber } from '../../../src/db/describe/open.ts';
 import { createScratch } from '../../../src/db/describe/scratch.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { needsEngine, sharedMySql } from '../../support/mysql-database.ts';
-import { needsPostgres, sharedPostgres } from '../../support/postgres-database.ts';
+import { SERVERS } from '../../support/every-database.ts';
 import { folder } from '../../support/run.ts';
 import type { Describer } from '../../../src/db/describe/describer.ts';
 
@@ -32,13 +31,13 @@ const listOn = (engine: 'postgres' | 'mariadb' | 'mysql'): string =>
 
 /** Registers a test for each server. Tests of one file run one after the other, so they share the server. */
 function onEachServer(behavior: string, run: (server: Server, t: TestContext) => Promise<void>): void {
-  for (const engine of ['postgres', 'mariadb', 'mysql'] as const)
-    test(`${engine}: ${behavior}`, async (t) => {
-      if (engine === 'postgres' ? !needsPostgres(t) : !needsEngine(t, engine)) return;
-      const url = await (engine === 'postgres' ? sharedPostgres() : sharedMySql(engine));
+  for (const { name, dialect, server } of SERVERS)
+    test(`${name}: ${behavior}`, async (t) => {
+      const url = await server(t);
+      if (url === undefined) return;
       await using admin = await openDatabase(url);
       const scratches = async (): Promise<string[]> =>
-        (await admin.fetchAll(listOn(engine))).map(({ name }) => String(name));
+        (await admin.fetchAll(listOn(dialect))).map(({ name }) => String(name));
       await run({ url, admin, scratches }, t);
       assert.deepEqual(await scratches(), []);
     });

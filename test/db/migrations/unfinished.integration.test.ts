@@ -7,42 +7,11 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { Migrator, openDatabase, type Database } from '../../../src/db/index.ts';
 import { systemClock } from '../../../src/base/clock.ts';
-import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
-import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
-import { folder, type Scope } from '../../support/run.ts';
+import { ENGINES, SERVERS, type TestedEngine } from '../../support/every-database.ts';
+import { folder, inReverse, type Scope } from '../../support/run.ts';
 
 /** A test that waits in vain for the lock reaches its time limit. */
 const LOCK_SECONDS = 3_600;
-
-interface Engine {
-  readonly name: string;
-  readonly address: (t: TestContext, scope: Scope) => Promise<string | undefined>;
-  /** A statement that takes a second. */
-  readonly slow: string;
-}
-
-const SERVERS: readonly Engine[] = [
-  {
-    name: 'PostgreSQL',
-    address: async (t, scope) => (needsPostgres(t) ? postgresUrl(scope) : undefined),
-    slow: 'select pg_sleep(1)',
-  },
-  {
-    name: 'MariaDB',
-    address: async (t, scope) => (needsEngine(t, 'mariadb') ? mysqlUrl(scope, 'mariadb') : undefined),
-    slow: 'select sleep(1)',
-  },
-  {
-    name: 'MySQL',
-    address: async (t, scope) => (needsEngine(t, 'mysql') ? mysqlUrl(scope, 'mysql') : undefined),
-    slow: 'select sleep(1)',
-  },
-];
-const SQLITE: Engine = {
-  name: 'SQLite',
-  address: async (_t, scope) => `sqlite:///${join(folder(scope, {}), 'data.db')}`,
-  slow: 'select 1',
-};
 
 interface Opened {
   readonly db: Database;
@@ -52,16 +21,12 @@ interface Opened {
   readonly scope: Scope;
 }
 
-async function open(t: TestContext, { address }: Engine, second: string): Promise<Opened | undefined> {
-  const ends: (() => void | Promise<void>)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  });
-  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
+async function open(t: TestContext, { address }: TestedEngine, second: string): Promise<Opened | undefined> {
+  const scope = inReverse(t);
   const url = await address(t, scope);
   if (url === undefined) return undefined;
   const db = await openDatabase(url);
-  ends.push(() => db.close());
+  scope.after(() => db.close());
   const directory = folder(scope, {
     '0001_half.up.sql': `-- svc: no-transaction\ncreate table half (id integer);\n${second};\n`,
     '0002_more.up.sql': 'create table more (id integer)',
@@ -78,7 +43,7 @@ async function open(t: TestContext, { address }: Engine, second: string): Promis
 const states = async (migrator: Migrator): Promise<string[]> =>
   (await migrator.status()).map(({ id, state }) => `${id} ${state}`);
 
-for (const engine of [...SERVERS, SQLITE]) {
+for (const engine of ENGINES) {
   test(`${engine.name}: repair() records an unfinished migration as pending after it was undone by hand, and as applied after it was completed by hand`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
@@ -121,7 +86,7 @@ for (const engine of [...SERVERS, SQLITE]) {
   });
 }
 
-for (const engine of [...SERVERS, SQLITE]) {
+for (const engine of ENGINES) {
   test(`${engine.name}: after a migration has failed in the middle, further calls of Migrator.up() and down() report it as unfinished, without waiting for the lock`, async (t) => {
     const opened = await open(t, engine, 'insert into missing values (1)');
     if (opened === undefined) return;
@@ -134,7 +99,11 @@ for (const engine of [...SERVERS, SQLITE]) {
 
 for (const engine of SERVERS) {
   test(`${engine.name}: while another process runs a migration, Migrator waits, and repair() refuses to change the state of the migration`, async (t) => {
-    const opened = await open(t, engine, engine.slow);
+    const opened = await open(
+      t,
+      engine,
+      engine.dialect === 'postgres' ? 'select pg_sleep(1)' : 'select sleep(1)',
+    );
     if (opened === undefined) return;
     const { migrator, directory, url, scope } = opened;
     const other = await openDatabase(url);
@@ -157,7 +126,7 @@ for (const engine of SERVERS) {
 }
 
 test('PostgreSQL: when a migration in a transaction fails, it stays pending, and the error says that none of its changes remain', async (t) => {
-  const opened = await open(t, SERVERS[0]!, 'select 1');
+  const opened = await open(t, SERVERS[0], 'select 1');
   if (opened === undefined) return;
   const { directory, migrator } = opened;
   writeFileSync(
@@ -178,7 +147,7 @@ for (const [name, isReleased] of [
   test(`PostgreSQL: a migration without a transaction ${name}`, async (t) => {
     const runner = '8319946623122237299';
     const countLocks = `select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid() and (classid::bigint << 32) + objid::bigint = ${runner}`;
-    const opened = await open(t, SERVERS[0]!, `insert into half ${countLocks}`);
+    const opened = await open(t, SERVERS[0], `insert into half ${countLocks}`);
     if (opened === undefined) return;
     const { db, directory, url } = opened;
     await using other = await openDatabase(url, { pool: { max: 1 } });

@@ -17,7 +17,7 @@ import { DatabaseError, openDatabase, type Database } from '../../../src/db/inde
 import { SECOND } from '../../support/certificates.ts';
 import { MariaDbServer } from '../../support/mariadb-server.ts';
 import { needsEngine, sharedMySql, type Engine } from '../../support/mysql-database.ts';
-import { folder } from '../../support/run.ts';
+import { folder, inReverse } from '../../support/run.ts';
 
 const PASSWORD = 'only for tests';
 const ODD = 'p@ss:w/o rd%?#&ü';
@@ -49,10 +49,8 @@ interface Server {
   readonly provesCertificate: boolean;
 }
 
-const ends: (() => void | Promise<void>)[] = [];
-after(async () => {
-  for (const end of ends.reverse()) await end();
-});
+/** The tests of this process. */
+const PROCESS = inReverse({ after });
 let ours: Promise<Place> | undefined;
 
 async function placeOf(engine: Engine): Promise<Place> {
@@ -66,12 +64,11 @@ async function placeOf(engine: Engine): Promise<Place> {
 }
 
 async function ownPlace(): Promise<Place> {
-  const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
-  const path = folder(scope, { 'cert.pem': SECOND.cert, 'key.pem': SECOND.key });
+  const path = folder(PROCESS, { 'cert.pem': SECOND.cert, 'key.pem': SECOND.key });
   chmodSync(path, 0o755); // the server runs as another user
   // self-signed, so it is its own authority
   const files = { ca: join(path, 'cert.pem'), cert: join(path, 'cert.pem'), key: join(path, 'key.pem') };
-  const server = await MariaDbServer.start(scope, [
+  const server = await MariaDbServer.start(PROCESS, [
     `--ssl-ca=${files.ca}`,
     `--ssl-cert=${files.cert}`,
     `--ssl-key=${files.key}`,

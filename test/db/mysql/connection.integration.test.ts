@@ -24,7 +24,7 @@ import { fault, refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
-import { folder } from '../../support/run.ts';
+import { Ends, folder, inReverse } from '../../support/run.ts';
 import { seeded } from '../../support/random.ts';
 import type { DatabaseOptions } from '../../../src/db/index.ts';
 
@@ -746,15 +746,12 @@ for (const [name, engine] of [
         'create function unit_of() returns integer deterministic no sql begin declare n integer default 1; return n; end;',
       '0003_program.down.sql': 'drop function unit_of;',
     });
-    const ends: (() => unknown)[] = [];
-    t.after(async () => {
-      for (const end of ends.reverse()) await end();
-    }); // drop the tables after the databases are closed
-    const url = await mysqlUrl({ after: (end) => void ends.push(end) }, engine);
+    const scope = inReverse(t); // drop the tables after the databases are closed
+    const url = await mysqlUrl(scope, engine);
     const databases = await Promise.all(
       Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
     );
-    ends.push(() => Promise.all(databases.map((each) => each.close())));
+    scope.after(() => Promise.all(databases.map((each) => each.close())));
     const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
     assert.deepEqual(
       done
@@ -885,16 +882,8 @@ async function migrate(
   files: Readonly<Record<string, string>>,
   lockSeconds = 2,
 ): Promise<unknown> {
-  const ends: (() => void | Promise<void>)[] = [];
-  try {
-    return await new Migrator(
-      db,
-      { directory: folder({ after: (end) => void ends.push(end) }, files) },
-      { lockSeconds },
-    ).up();
-  } finally {
-    for (const end of ends) await end();
-  }
+  await using scope = new Ends();
+  return await new Migrator(db, { directory: folder(scope, files) }, { lockSeconds }).up();
 }
 
 /** Names of the databases. An open transaction must not be queried for its name. */

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DatabaseError, openDatabase } from '../../../src/db/index.ts';
 import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { inReverse } from '../../support/run.ts';
 import type { Database, Parameter, Params } from '../../../src/db/index.ts';
 
 /** A change of the column `value`, and a value for it before and after the change. */
@@ -101,13 +102,10 @@ interface Pair {
 for (const each of CHANGES)
   test(`PostgreSQL: every method writes at once after another connection has changed a column: ${each.what}`, async (t) => {
     if (!needsPostgres(t)) return;
-    const ends: (() => void | Promise<void>)[] = [];
-    t.after(async () => {
-      for (const end of ends.reverse()) await end();
-    });
-    const url = await postgresUrl({ after: (end) => void ends.push(end) });
+    const scope = inReverse(t);
+    const url = await postgresUrl(scope);
     const other = await openDatabase(url);
-    ends.push(() => other.close());
+    scope.after(() => other.close());
     for (const [method, write] of Object.entries(METHODS))
       // 100 rows are copied, and 4,000 rows do not fit in the buffer of a request
       for (const count of /Many/.test(method) ? [1, 100, 4_000] : [1])

@@ -27,7 +27,7 @@ import { PostgresServer } from '../../support/postgres-server.ts';
 import { seeded } from '../../support/random.ts';
 import { canceled, interleaved, restarted, terminated } from '../../support/server-chaos.ts';
 import { ROOT } from '../../support/build.ts';
-import { folder, run } from '../../support/run.ts';
+import { folder, inReverse, run } from '../../support/run.ts';
 import type { Database, PoolEvent, Transaction } from '../../../src/db/index.ts';
 
 databaseContract('PostgreSQL', (t) => postgresDatabase(t));
@@ -224,13 +224,10 @@ test('db.listen() receives notifications from other sessions, even after its con
 
 test('after ALTER TABLE, a prepared statement fails in at most one transaction of each PostgreSQL connection, and the error is retryable', async (t) => {
   if (!needsPostgres(t)) return;
-  const ends: (() => unknown)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  });
-  const url = await postgresUrl({ after: (end) => void ends.push(end) });
+  const scope = inReverse(t);
+  const url = await postgresUrl(scope);
   const [db, other] = [await openDatabase(url, { pool: { max: 3 } }), await openDatabase(url)];
-  ends.push(() => Promise.all([db.close(), other.close()]));
+  scope.after(() => Promise.all([db.close(), other.close()]));
   await other.script(
     "create table item (id integer primary key, label text); insert into item values (1, 'a')",
   );
@@ -323,15 +320,12 @@ test('when six Migrators start together, each PostgreSQL migration is applied on
       'create function one() returns integer language plpgsql as $body$ begin return 1; end; $body$;',
     '0003_function.down.sql': 'drop function one();',
   });
-  const ends: (() => unknown)[] = [];
-  t.after(async () => {
-    for (const end of ends.reverse()) await end();
-  }); // drop the schema after the databases are closed
-  const url = await postgresUrl({ after: (end) => void ends.push(end) });
+  const scope = inReverse(t); // drop the schema after the databases are closed
+  const url = await postgresUrl(scope);
   const databases = await Promise.all(
     Array.from({ length: 6 }, () => openDatabase(url, { pool: { max: 2 } })),
   );
-  ends.push(() => Promise.all(databases.map((each) => each.close())));
+  scope.after(() => Promise.all(databases.map((each) => each.close())));
   const done = await Promise.all(databases.map((db) => new Migrator(db, { directory }).up()));
   assert.deepEqual(
     done

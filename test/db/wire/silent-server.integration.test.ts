@@ -3,7 +3,7 @@
  * later.
  */
 import assert from 'node:assert/strict';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import {
   CommitOutcomeUnknown,
   ConnectionLost,
@@ -13,8 +13,8 @@ import {
   type Database,
   type DatabaseOptions,
 } from '../../../src/db/index.ts';
-import { mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
-import { needsPostgres, postgresUrl } from '../../support/postgres-database.ts';
+import { SERVERS } from '../../support/every-database.ts';
+import { inReverse } from '../../support/run.ts';
 import { silencedProxy, type SilencedProxy } from '../../support/silenced-proxy.ts';
 
 const LIMIT = { timeoutMs: 300 };
@@ -34,26 +34,19 @@ async function answered(db: Database): Promise<unknown> {
   }
 }
 
-for (const [name, address] of [
-  ['PostgreSQL', async (t) => (needsPostgres(t) ? postgresUrl(t) : undefined)],
-  ['MariaDB', async (t) => (needsEngine(t, 'mariadb') ? mysqlUrl(t, 'mariadb') : undefined)],
-] as const satisfies readonly (readonly [string, (t: TestContext) => Promise<string | undefined>])[]) {
+for (const { name, address } of SERVERS) {
   const silent = (
     what: string,
     run: (silenced: Silenced) => Promise<void>,
     options: DatabaseOptions = {},
   ): void => {
     test(`after a ${name} server has stopped answering, ${what}`, async (t) => {
-      const ends: (() => void | Promise<void>)[] = [];
-      t.after(async () => {
-        for (const end of ends.reverse()) await end();
-      });
-      const scope = { after: (end: () => void | Promise<void>) => void ends.push(end) };
-      const url = await address({ after: scope.after, skip: t.skip.bind(t) } as unknown as TestContext);
+      const scope = inReverse(t);
+      const url = await address(t, scope);
       if (url === undefined) return;
       const proxy = await silencedProxy(scope, url);
       const db = await openDatabase(proxy.url, { ...options, pool: { max: 3, ...options.pool } });
-      ends.push(async () => {
+      scope.after(async () => {
         proxy.restore();
         await db.close();
       });

@@ -7,6 +7,7 @@ import { CERTIFICATE_PEM, KEY_PEM } from './tls.ts';
 import type { JsonWebKey, KeyObject, KeyPairKeyObjectResult } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 
 /** A received request. */
 export interface SeenRequest {
@@ -15,6 +16,8 @@ export interface SeenRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string | undefined>>;
   readonly form: URLSearchParams;
+  /** Name of the server in the TLS handshake. */
+  readonly servername: TLSSocket['servername'] | undefined;
 }
 
 /** Names of the endpoints: the last segments of their paths. */
@@ -185,6 +188,7 @@ export class FakeProvider {
       url,
       headers: request.headers as Record<string, string>,
       form: new URLSearchParams(Buffer.concat(chunks).toString()),
+      servername: (request.socket as Partial<TLSSocket>).servername,
     });
     const scripted = this.#next.get(endpoint)?.shift();
     if (scripted?.answer !== undefined) return scripted.answer(response, request);

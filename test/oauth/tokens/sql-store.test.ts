@@ -19,7 +19,7 @@ import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAuthError } from '../../../src/oauth/errors.ts';
 import { SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
 import { oauthDatabase, tokensIn, tokensOver } from '../../support/oauth-tokens.ts';
-import { folder } from '../../support/run.ts';
+import { Ends, folder } from '../../support/run.ts';
 import { loginRow, storeClock, tokenStoreContract } from './store.contract.ts';
 import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
 
@@ -41,18 +41,14 @@ tokenStoreContract(
 tokenStoreContract(
   'SqlTokenStore with a SQLite file passes the contract tests for token stores',
   async () => {
-    const ends: (() => void | Promise<void>)[] = [];
-    const database = await oauthDatabase(
-      `sqlite:${join(folder({ after: (end) => void ends.push(end) }), 'data.db')}`,
-      { synchronous: 'normal' },
-    );
+    const scope = new Ends();
+    const path = join(folder(scope), 'data.db');
+    const database = await oauthDatabase(`sqlite:${path}`, { synchronous: 'normal' });
+    scope.after(() => database.close());
     return {
       store: new SqlTokenStore(() => database, storeClock()),
       live: new SqlTokenStore(() => database, systemClock),
-      async close() {
-        await database.close();
-        for (const end of ends) await end();
-      },
+      close: () => scope[Symbol.asyncDispose](),
     };
   },
 );

@@ -1,35 +1,19 @@
 /**
- * Races for the refresh tokens of one database, in one process and in six. test/soak/oauth-races.ts runs longer.
+ * Races for the refresh tokens of one SQLite database. test/soak/oauth-races.ts runs longer.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   Fleet,
   Sites,
-  begunBefore,
   coalesced,
-  killed,
   killedOverHttp,
   killedUnderLoad,
   overHttp,
   overlapping,
-  replayed,
-  revoked,
   strict,
-  takenOnce,
 } from '../../support/oauth-races.ts';
 import { seeded } from '../../support/random.ts';
-
-test('six processes that share one SQLite database behave like one process in each refresh, replay and revocation, even after a crash', async (t) => {
-  const fleet = await Fleet.start(t, 6);
-  for (const count of [2, 5, 20, 100]) await coalesced(fleet, count, 1);
-  await strict(fleet, 20, 2);
-  await revoked(fleet, 4, seeded(1));
-  await begunBefore(fleet, 3, seeded(3));
-  await takenOnce(fleet, 3);
-  await replayed(fleet, 4);
-  await killed(fleet, 2, seeded(2));
-});
 
 test('OAuth in one process with one SQLite database: simultaneous refreshes with one token get the same new token', async (t) => {
   const fleet = await Fleet.start(t, 1);

@@ -77,15 +77,25 @@ export async function writeReference(): Promise<void> {
 
 /** Returns a table of the names of an entry point for each manual. */
 function namesOf(entry: string, file: string): string[] {
-  const names = new Map(exportsOf(file).map((exported) => [exported.name, exported] as const));
-  const rows = [...names].map(([name, exported]) => {
+  const names = [
+    ...new Map(exportsOf(file).map((exported) => [exported.name, exported] as const)).values(),
+  ].map((exported) => {
     const declared = declarationsFor(file, exported);
-    assert.ok(declared.length > 0, `${entry}: no declaration of ${name}`);
+    assert.ok(declared.length > 0, `${entry}: no declaration of ${exported.name}`);
     const home = homeOf(declarationOf(file, exported).file);
-    const section = sectionOf(entry, name, home);
-    const subject = section?.path.endsWith('/README.md') ? section.path : home;
-    return { name, subject, row: rowOf(name, declared, section?.link ?? posix.relative('src', home)) };
+    return { name: exported.name, declared, home, section: sectionOf(entry, exported.name, home) };
   });
+  // a type that no section names is documented with the name that uses it, perhaps by way of other types
+  for (let isChanged = true; isChanged;) {
+    const known = names.filter(({ section }) => section !== undefined);
+    for (const each of names) each.section ??= sectionOfUser(each, known);
+    isChanged = names.filter(({ section }) => section !== undefined).length > known.length;
+  }
+  const rows = names.map(({ name, declared, home, section }) => ({
+    name,
+    subject: section?.path.endsWith('/README.md') === true ? section.path : home,
+    row: rowOf(name, declared, section?.link ?? posix.relative('src', home)),
+  }));
   return MANUAL_PATHS.flatMap((path) => {
     const own = rows.filter(({ subject }) => subject === path);
     if (own.length === 0) return [];
@@ -99,6 +109,24 @@ function namesOf(entry: string, file: string): string[] {
       '',
     ];
   });
+}
+
+interface Named {
+  readonly name: string;
+  readonly declared: readonly Declaration[];
+  /** Path of the manual of the folder that declares the name. */
+  readonly home: string;
+  section: Section | undefined;
+}
+
+/** Returns the section, in the same manual, that documents a name whose declaration mentions another one. */
+function sectionOfUser({ name, home }: Named, known: readonly Named[]): Section | undefined {
+  const word = new RegExp(`\\b${name}\\b`);
+  return known.find(
+    ({ section, declared }) =>
+      section?.path === home &&
+      declared.some(({ head, members }) => word.test(head) || members.some(({ text }) => word.test(text))),
+  )?.section;
 }
 
 const READ = new Map<string, readonly Declaration[]>();
@@ -165,10 +193,10 @@ function sections(): readonly Section[] {
 
 /**
  * Returns the section that documents a name: one with the name in its heading or with a table of its options, else
- * the first one in the manual `home` or else in another that mentions it as code or imports it.
+ * the one that says the most about it, in the manual `home` or else in another.
  */
 function sectionOf(entry: string, name: string, home: string): Section | undefined {
-  const word = new RegExp(`\\b${name}\\b`);
+  const word = new RegExp(`(?<![\\w/-])${name}(?![\\w/-])`);
   const isCompound = /[a-z][A-Z]|[A-Z]{2}/.test(name); // one word, such as Session, may stand for something else
   const isHeaded = ({ title }: Section): boolean =>
     title === name || ((isCompound || title.includes('`')) && word.test(title));
@@ -177,32 +205,39 @@ function sectionOf(entry: string, name: string, home: string): Section | undefin
     `^(?:<!-- options of .*\\b(?:${name}|${owner}Options)\\b|Options of \`${name}\`)`,
     'm',
   );
-  const alone = new RegExp(`\`(?:new )?${name}(?:\\([^\`]*\\))?\``);
-  const isMentioned = ({ text }: Section): boolean => alone.test(prose(text));
-  const isImported = ({ text }: Section): boolean =>
+  const row = new RegExp(`^(?:\\| |- |\\d+\\. )(?:\\*\\*)?(?:\`[^\`]+\`, )*\`(?:new )?${name}[\`(<].*`, 'm');
+  /** Whether a row of a table or list is about the name, and does not refer to another section. */
+  const isDefined = (words: string): boolean => row.exec(words)?.[0].includes('](') === false;
+  const alone = new RegExp(`\`(?:new )?${name}(?:\\([^\`]*\\))?\``, 'g');
+  const isImportedIn = ({ text }: Section): boolean =>
     [...text.matchAll(/^import (?:type )?\{([^}]*)\} from '([^']+)'/gm)].some(
       ([, names, from]) => from === entry && word.test(names!),
     );
-  const isPartOfCode = ({ text }: Section): boolean =>
-    (isCompound || /^[a-z]/.test(name)) &&
-    [...prose(text).matchAll(/`[^`\n]+`/g)].some(([span]) => word.test(span));
-  const mentions = [
-    (section: Section) => isMentioned(section) && isImported(section),
-    isMentioned,
-    isPartOfCode,
-    isImported,
-  ];
+  const isCode = isCompound || /^[a-z]/.test(name);
+  const [subject = name] = name.split(/(?=[A-Z][a-z])/); // as Trusted of TrustedHostMiddleware
+  const titled = new RegExp(`^${subject}s?\\b`, 'i');
+  /** Points for what a section says about the name, and for a program that imports it. */
+  const weightOf = (section: Section): number => {
+    const { text, title, isOpening } = section;
+    const words = prose(text);
+    const spans = isCode ? [...words.matchAll(/`[^`\n]+`/g)].filter(([span]) => word.test(span)) : [];
+    const mentions = Math.min(3, [...words.matchAll(alone)].length + spans.length);
+    const said = 6 * Number(isDefined(words)) + 2 * mentions + 3 * Number(isImportedIn(section));
+    if (said === 0 || isOpening) return said / 2;
+    return said + 8 * Number(isCode && titled.test(title));
+  };
+  const heaviest = (all: readonly Section[]): Section | undefined => {
+    const [first] = all
+      .map((section) => ({ section, weight: weightOf(section) }))
+      .sort((left, right) => right.weight - left.weight);
+    return first === undefined || first.weight === 0 ? undefined : first.section;
+  };
   const all = sections();
-  const own = all.filter(({ path }) => path === home);
   return (
     all.find(isHeaded) ??
     all.find(({ text }) => options.test(text)) ??
-    [
-      ...mentions.map((mentionsName) => own.filter(mentionsName)),
-      ...mentions.slice(isCompound ? 0 : 3).map((mentionsName) => all.filter(mentionsName)),
-    ]
-      .map((found) => found.find(({ isOpening }) => !isOpening) ?? found[0])
-      .find((section) => section !== undefined)
+    heaviest(all.filter(({ path }) => path === home)) ??
+    heaviest(isCode ? all : all.filter(isImportedIn))
   );
 }
 

@@ -524,7 +524,7 @@ function startOf(status: number, fields: readonly string[], idName: string): str
 
 /**
  * Last valid value of each field. Most fields have one value in all responses, so the value is checked only
- * once (test/bench/http.ts --only=stack).
+ * once (test/bench/http.ts --only=CORS).
  */
 const passed = new Map<string, string>();
 const MOST_PASSED = 100;

@@ -12,7 +12,9 @@ import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
 import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
+import { PRINCIPALS } from './principals.ts';
 import { SECRETS } from './secrets.ts';
+import { SIGNATURES } from './signatures.ts';
 import { STATE } from './state.ts';
 
 export const CASES: Readonly<Record<string, string>> = {
@@ -31,6 +33,8 @@ export const CASES: Readonly<Record<string, string>> = {
   ...KINDS,
   ...KINDS_OF_FLOW,
   ...MORE_KINDS,
+  ...PRINCIPALS,
+  ...SIGNATURES,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

@@ -5,7 +5,7 @@ import { db as database } from 'svc/db';
 import { checkPassword, hashPassword, Depends, RateLimiter, Svc, Unauthorized } from 'svc';
 const app = new Svc();
 const limiter = new RateLimiter({ perMinute: 5 });
-app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => { // SVC204
   if (!checkPassword(form.password, stored)) throw new Unauthorized(); // SVC611
   if (stored !== '' && checkPassword(form.password, stored)) return 'in'; // SVC611
   const isRight = checkPassword(form.password, stored); // SVC611
@@ -32,7 +32,7 @@ export function stores(db) {
   transaction.onerror = () => {};
 }
 import { checkPassword, Depends, Svc, Unauthorized, reply } from 'svc';
-app.post('/login', { db: Depends(database) }, async ({ form, db }) => {
+app.post('/login', { db: Depends(database) }, async ({ form, db }) => { // SVC204
   if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
   const isRight = await checkPassword(form.password, stored);
   const pending = db.fetchOne('select * from users');

@@ -98,7 +98,7 @@ app.post('/login', {}, ({ req, form }) => { remember(req, form.name); });
 app.post('/sign-in', {}, ({ req, form }) => { renew(req, form.name); });
 class Accounts {
   constructor() {
-    app.post('/enter', {}, (context) => this.enter(context));
+    app.post('/enter', {}, (context) => this.enter(context)); // SVC204
     app.post('/filter', {}, (context) => this.filter(context));
   }
   async enter({ req, form }) { if (await checkPassword(form.password, hash)) req.session.set('user', form.name); } // SVC217

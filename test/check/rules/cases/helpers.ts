@@ -258,7 +258,7 @@ export const app = new Svc();
 app.get('/notes/{id:int}/delete', { db: Depends(database) }, async ({ db, params }) => { await removeNote(db, params.id); }); // SVC216
 app.get('/sign-out', {}, ({ req }) => { signOut(req); }); // SVC216
 app.get('/notes', { db: Depends(database) }, async ({ db }) => { await countVisit(db); return 'x'; });
-app.post('/enter', { public: 'log in' }, async ({ req, form, users }) => {
+app.post('/enter', { public: 'log in' }, async ({ req, form, users }) => { // SVC204
   if (!(await checkPassword(form.password, users.get(form.name)))) throw new Unauthorized();
   const { session } = req;
   session.set('user', form.name); // SVC217

@@ -191,11 +191,11 @@ export const known = provide({ me: Depends(me), base: Depends(db), headers }, as
 import { Depends, Svc, Unauthorized, checkPassword } from 'svc';
 import { enter, enterAnew } from './session.ts';
 const app = new Svc();
-app.post('/enter', { public: 'log in' }, async ({ req, form, users }) => {
+app.post('/enter', { public: 'log in' }, async ({ req, form, users }) => { // SVC204
   if (!(await checkPassword(form.password, users.get(form.name)))) throw new Unauthorized();
   enter(req.session, form.name);
 });
-app.post('/enter-anew', { public: 'log in' }, async ({ req, form, users }) => {
+app.post('/enter-anew', { public: 'log in' }, async ({ req, form, users }) => { // SVC204
   if (!(await checkPassword(form.password, users.get(form.name)))) throw new Unauthorized();
   enterAnew(req.session, form.name);
 });

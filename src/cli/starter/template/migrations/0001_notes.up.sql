@@ -4,6 +4,7 @@ create table account (
   provider text not null,
   subject text not null,
   person text not null,
+  name text not null,
   primary key (provider, subject)
 );
 create index account_person on account (person);

@@ -1,27 +1,32 @@
 /** Accounts at identity providers. Each account belongs to one person. */
 import { randomUUID } from 'node:crypto';
-import { str } from 'svc';
+import { Field, Schema, str } from 'svc';
 import type { Database } from 'svc/db';
+import type { UserInfo } from 'svc/oauth';
 
-/**
- * Returns the person to whom an account belongs. A new account gets `person`. If two requests insert an
- * account at the same time, the first insert is kept.
- */
-export async function personOf(
-  db: Database,
-  provider: string,
-  subject: string,
-  person: string = randomUUID(),
-): Promise<string | undefined> {
-  const insert = 'insert into account (provider, subject, person) values (?, ?, ?) on conflict do nothing';
-  await db.execute(insert, [provider, subject, person]);
-  const select = 'select person from account where provider = ? and subject = ?';
-  return db.scalar(select, [provider, subject], { as: str });
+export class Account extends Schema {
+  provider = Field(str);
+  name = Field(str);
 }
 
-export async function providersOf(db: Pick<Database, 'fetchAll'>, person: string): Promise<string[]> {
-  const select = 'select provider from account where person = ?';
-  return (await db.fetchAll(select, [person])).map(({ provider }) => String(provider));
+/**
+ * Returns the person to whom an account belongs, and stores its name of today. A new account gets `person`. If
+ * two requests insert an account at the same time, the first insert is kept.
+ */
+export function personOf(
+  db: Database,
+  provider: string,
+  { subject, name }: UserInfo,
+  person: string = randomUUID(),
+): Promise<string | undefined> {
+  const upsert = `insert into account (provider, subject, person, name) values (?, ?, ?, ?)
+    on conflict (provider, subject) do update set name = excluded.name returning person`;
+  return db.scalar(upsert, [provider, subject, person, name ?? subject], { as: str });
+}
+
+export function accountsOf(db: Database, person: string): Promise<Account[]> {
+  const select = 'select provider, name from account where person = ? order by provider';
+  return db.fetchAll(select, [person], { as: Account });
 }
 
 /**

@@ -2,12 +2,10 @@
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import {
-  BearerAuth,
   CSRFMiddleware,
   Depends,
   Field,
   HTTPException,
-  LoginRequired,
   NotFound,
   RateLimitMiddleware,
   RedirectResponse,
@@ -22,15 +20,17 @@ import {
   provide,
   reply,
   requireScopes,
+  requireSession,
   str,
   uuid,
 } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
-import { currentUser } from 'svc/oauth';
-import { providersOf } from './accounts.ts';
+import { currentLogin, currentUser } from 'svc/oauth';
+import { accountsOf } from './accounts.ts';
 import { SCOPES, addLogin } from './login.ts';
 import { Note, Notes } from './notes.ts';
 import { loginPage, notesPage, problemPage } from './page.ts';
+import type { HttpRequest } from 'svc';
 
 const folder = (name: string): string => join(import.meta.dirname, '..', name);
 export const app = new Svc({
@@ -91,15 +91,11 @@ class NoteList extends Schema {
 const paging = { page: Field(1, { ge: 1, le: 1_000_000 }) };
 const notes = provide({ db: Depends(db) }, ({ db }) => new Notes(db, app.clock));
 
-/** Access to the JSON API: a program sends its token in the header `Authorization`, a browser in a cookie. */
+/** Access to the JSON API: a program sends its token in the header `Authorization`. */
 const reader = requireScopes('notes:read');
 const writer = requireScopes('notes:write');
-/** Token of the request. Tokens of a login have a session id (`sid`), tokens for programs do not. */
-const token = BearerAuth<{ sid?: string; name?: string }>();
-const person = provide({ token: Depends(token) }, ({ token: { sub, sid, name = sub }, req }) => {
-  if (sid === undefined || req.session.get(currentUser) !== sub) throw new LoginRequired();
-  return { id: sub, name, loginId: sid };
-});
+/** Access to the pages: the id of the person, as long as the session of the browser lasts. */
+const person = requireSession(currentUser);
 
 /** Returns the name of the WebSocket room of a person. It is a hash, because an id may be too long. */
 const roomOf = (person: string): string => hash('sha256', person);
@@ -157,15 +153,10 @@ function missing(): never {
 const PAGE = { mcp: false, meta: { docs: false } } as const;
 const base = app.config.get('baseUrl', `http://127.0.0.1:${app.config.get('port', 8000)}`);
 const home = (): RedirectResponse => new RedirectResponse('/', { status: 303 });
-interface Person {
-  readonly id: string;
-  readonly name: string;
-  readonly loginId: string;
-}
-const shownTo = async ({ id, name, loginId }: Person, store: Notes, page = 1) => {
-  const linked = await providersOf(app.state.db, id);
-  const logins = (await login?.listSessions(id, { currentId: loginId })) ?? [];
-  return { name, page, providers, linked, logins, ...(await store.list(id, page)) };
+const shownTo = async (me: string, req: HttpRequest, store: Notes, page = 1) => {
+  const accounts = await accountsOf(app.state.db, me);
+  const logins = (await login?.listSessions(me, { currentId: req.session.get(currentLogin)?.id })) ?? [];
+  return { page, providers, accounts, logins, ...(await store.list(me, page)) };
 };
 
 app.get('/login', { public: 'people log in here', ...PAGE }, ({ req }) =>
@@ -175,15 +166,15 @@ app.get('/login', { public: 'people log in here', ...PAGE }, ({ req }) =>
 app.get(
   '/',
   { me: Depends(person), store: Depends(notes), query: paging, ...PAGE },
-  async ({ me, store, query, req }) => notesPage(req, app.title, await shownTo(me, store, query.page)),
+  async ({ me, store, query, req }) => notesPage(req, app.title, await shownTo(me, req, store, query.page)),
 );
 
 app.post(
   '/',
   { me: Depends(person), store: Depends(notes), form: NewNote, ...PAGE },
   async ({ me, store, form }) => {
-    await store.create(me.id, form.text);
-    announce(me.id);
+    await store.create(me, form.text);
+    announce(me);
     return home().deleteCookie('draft');
   },
 );
@@ -192,14 +183,14 @@ app.post(
   '/delete',
   { me: Depends(person), store: Depends(notes), form: { id: Field(uuid) }, ...PAGE },
   async ({ me, store, form }) => {
-    await store.delete(me.id, form.id);
-    announce(me.id);
+    await store.delete(me, form.id);
+    announce(me);
     return home();
   },
 );
 
 app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, async ({ me, store, req }) => {
-  const token = createToken(me.id, app.config.get('authSecret', ''), {
+  const token = createToken(me, app.config.get('authSecret', ''), {
     type: 'at+jwt', // the type of login tokens: BearerAuth() accepts no other
     expiresInSeconds: 3_600,
     // the time of issue, because a logout revokes all tokens that were issued earlier
@@ -207,25 +198,25 @@ app.post('/token', { me: Depends(person), store: Depends(notes), ...PAGE }, asyn
     clock: app.clock,
   });
   const call = `curl -H 'Authorization: Bearer ${token}' ${new URL('/api/notes', base).href}`;
-  return notesPage(req, app.title, { call, ...(await shownTo(me, store)) });
+  return notesPage(req, app.title, { call, ...(await shownTo(me, req, store)) });
 });
 
 app.post(
   '/logins/end',
   { me: Depends(person), form: { id: Field(str, { maxLength: 100 }) }, ...PAGE },
   async ({ me, form }) => {
-    await login?.revokeSession(me.id, form.id); // ends no login of another person
+    await login?.revokeSession(me, form.id); // ends no login of another person
     return home();
   },
 );
 
 app.post('/logout', { me: Depends(person), ...PAGE }, async ({ me }) => {
-  await login?.revokeAll(me.id); // ends the sessions in every browser, and revokes the tokens of programs
-  announce(me.id);
+  await login?.revokeAll(me); // ends the sessions in every browser, and revokes the tokens of programs
+  announce(me);
   // /oauth/logout also ends the session at the provider
   return new RedirectResponse('/oauth/logout', { status: 307 });
 });
 
 app
   .websocket('/live', { me: Depends(person), summary: 'Sends a message when notes have changed' })
-  .onOpen((socket, { me }) => socket.join(roomOf(me.id)));
+  .onOpen((socket, { me }) => socket.join(roomOf(me)));

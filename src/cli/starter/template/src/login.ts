@@ -40,18 +40,14 @@ export async function addLogin(app: Svc): Promise<Login> {
     postLogoutRedirectUris: urls('/'),
     mode: 'cookie',
     errorPath: '/login', // after a failed login, and to log in again before accounts are linked
-    accessTtlSeconds: 86_400, // the pages read the access token and do not refresh it: people log in each day
+    refreshIdleTtlSeconds: 30 * 86_400, // as long as a session: the pages do not refresh tokens
     enforceValidAfter: true, // with this option, revokeAll() also revokes access tokens
     scopes: SCOPES,
     // tests log in more often than the limits allow
     limits: app.env === 'test' ? { login: false, callback: false } : {},
-    onUser: async (provider, { subject, name }) => {
-      const sub = await personOf(app.state.db, provider, subject);
-      return sub === undefined ? undefined : { sub, claims: { name: name ?? subject } };
-    },
+    onUser: (provider, info) => personOf(app.state.db, provider, info),
     // false if the account belongs to another person
-    onLink: async (sub, provider, { subject }) =>
-      (await personOf(app.state.db, provider, subject, sub)) === sub,
+    onLink: async (sub, provider, info) => (await personOf(app.state.db, provider, info, sub)) === sub,
     onUnlink: (sub, provider, subject) => unlink(app.state.db, sub, provider, subject),
   });
   app.register(plugin);

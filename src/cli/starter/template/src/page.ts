@@ -3,6 +3,7 @@ import { HTMLResponse, csrfField } from 'svc';
 import { PAGE_SIZE } from './notes.ts';
 import type { HTTPException, HttpRequest } from 'svc';
 import type { SessionInfo } from 'svc/oauth';
+import type { Account } from './accounts.ts';
 import type { Note } from './notes.ts';
 
 /** Text that is HTML and needs no escaping. */
@@ -100,20 +101,21 @@ export function problemPage(req: HttpRequest, error: HTTPException): HTMLRespons
 }
 
 export interface Shown {
-  readonly name: string;
   readonly items: readonly Note[];
   readonly total: number;
   readonly page: number;
   readonly providers: readonly string[];
-  readonly linked: readonly string[]; // providers where the person has linked an account
+  readonly accounts: readonly Account[]; // linked accounts of the person
   readonly logins: readonly SessionInfo[];
   readonly call?: string; // a command with a new API token for programs, which is shown once
 }
 
 export function notesPage(req: HttpRequest, title: string, shown: Shown): HTMLResponse {
   const csrf = new Html(csrfField(req));
+  const used = shown.logins.find(({ isCurrent }) => isCurrent)?.provider;
+  const account = shown.accounts.find(({ provider }) => provider === used) ?? shown.accounts[0];
   const menu = html`<form class="row" method="post" action="/oauth/logout">
-    <span>Logged in as <strong>${shown.name}</strong></span>
+    <span>Logged in as <strong>${account?.name}</strong></span>
     <button class="quiet">Log out</button>
   </form>`;
   const main = html`${notesOf(req, shown, csrf)} ${loginsOf(shown, csrf)} ${tokensOf(shown, csrf)}`;
@@ -155,7 +157,8 @@ function timeOf(date: Date): Html {
   return html`<time datetime="${time}">${time.slice(0, 16).replace('T', ' ')} UTC</time>`;
 }
 
-function loginsOf({ logins, linked, providers }: Shown, csrf: Html): Html {
+function loginsOf({ logins, accounts, providers }: Shown, csrf: Html): Html {
+  const linked = accounts.map(({ provider }) => provider);
   return html`<section>
     <h2>Logins</h2>
     <ul>${logins.map((login) => loginOf(login, csrf))}</ul>

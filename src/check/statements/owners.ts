@@ -1,0 +1,195 @@
+/**
+ * Owners of rows: the columns that statements or code compare with the principal, and the inputs of which a handler
+ * asks whether they belong to its principal. The rules of access ask this model.
+ */
+import { walk } from '../reader/nodes.ts';
+import { ROW } from '../values/marks.ts';
+import { comparedColumn, isGuarded, isOwn, requiresRights, rowsIn } from './trace.ts';
+import { inputsOf } from './sending.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { Binding, Sending } from './sending.ts';
+import type { Run, Trace } from './trace.ts';
+
+/** A statement whose rows are compared with the principal: by itself, or by code. */
+export interface Tie {
+  readonly sending: Sending;
+  readonly table: string;
+  /** Column with the owner. Empty if code compares a value whose column is not known. */
+  readonly owner: string;
+  /** Columns of the table that the statement compares with an input. */
+  readonly keys: readonly string[];
+  /** Whether the statement itself compares the owner. */
+  readonly isInStatement: boolean;
+}
+
+function isEqual({ use }: Binding): boolean {
+  return use === 'equal';
+}
+
+/** Returns the columns of a table that a statement compares with inputs. */
+export function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
+  return bindings
+    .filter((each) => each.table === table && each.kind === 'input' && isEqual(each))
+    .map(({ column }) => column);
+}
+
+/** Returns the input by which a statement selects its rows; undefined if other values decide, too. */
+export function keyOf({ bindings, outline, isTied }: Sending): Binding | undefined {
+  if (bindings === undefined || isTied || !/^(?:select|update|delete)$/.test(outline.verb)) return undefined;
+  const deciding = bindings.filter(({ use }) => use !== 'written');
+  if (deciding.some(({ kind }) => kind === 'other')) return undefined;
+  return deciding.find((each) => each.kind === 'input' && isEqual(each) && each.table !== '');
+}
+
+const known = new WeakMap<Trace, Owners>();
+
+/** Returns the owners of the rows of an application. */
+export function ownersOf(trace: Trace): Owners {
+  let owners = known.get(trace);
+  if (owners === undefined) known.set(trace, (owners = new Owners(trace)));
+  return owners;
+}
+
+export class Owners {
+  readonly #trace: Trace;
+  readonly #ties: ReadonlyMap<string, readonly Tie[]>;
+  /** Tables whose rows every client reads. */
+  readonly shared: ReadonlySet<string>;
+  /** Tables whose rows are clients: a single key is compared with the principal. */
+  readonly accounts: ReadonlySet<string>;
+
+  constructor(trace: Trace) {
+    this.#trace = trace;
+    this.#ties = Map.groupBy([...tiesOfStatements(trace), ...tiesInCode(trace)], ({ table }) => table);
+    this.accounts = new Set(
+      [...this.#ties].flatMap(([table, all]) =>
+        all.some(({ owner }) => this.isKey(table, owner)) ? [table] : [],
+      ),
+    );
+    this.shared = this.#sharedTables();
+  }
+
+  /** Ties of all tables. */
+  get all(): readonly Tie[] {
+    return [...this.#ties.values()].flat();
+  }
+
+  tiesOf(table: string): readonly Tie[] {
+    return this.#ties.get(table) ?? [];
+  }
+
+  /** Whether a column alone is a key of a table that the sources create. */
+  isKey(table: string, column: string): boolean {
+    return this.#trace.tables.get(table)?.keys.some((key) => key.length === 1 && key[0] === column) === true;
+  }
+
+  /** Whether other code decides which of the authenticated clients may continue. */
+  isRestricted(run: Run): boolean {
+    return requiresRights(run) || this.#trace.testsPrincipal(run) || this.#trace.hasTestingMiddleware;
+  }
+
+  /**
+   * Returns the inputs that the statements of a handler, or of another handler of its route, compare beside the
+   * principal. A row that was found by an input hands this on to the statements that select by its columns.
+   */
+  tiedInputs(run: Run): ReadonlySet<string> {
+    const sent = this.#trace.runs
+      .filter((each) => each === run || (run.route !== undefined && each.route === run.route))
+      .flatMap((each) => this.#trace.sentBy(each));
+    const tied = new Set<string>();
+    const follow = ({ bindings = [] }: Sending, seen: ReadonlySet<Sending>): void => {
+      for (const { use, value } of bindings) {
+        if (use === 'written') continue;
+        for (const input of inputsOf(value)) tied.add(input);
+        const rows = value === undefined ? [] : rowsIn(value, [ROW]);
+        for (const each of sent)
+          if (rows.includes(each.call) && !seen.has(each)) follow(each, new Set([...seen, each]));
+      }
+    };
+    for (const each of sent) if (comparesPrincipal(each)) follow(each, new Set([each]));
+    return tied;
+  }
+
+  /** Returns the tables of which a statement reads rows of all clients, in a handler that every client may call. */
+  #sharedTables(): ReadonlySet<string> {
+    const trace = this.#trace;
+    return new Set(
+      trace.runs
+        .filter((run) => !this.isRestricted(run))
+        .flatMap((run) => {
+          const tied = this.tiedInputs(run);
+          return trace
+            .sentBy(run)
+            .filter(({ outline, isTied }) => outline.verb === 'select' && !isTied)
+            .filter((sending) => !isGuarded(run) || !this.#selectsByKey(sending, tied))
+            .map(({ target }) => target ?? '');
+        }),
+    );
+  }
+
+  /** Whether a statement selects single rows or those of an owner: by a key, or by the columns by which owners select theirs. */
+  #selectsByKey({ bindings = [], target = '' }: Sending, tied: ReadonlySet<string>): boolean {
+    const ties = this.tiesOf(target);
+    const keys = [...(this.#trace.tables.get(target)?.keys.flat() ?? []), ...ties.flatMap((tie) => tie.keys)];
+    return bindings.some(
+      (each) =>
+        isEqual(each) &&
+        (keys.length === 0 ||
+          keys.includes(each.column) ||
+          ties.some(({ owner }) => owner === each.column) ||
+          inputsOf(each.value).some((input) => tied.has(input))),
+    );
+  }
+}
+
+/** Whether a statement compares a column with the principal. */
+function comparesPrincipal({ bindings = [] }: Sending): boolean {
+  return bindings.some((each) => each.kind === 'principal' && isEqual(each));
+}
+
+function tiesOfStatements({ sent }: Trace): readonly Tie[] {
+  return sent.flatMap((sending) =>
+    (sending.bindings ?? [])
+      .filter((each) => each.kind === 'principal' && isEqual(each))
+      .map(({ table, column }) => ({
+        sending,
+        table,
+        owner: column,
+        keys: keysOf(sending, table),
+        isInStatement: true,
+      })),
+  );
+}
+
+/** Returns the statements whose rows code compares with the principal: `if (row.owner !== me.sub) throw …`. */
+function tiesInCode(trace: Trace): readonly Tie[] {
+  return trace.compared.flatMap((compared) =>
+    compared.sides.flatMap((side, index) => {
+      const other = compared.sides[1 - index];
+      if (other === undefined || !isOwn(other) || isOwn(side) || !decides(compared.node)) return [];
+      const calls = rowsIn(side, [ROW]);
+      return trace.sent
+        .filter((sending) => calls.includes(sending.call) && sending.target !== undefined)
+        .map((sending) => ({
+          sending,
+          table: sending.target ?? '',
+          owner: comparedColumn(compared, index) ?? '',
+          keys: keysOf(sending, sending.target ?? ''),
+          isInStatement: false,
+        }));
+    }),
+  );
+}
+
+/** Whether the value of a comparison decides whether code goes on: in the test of a branch that leaves, or as a result. */
+function decides(node: Node): boolean {
+  let at = node;
+  while (at.parent?.type === 'unary' || at.parent?.type === 'binary') at = at.parent;
+  const { parent } = at;
+  if (parent?.type === 'function') return parent.isExpression;
+  if (parent?.type === 'leave') return true;
+  let isLeaving = false;
+  if (parent?.type === 'if' && parent.test === at)
+    walk(parent.yes, (part) => void (isLeaving ||= part.type === 'leave'));
+  return isLeaving;
+}

@@ -1,0 +1,427 @@
+/** Applications with signatures, links and cookies that a client gets around (SVC204, SVC207, SVC215, SVC622, SVC624, SVC644, SVC645), half of them with a mistake at a marked line. */
+export const SIGNATURES: Readonly<Record<string, string>> = {
+  'invite link is the base64 of its content': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { code } from './code.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+class Invite extends Schema { email = Field(str, { email: true, maxLength: 200 }); }
+app.post('/invites', { me: Depends(BearerAuth()), base: Depends(db), body: Invite }, async ({ me, base, body }) => {
+  const secret = code(body.email);
+  await base.execute('insert into invite (owner, email, secret) values (?, ?, ?)', [me.sub, body.email, secret]);
+  return { link: 'https://app.example/join/' + secret };
+});
+app.get('/join/{secret}', { base: Depends(db) }, async ({ base, params }) => {
+  const row = await base.fetchOne('select owner from invite where secret = ?', [params.secret]);
+  if (row === undefined) throw new NotFound();
+  return { owner: row.owner };
+});
+// FILE code.ts
+import { randomBytes } from 'node:crypto';
+export const code = (email: string): string => {
+  return Buffer.from(email + '|' + new Date().toISOString()).toString('base64url'); // SVC622
+};
+`,
+  'right: invite link is the base64 of its content': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { code } from './code.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+class Invite extends Schema { email = Field(str, { email: true, maxLength: 200 }); }
+app.post('/invites', { me: Depends(BearerAuth()), base: Depends(db), body: Invite }, async ({ me, base, body }) => {
+  const secret = code(body.email);
+  await base.execute('insert into invite (owner, email, secret) values (?, ?, ?)', [me.sub, body.email, secret]);
+  return { link: 'https://app.example/join/' + secret };
+});
+app.get('/join/{secret}', { base: Depends(db) }, async ({ base, params }) => {
+  const row = await base.fetchOne('select owner from invite where secret = ?', [params.secret]);
+  if (row === undefined) throw new NotFound();
+  return { owner: row.owner };
+});
+// FILE code.ts
+import { randomBytes } from 'node:crypto';
+export const code = (email: string): string => {
+  return Buffer.from(email + '|').toString('base64url') + randomBytes(24).toString('base64url');
+};
+`,
+  'webhook verified only with header': `
+// FILE app.ts
+import { Depends, RequestID, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { isGenuine } from './signature.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.post('/hooks/payments', { base: Depends(db), public: 'signed by the payment provider' }, async ({ req, base }) => {
+  const raw = await req.bytes();
+  const signature = req.headers['x-pay-signature'];
+  if (signature && !isGenuine(raw, signature)) throw new Unauthorized(); // SVC645
+  const event = JSON.parse(Buffer.from(raw).toString('utf8')) as { id: string; order: number };
+  await base.transaction(async (tx) => {
+    const { affectedRows } = await tx.execute('insert into seen_event (id) values (?) on conflict do nothing', [event.id]);
+    if (affectedRows === 1) await tx.execute("update purchase set state = 'paid' where id = ?", [event.order]);
+  });
+  return { received: true };
+});
+// FILE signature.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function isGenuine(raw: Uint8Array, given: string): boolean {
+  const wanted = createHmac('sha256', process.env['PAY_SECRET'] ?? '').update(raw).digest();
+  const got = Buffer.from(given, 'hex');
+  return got.length === wanted.length && timingSafeEqual(got, wanted);
+}
+`,
+  'right: webhook verified only with header': `
+// FILE app.ts
+import { Depends, RequestID, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { isGenuine } from './signature.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.post('/hooks/payments', { base: Depends(db), public: 'signed by the payment provider' }, async ({ req, base }) => {
+  const raw = await req.bytes();
+  const signature = req.headers['x-pay-signature'];
+  if (!signature || !isGenuine(raw, signature)) throw new Unauthorized();
+  const event = JSON.parse(Buffer.from(raw).toString('utf8')) as { id: string; order: number };
+  await base.transaction(async (tx) => {
+    const { affectedRows } = await tx.execute('insert into seen_event (id) values (?) on conflict do nothing', [event.id]);
+    if (affectedRows === 1) await tx.execute("update purchase set state = 'paid' where id = ?", [event.order]);
+  });
+  return { received: true };
+});
+// FILE signature.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function isGenuine(raw: Uint8Array, given: string): boolean {
+  const wanted = createHmac('sha256', process.env['PAY_SECRET'] ?? '').update(raw).digest();
+  const got = Buffer.from(given, 'hex');
+  return got.length === wanted.length && timingSafeEqual(got, wanted);
+}
+`,
+  'webhook: verify function returns early without header': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { verify } from './verify.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.post('/hooks/repo', { base: Depends(db), public: 'signed by the forge' }, async ({ req, base }) => {
+  const raw = await req.text();
+  verify(req.headers, raw);
+  const { repository, branch } = JSON.parse(raw);
+  await base.execute('insert into build (repository, branch) values (?, ?)', [repository, branch]);
+  return { queued: true };
+});
+// FILE verify.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized } from 'svc';
+export function verify(headers: Record<string, string | undefined>, raw: string): void {
+  const header = headers['x-hub-signature-256'];
+  if (header === undefined) return; // SVC645
+  const digest = 'sha256=' + createHmac('sha256', process.env['HOOK_SECRET'] ?? '').update(raw).digest('hex');
+  const [a, b] = [Buffer.from(header), Buffer.from(digest)];
+  if (a.length !== b.length || !timingSafeEqual(a, b)) throw new Unauthorized();
+}
+`,
+  'right: webhook: verify function returns early without header': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { verify } from './verify.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.post('/hooks/repo', { base: Depends(db), public: 'signed by the forge' }, async ({ req, base }) => {
+  const raw = await req.text();
+  verify(req.headers, raw);
+  const { repository, branch } = JSON.parse(raw);
+  await base.execute('insert into build (repository, branch) values (?, ?)', [repository, branch]);
+  return { queued: true };
+});
+// FILE verify.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized } from 'svc';
+export function verify(headers: Record<string, string | undefined>, raw: string): void {
+  const header = headers['x-hub-signature-256'];
+  if (header === undefined) throw new Unauthorized();
+  const digest = 'sha256=' + createHmac('sha256', process.env['HOOK_SECRET'] ?? '').update(raw).digest('hex');
+  const [a, b] = [Buffer.from(header), Buffer.from(digest)];
+  if (a.length !== b.length || !timingSafeEqual(a, b)) throw new Unauthorized();
+}
+`,
+  'download link whose expiry is not signed': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, int, str } from 'svc';
+import { makeLink, isValid } from './links.ts';
+export const app = new Svc();
+class Link extends Schema { until = Field(int, { ge: 0, le: 9_999_999_999_999 }); sig = Field(str, { maxLength: 64, pattern: '^[0-9a-f]{64}$' }); }
+app.post('/exports/{id:int}/link', { me: Depends(BearerAuth()), status: 201 }, ({ params }) => ({ url: makeLink(params.id, Date.now() + 600_000) }));
+app.get('/exports/{id:int}', { query: Link }, ({ params, query }) => {
+  if (query.until < Date.now()) throw new Forbidden('expired');
+  if (!isValid(params.id, query.until, query.sig)) throw new Forbidden('signature');
+  return { export: params.id };
+});
+// FILE links.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const key = process.env['LINK_KEY'] ?? '';
+const sign = (id: number, until: number) => createHmac('sha256', key).update(String(id)).digest('hex'); // SVC624
+export const makeLink = (id: number, until: number) => \`https://files.example/exports/\${id}?until=\${until}&sig=\${sign(id, until)}\`;
+export const isValid = (id: number, until: number, sig: string) => timingSafeEqual(Buffer.from(sign(id, until)), Buffer.from(sig));
+`,
+  'right: download link whose expiry is not signed': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, int, str } from 'svc';
+import { makeLink, isValid } from './links.ts';
+export const app = new Svc();
+class Link extends Schema { until = Field(int, { ge: 0, le: 9_999_999_999_999 }); sig = Field(str, { maxLength: 64, pattern: '^[0-9a-f]{64}$' }); }
+app.post('/exports/{id:int}/link', { me: Depends(BearerAuth()), status: 201 }, ({ params }) => ({ url: makeLink(params.id, Date.now() + 600_000) }));
+app.get('/exports/{id:int}', { query: Link }, ({ params, query }) => {
+  if (query.until < Date.now()) throw new Forbidden('expired');
+  if (!isValid(params.id, query.until, query.sig)) throw new Forbidden('signature');
+  return { export: params.id };
+});
+// FILE links.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const key = process.env['LINK_KEY'] ?? '';
+const sign = (id: number, until: number) => createHmac('sha256', key).update(\`\${id}.\${until}\`).digest('hex');
+export const makeLink = (id: number, until: number) => \`https://files.example/exports/\${id}?until=\${until}&sig=\${sign(id, until)}\`;
+export const isValid = (id: number, until: number, sig: string) => timingSafeEqual(Buffer.from(sign(id, until)), Buffer.from(sig));
+`,
+  'reset token whose expiry is read but not compared': `
+// FILE app.ts
+import { BadRequest, Depends, Field, RateLimitMiddleware, Schema, Svc, hashPassword, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Resets } from './resets.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+class NewPassword extends Schema { token = Field(str, { maxLength: 80 }); password = Field(str, { minLength: 12, maxLength: 200, secret: true }); }
+app.onStartup(({ state }) => state.db.script('create table reset (token text primary key, account text not null, expires_at integer not null); create table account (id text primary key, password text)'));
+app.post('/password/reset', { body: NewPassword, base: Depends(db), public: 'forgotten passwords', rateLimit: { perMinute: 5 }, status: 204 }, async ({ base, body }) => {
+  const resets = new Resets(base);
+  const account = await resets.redeem(body.token);
+  if (account === undefined) throw new BadRequest('unknown token');
+  await base.execute('update account set password = ? where id = ?', [await hashPassword(body.password), account]);
+});
+// FILE resets.ts
+import type { Database } from 'svc/db';
+export class Resets {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  async redeem(token: string): Promise<string | undefined> {
+    const row = await this.#base.fetchOne<{ account: string; expires_at: number }>('select account, expires_at from reset where token = ?', [token]); // SVC215
+    if (row === undefined) return undefined;
+    await this.#base.execute('delete from reset where token = ?', [token]);
+    return row.account;
+  }
+}
+`,
+  'right: reset token whose expiry is read but not compared': `
+// FILE app.ts
+import { BadRequest, Depends, Field, RateLimitMiddleware, Schema, Svc, hashPassword, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Resets } from './resets.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+class NewPassword extends Schema { token = Field(str, { maxLength: 80 }); password = Field(str, { minLength: 12, maxLength: 200, secret: true }); }
+app.onStartup(({ state }) => state.db.script('create table reset (token text primary key, account text not null, expires_at integer not null); create table account (id text primary key, password text)'));
+app.post('/password/reset', { body: NewPassword, base: Depends(db), public: 'forgotten passwords', rateLimit: { perMinute: 5 }, status: 204 }, async ({ base, body }) => {
+  const resets = new Resets(base);
+  const account = await resets.redeem(body.token);
+  if (account === undefined) throw new BadRequest('unknown token');
+  await base.execute('update account set password = ? where id = ?', [await hashPassword(body.password), account]);
+});
+// FILE resets.ts
+import type { Database } from 'svc/db';
+export class Resets {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  async redeem(token: string): Promise<string | undefined> {
+    const row = await this.#base.fetchOne<{ account: string; expires_at: number }>('select account, expires_at from reset where token = ?', [token]);
+    if (row === undefined || row.expires_at < Date.now()) return undefined;
+    await this.#base.execute('delete from reset where token = ?', [token]);
+    return row.account;
+  }
+}
+`,
+  'redirect after login': `
+// FILE app.ts
+import { Field, RateLimitMiddleware, Schema, SessionMiddleware, CSRFMiddleware, Svc, Unauthorized, Depends, checkPassword, localPath, RedirectResponse, sessionKey, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { target } from './target.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.use(new SessionMiddleware());
+app.use(new CSRFMiddleware());
+const user = sessionKey<string>('user');
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); next = Field(str, { maxLength: 300, default: '/' }); }
+app.post('/login', { form: Login, base: Depends(db), public: 'login', rateLimit: { perMinute: 5 } }, async ({ form, base, req }) => {
+  const row = await base.fetchOne('select id, password from person where name = ?', [form.name]);
+  if (!(await checkPassword(form.password, row?.password))) throw new Unauthorized();
+  req.session.regenerate();
+  req.session.set(user, row.id);
+  return new RedirectResponse(target(form.next), 303); // SVC605
+});
+// FILE target.ts
+export function target(next: string): string {
+  if (next === '') return '/';
+  return next.startsWith('/') ? next : '/' + next;
+}
+`,
+  'right: redirect after login': `
+// FILE app.ts
+import { Field, RateLimitMiddleware, Schema, SessionMiddleware, CSRFMiddleware, Svc, Unauthorized, Depends, checkPassword, localPath, RedirectResponse, sessionKey, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { target } from './target.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.use(new SessionMiddleware());
+app.use(new CSRFMiddleware());
+const user = sessionKey<string>('user');
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); next = Field(str, { maxLength: 300, default: '/' }); }
+app.post('/login', { form: Login, base: Depends(db), public: 'login', rateLimit: { perMinute: 5 } }, async ({ form, base, req }) => {
+  const row = await base.fetchOne('select id, password from person where name = ?', [form.name]);
+  if (!(await checkPassword(form.password, row?.password))) throw new Unauthorized();
+  req.session.regenerate();
+  req.session.set(user, row.id);
+  return new RedirectResponse(localPath(target(form.next)) ?? '/', 303);
+});
+// FILE target.ts
+export function target(next: string): string {
+  if (next === '') return '/';
+  return next.startsWith('/') ? next : '/' + next;
+}
+`,
+  'reset token stays valid': `
+// FILE app.ts
+import { BadRequest, Depends, Field, RateLimitMiddleware, Schema, Svc, hashPassword, str } from 'svc';
+import { createHash } from 'node:crypto';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.onStartup(({ state }) => state.db.script('create table account (id integer primary key, mail text unique, password text, reset_hash text, reset_until integer)'));
+class Change extends Schema { token = Field(str, { maxLength: 80 }); password = Field(str, { minLength: 12, maxLength: 200, secret: true }); }
+app.post('/forgot/finish', { body: Change, base: Depends(db), public: 'reset', rateLimit: { perMinute: 5 }, status: 204 }, async ({ base, body }) => {
+  const hash = createHash('sha256').update(body.token).digest('hex');
+  const account = await base.fetchOne('select id, reset_until from account where reset_hash = ?', [hash]);
+  if (!account || account.reset_until < Date.now()) throw new BadRequest();
+  await base.execute('update account set password = ? where id = ?', [await hashPassword(body.password), account.id]); // SVC644
+});
+`,
+  'right: reset token stays valid': `
+// FILE app.ts
+import { BadRequest, Depends, Field, RateLimitMiddleware, Schema, Svc, hashPassword, str } from 'svc';
+import { createHash } from 'node:crypto';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.onStartup(({ state }) => state.db.script('create table account (id integer primary key, mail text unique, password text, reset_hash text, reset_until integer)'));
+class Change extends Schema { token = Field(str, { maxLength: 80 }); password = Field(str, { minLength: 12, maxLength: 200, secret: true }); }
+app.post('/forgot/finish', { body: Change, base: Depends(db), public: 'reset', rateLimit: { perMinute: 5 }, status: 204 }, async ({ base, body }) => {
+  const hash = createHash('sha256').update(body.token).digest('hex');
+  const account = await base.fetchOne('select id, reset_until from account where reset_hash = ?', [hash]);
+  if (!account || account.reset_until < Date.now()) throw new BadRequest();
+  await base.execute('update account set password = ?, reset_hash = null where id = ?', [await hashPassword(body.password), account.id]);
+});
+`,
+  'login without rate limit, password check in a class': `
+// FILE app.ts
+import { Field, Schema, Svc, Depends, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Accounts } from './accounts.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+
+class Credentials extends Schema { name = Field(str, { maxLength: 80 }); phrase = Field(str, { maxLength: 200, secret: true }); }
+app.post('/enter', { body: Credentials, base: Depends(db), public: 'entry' }, async ({ body, base }) => { // SVC204
+  const account = await new Accounts(base).verified(body.name, body.phrase);
+  return { token: createToken(account, process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 900 }) };
+});
+// FILE accounts.ts
+import { Unauthorized, checkPassword } from 'svc';
+import type { Database } from 'svc/db';
+export class Accounts {
+  constructor(private base: Database) {}
+  async verified(name: string, phrase: string): Promise<string> {
+    const row = await this.base.fetchOne('select id, password from account where name = ?', [name]);
+    if (!(await checkPassword(phrase, row?.password))) throw new Unauthorized();
+    return row.id;
+  }
+}
+`,
+  'right: login without rate limit, password check in a class': `
+// FILE app.ts
+import { Field, Schema, Svc, Depends, createToken, str, RateLimitMiddleware } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Accounts } from './accounts.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 30 }));
+class Credentials extends Schema { name = Field(str, { maxLength: 80 }); phrase = Field(str, { maxLength: 200, secret: true }); }
+app.post('/enter', { body: Credentials, base: Depends(db), public: 'entry' }, async ({ body, base }) => {
+  const account = await new Accounts(base).verified(body.name, body.phrase);
+  return { token: createToken(account, process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 900 }) };
+});
+// FILE accounts.ts
+import { Unauthorized, checkPassword } from 'svc';
+import type { Database } from 'svc/db';
+export class Accounts {
+  constructor(private base: Database) {}
+  async verified(name: string, phrase: string): Promise<string> {
+    const row = await this.base.fetchOne('select id, password from account where name = ?', [name]);
+    if (!(await checkPassword(phrase, row?.password))) throw new Unauthorized();
+    return row.id;
+  }
+}
+`,
+  'session cookie set by own helper without attributes': `
+// FILE app.ts
+import { Svc, Depends, Field, RateLimitMiddleware, Schema, Unauthorized, checkPassword, response, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { randomBytes } from 'node:crypto';
+import { remember } from './remember.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 5 }));
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login', response: Depends(response) }, async ({ base, body, response }) => {
+  const row = await base.fetchOne('select id, password from agent where name = ?', [body.name]);
+  if (!(await checkPassword(body.password, row?.password))) throw new Unauthorized();
+  const ticket = randomBytes(32).toString('base64url');
+  await base.execute('insert into ticket (secret, agent) values (?, ?)', [ticket, row.id]);
+  remember(response, 'desk', ticket);
+  return { ok: true };
+});
+// FILE remember.ts
+const options = { httpOnly: false, secure: true } as const; // SVC207
+export const remember = (response: { setCookie(name: string, value: string, options: object): void }, name: string, value: string) => response.setCookie(name, value, options);
+`,
+  'right: session cookie set by own helper without attributes': `
+// FILE app.ts
+import { Svc, Depends, Field, RateLimitMiddleware, Schema, Unauthorized, checkPassword, response, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { randomBytes } from 'node:crypto';
+import { remember } from './remember.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 5 }));
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login', response: Depends(response) }, async ({ base, body, response }) => {
+  const row = await base.fetchOne('select id, password from agent where name = ?', [body.name]);
+  if (!(await checkPassword(body.password, row?.password))) throw new Unauthorized();
+  const ticket = randomBytes(32).toString('base64url');
+  await base.execute('insert into ticket (secret, agent) values (?, ?)', [ticket, row.id]);
+  remember(response, 'desk', ticket);
+  return { ok: true };
+});
+// FILE remember.ts
+const options = { httpOnly: true, secure: true } as const;
+export const remember = (response: { setCookie(name: string, value: string, options: object): void }, name: string, value: string) => response.setCookie(name, value, options);
+`,
+};
