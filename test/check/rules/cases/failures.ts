@@ -56,7 +56,7 @@ import { signIn } from './accounts.ts';
 import { audit } from './audit.ts';
 class Credentials extends Schema { email = Field(str, { maxLength: 200 }); phrase = Field(str, { maxLength: 200 }); }
 export const app: Svc = new Svc();
-app.post('/sessions', { public: 'login', db: Depends(db), body: Credentials }, async ({ db, body }) => {
+app.post('/sessions', { public: 'login', db: Depends(db), body: Credentials }, async ({ db, body }) => { // SVC204
   audit('sign-in', { request: body });
   const account = await signIn(db, body);
   if (account === undefined) throw new Unauthorized('wrong');
