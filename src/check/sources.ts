@@ -5,7 +5,7 @@
 import { basename, dirname } from 'node:path';
 import { isSecret } from '../observability/redact.ts';
 import { Functions } from './values/functions.ts';
-import { calledName, functionAround, pathOf, walk } from './reader/nodes.ts';
+import { calledName, functionAround, isWithin, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Place, Severity } from '../base/findings.ts';
@@ -179,6 +179,27 @@ export function makerOf(node: Node, module: SourceModule): string | undefined {
   const { target, value } = binding.node;
   const made = value?.type === 'await' ? value.value : value;
   return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
+}
+
+/** Functions are followed to this depth. */
+const MAX_DEPTH = 5;
+
+/** Returns the calls in a node, and in the functions of the project that it calls. */
+export function* callsIn(
+  node: Node,
+  module: SourceModule,
+  sources: Sources,
+  depth = 0,
+): Generator<{ readonly call: Call; readonly module: SourceModule }, undefined> {
+  const calls: Call[] = [];
+  walk(node, (part) => void (part.type === 'call' && calls.push(part)));
+  for (const call of calls) {
+    yield { call, module };
+    const fn = depth > MAX_DEPTH ? undefined : sources.handlers.resolve(call.callee, module);
+    if (fn === undefined || isWithin(node, fn)) continue;
+    for (const part of fn.body) yield* callsIn(part, sources.handlers.homeOf(fn), sources, depth + 1);
+  }
+  return undefined;
 }
 
 /** Returns the source text of a node on one line, shortened if it is long. */

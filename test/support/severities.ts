@@ -114,6 +114,12 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC654',
     'SVC655',
     'SVC656',
+    'SVC657',
+    'SVC658',
+    'SVC659',
+    'SVC660',
+    'SVC661',
+    'SVC662',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

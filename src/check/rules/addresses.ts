@@ -7,7 +7,7 @@ import { dangerIn, dangerOf, doubt } from './injection.ts';
 import { isSecretVariable } from '../sources.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
-import { signatureOf } from '../values/value.ts';
+import { KNOWN, addressText, signatureOf } from '../values/value.ts';
 import type { Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
@@ -85,9 +85,9 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
 /** SVC655: secrets in the parameters of addresses that the server requests, or to which it sends browsers. */
 function findSecretAddresses(site: Site, report: ReportAt): void {
   const address = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
-  const text = site
-    .value(address)
-    ?.texts.find((each) => each.some((part, index) => isSecretParameter(part, each.slice(0, index))));
+  const text = addressText(site.value(address) ?? KNOWN).texts.find((each) =>
+    each.some((part, index) => isSecretParameter(part, each.slice(0, index))),
+  );
   if (address === undefined || text === undefined) return;
   const { node, module } = placeIn(text) ?? { node: address, module: site.module };
   report(module, node, 'a parameter of the address is a secret, and logs and histories keep addresses');

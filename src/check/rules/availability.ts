@@ -264,7 +264,8 @@ function reportCollecting(body: Node, module: SourceModule, at: Node, report: Re
     );
 }
 
-const ASKS =
+/** Functions that send a request to another service. */
+export const ASKS: RegExp =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
 /** SVC635: requests to other servers without a time limit, for which a client waits. */
@@ -337,7 +338,8 @@ function limitedClients({ project }: Sources): RegExp {
 function findBlockingHelpers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
     const name = calledName(call);
-    if (name === undefined || !isBlockingName(name)) continue;
+    const blocking = meaningOfCall(call, module).split('.').at(-1) ?? '';
+    if (name === undefined || !(isBlockingName(name) || isBlockingName(blocking))) continue;
     const around = functionAround(call);
     const from = sources.reachedFrom(around);
     // rules/code.ts already reports blocking calls in the handler itself

@@ -2,7 +2,7 @@
  * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
  * certificate (SVC622, SVC628, SVC629).
  */
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, functionAround } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
@@ -10,7 +10,8 @@ import { constantOf as constantNode } from '../reader/constants.ts';
 import { constantIn } from '../values/tests.ts';
 import { constantOf, isStored, literalOf } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
@@ -33,7 +34,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     id: 'SVC628',
     severity: 'error',
     phase: 'source',
-    cwe: [329],
+    cwe: [329, 353],
     sources: ['NIST SP 800-38A, Appendix C'],
     why: 'With a constant initialisation vector, equal messages have equal ciphertexts. In the modes CTR and GCM, two messages reveal each other',
     remedy:
@@ -60,13 +61,43 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
 function watchCiphers(report: ReportAt): Watch {
   /** Buffers into which a function wrote. */
   const filled = new Set<Value>();
+  const opened = new Map<Call, SourceModule>();
+  /** Functions that verify what they decrypt, or hand it on to code that may do so. */
+  const verifying = new Set<Fn | undefined>();
   return {
     onCall(site) {
       for (const each of filledBy(site)) filled.add(each);
       judgeCipher(site, filled, report);
+      const { call, meaning, module, receiver, value } = site;
+      const isDecipher = (given: Value | undefined): boolean => given?.type === 'crypto.createDecipheriv';
+      if (meaning === 'crypto.createDecipheriv' && VERIFIED.test(constantIn(value(call.args[0])) ?? ''))
+        opened.set(call, module);
+      if (
+        /createDecipheriv\.[^]*(?:final|pipe)$/.test(meaning) ||
+        call.args.some((arg) => isDecipher(value(arg)))
+      )
+        verifying.add(functionAround(call));
+      if (isDecipher(receiver) && call.callee.type === 'member' && call.callee.property === 'final')
+        verifying.add(functionAround(call));
+    },
+    finish() {
+      for (const [call, module] of opened)
+        if (!verifying.has(functionAround(call)) && call.parent?.type !== 'leave')
+          report(
+            module,
+            call,
+            'the decrypted text is used without final(), which compares the tag: an attacker changes the text unnoticed',
+            {
+              remedy:
+                'Set the tag before, and add the end: text + decipher.final("utf8") throws if the tag is wrong',
+            },
+          );
     },
   };
 }
+
+/** Ciphers whose messages have a tag that shows changes. */
+const VERIFIED = /-(?:gcm|ccm|ocb)$|poly1305/i;
 
 /** Returns the buffers into which a call may write. */
 function filledBy({ call, meaning, receiver, value }: Site): readonly Value[] {
@@ -134,7 +165,14 @@ function isFixed(value: Value): boolean {
   if (type !== undefined && ALLOCATES.test(type)) return true;
   if (texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '')) return true;
   const made = madeIn({ texts });
-  return made.length > 0 && made.every(isOfConstants);
+  return made.length > 0 && made.every((each) => isOfConstants(each) || isMadeAtImport(each));
+}
+
+/** Whether random bytes are made once, while a module is imported. */
+function isMadeAtImport({ by, node }: Made): boolean {
+  for (let at: Node | undefined = node; at !== undefined; at = at.parent)
+    if (at.type === 'function' || at.type === 'class') return false;
+  return by.startsWith('crypto.random');
 }
 
 /**

@@ -227,14 +227,15 @@ function assigns(within: Node, name: string): boolean {
   );
 }
 
-function leaves(within: Node): boolean {
+/** Whether code in a node throws or returns. */
+export function leaves(within: Node): boolean {
   return partsOf(within).some(
     (part) => part.type === 'leave' && (part.how === 'throw' || part.how === 'return'),
   );
 }
 
 /** Returns the nodes within a node, except those of inner functions. */
-function partsOf(within: Node): readonly Node[] {
+export function partsOf(within: Node): readonly Node[] {
   const found: Node[] = [];
   walk(within, (node) => {
     found.push(node);

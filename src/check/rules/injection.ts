@@ -394,20 +394,22 @@ export function dangerIn(
   return dangerOf(site.value(node), asks);
 }
 
+/** Returns the parts of clients in the texts of a value, with the texts before and after them. */
+export function* clientPlaces(value: Value | undefined): Generator<Place, undefined> {
+  for (const text of value?.texts ?? [])
+    for (const [index, part] of text.entries())
+      if (part.kind === 'client') yield { part, before: text.slice(0, index), after: text.slice(index + 1) };
+  return undefined;
+}
+
 export function dangerOf(
   value: Value | undefined,
   asks: (place: Place) => boolean,
   isOfRows = false,
 ): ClientPart | undefined {
   const found: ClientPart[] = [];
-  for (const text of value?.texts ?? [])
-    for (const [index, part] of text.entries())
-      if (
-        part.kind === 'client' &&
-        (isOfRows || !isStored(part)) &&
-        asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
-      )
-        found.push(part);
+  for (const place of clientPlaces(value))
+    if ((isOfRows || !isStored(place.part)) && asks(place)) found.push(place.part);
   const certain = found.filter(({ unknown }) => unknown === undefined);
   return certain.find((part) => !isStored(part)) ?? certain[0] ?? found[0];
 }

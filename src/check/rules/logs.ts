@@ -113,7 +113,7 @@ const WRITES_LOG =
   /^(?:console|(?!svc[./]|node:)[^.]+(?:\.[^]*)?|svc\.(?:Logger|createLogger)(?:\.child)*)\.(?:log|info|warn|error|debug|trace|fatal)$/;
 
 /** Whether a call writes to a log: of the console, of this package, or of another package. */
-function isLog({ meaning }: Site): boolean {
+export function isLog({ meaning }: Site): boolean {
   const isOfLogger = meaning.startsWith('console.') || meaning.startsWith('svc.') || isOfPackage(meaning);
   return isOfLogger && WRITES_LOG.test(meaning);
 }
@@ -271,6 +271,7 @@ function loggedInputs(value: Value | undefined, isConsole: boolean, depth = 0): 
 
 /** Whether the log leaves out a member of a whole input: a declared secret, or a masked or replaced member. */
 function isHidden(member: string, { source, members, texts }: Value, isConsole: boolean): boolean {
+  if (source?.lacks?.includes(member) === true) return true;
   if (source?.whole === undefined) return false;
   if (members?.has(member) === true || (!isConsole && namesSecret(member))) return true;
   // a copy such as { ...body } no longer knows which members are secret

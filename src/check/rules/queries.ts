@@ -1,11 +1,13 @@
 /**
- * Rules about the use of databases: statements beside their transaction, rows that may be missing, and results without a
- * maximum (SVC614, SVC615, SVC637).
+ * Rules about the use of databases: statements beside their transaction, rows that may be missing, results without a
+ * maximum, requests inside of transactions, and a statement for each row (SVC614, SVC615, SVC637, SVC661, SVC662).
  */
 import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
-import { writtenOf } from '../sources.ts';
+import { callsIn, writtenOf } from '../sources.ts';
+import { ROW } from '../values/marks.ts';
 import { idsIn, madeIn } from '../values/value.ts';
+import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
@@ -53,7 +55,83 @@ export const QUERY_RULES: readonly SourceRule[] = [
     watch: watchLimits,
     onCall: findBatches,
   },
+  {
+    id: 'SVC661',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [833, 400],
+    why: 'While the other service answers, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
+    remedy:
+      'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
+    wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
+    right: 'await db.transaction(async (tx) => { await tx.execute(…); }); await fetch(…);',
+    onCall: findRequestsInTransaction,
+  },
+  {
+    id: 'SVC662',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [1050],
+    why: 'A list of a hundred rows sends a hundred and one statements, each with its own way to the database and back',
+    remedy: 'Read all of them with one statement: a join, or where order_id in (…) with sql.list()',
+    wrong: "for (const { id } of orders) items.push(await db.fetchAll('… where order_id = ?', [id]));",
+    right: 'await db.fetchAll(sql`… where order_id in (${sql.list(orders.map(({ id }) => id))})`)',
+    watch: watchRows,
+  },
 ];
+
+/** SVC661: requests of other services inside of a transaction. */
+function findRequestsInTransaction(
+  { call, module, meaning, transaction, led }: Site,
+  report: ReportAt,
+): void {
+  if (transaction === undefined || !ASKS.test(meaning)) return;
+  const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
+  report(
+    isLed ? led.module : module,
+    isLed ? led.call! : call, // `isLed` says that there is one
+    'a request of another service is sent inside of transaction(), which stays open until the answer comes',
+  );
+}
+
+/** Methods of lists that call a function for each item. */
+const EACH = /^(?:map|flatMap|forEach)$/;
+
+/** SVC662: a statement for each row of another statement. */
+function watchRows(report: ReportAt, sources: Sources): Watch {
+  const read = new Map<Node, SourceModule>();
+  return {
+    onStatement({ outline, bindings = [], call, module }) {
+      const keys = bindings.flatMap(({ use, value }) => (use === 'equal' ? madeIn(value) : []));
+      const isOfList = keys.some(
+        ({ by, node }) =>
+          by === ROW &&
+          node.type === 'call' &&
+          node.callee.type === 'member' &&
+          /^(?:fetchAll|stream)$/.test(node.callee.property ?? ''),
+      );
+      if (isOfList && outline.verb === 'select') read.set(call, module);
+    },
+    finish() {
+      if (read.size === 0) return;
+      const bodies = [
+        ...sources
+          .all('loop')
+          .flatMap(({ module, node }) => (node.kind === 'of' ? [{ module, node: node.body }] : [])),
+        ...sources.all('call').flatMap(({ module, node: { callee, args } }) => {
+          const isEach = callee.type === 'member' && EACH.test(callee.property ?? '');
+          return isEach && args[0] !== undefined ? [{ module, node: args[0] }] : [];
+        }),
+      ];
+      for (const { module, node } of bodies)
+        for (const each of callsIn(node, module, sources)) {
+          const home = read.get(each.call);
+          if (home !== undefined)
+            report(home, each.call, 'the statement is sent again for each row of a list of rows');
+        }
+    },
+  };
+}
 
 /** SVC637: the number after LIMIT is an input without a maximum. */
 function watchLimits(report: ReportAt): Watch {
@@ -87,9 +165,6 @@ function limitsOf(sending: Sending): readonly Made[] {
   });
 }
 
-/** Calls that ask another process: a database, or a server. */
-const ASKS = /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request))$/;
-
 /** SVC637: a statement or request for each item of a list of a client. */
 function findBatches(site: Site, report: ReportAt): void {
   const { call, meaning, module } = site;
@@ -116,8 +191,7 @@ function repeatedOver(call: Node): readonly Node[] {
     if (list !== undefined && at !== list) lists.push(list);
     const around: Node | undefined =
       at.type === 'function' && at.parent?.type === 'call' ? at.parent.callee : undefined;
-    if (around?.type === 'member' && /^(?:map|flatMap|forEach)$/.test(around.property ?? ''))
-      lists.push(around.object);
+    if (around?.type === 'member' && EACH.test(around.property ?? '')) lists.push(around.object);
   }
   return lists;
 }

@@ -6,22 +6,23 @@ import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
-import { hasAny, literalOf } from '../values/text.ts';
-import { dangerOf, doubt } from './injection.ts';
+import { hasAny, isStored, literalOf } from '../values/text.ts';
+import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { statementOf } from './queries.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
-import type { Sending } from '../statements/sending.ts';
+import type { RowColumn, Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
-import type { Made } from '../values/text.ts';
+import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 
 /** Rules about replies, sorted by id. */
-export const REPLY_RULES: readonly SourceRule[] = [
+export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC608',
     severity: 'error',
@@ -82,26 +83,43 @@ export const REPLY_RULES: readonly SourceRule[] = [
     remedy: "Write an apostrophe before such a text: /^[=+\\-@\\t\\r]/.test(text) ? `'${text}` : text",
     wrong: 'new HttpResponse(`${row.id},"${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
     right: 'new HttpResponse(`${row.id},"\'${row.name}"`, { headers: { "Content-Type": "text/csv" } })',
-    onCall: findFormulas,
+    watch: watchFormulas,
   },
+  { id: 'SVC609', watch: watchStoredTypes },
+  { id: 'SVC609', watch: watchUploads },
 ];
 
 /** SVC656: texts of clients at the beginning of cells in CSV. */
-function findFormulas(site: Site, report: ReportAt): void {
-  const [body] = site.call.args;
-  const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
-  const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
-  if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
-    return;
-  const danger = dangerOf(site.value(body), beginsFormula, true);
-  if (danger === undefined || body === undefined) return;
-  const { node, module } = danger.entry ?? { node: body, module: site.module };
-  report(
-    module,
-    node,
-    `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
-    { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
-  );
+function watchFormulas(report: ReportAt): Watch {
+  const written = new WrittenColumns('=');
+  const cells: { readonly module: SourceModule; readonly body: Node; readonly danger: ClientPart }[] = [];
+  return {
+    onCall(site) {
+      written.visit(site);
+      const [body] = site.call.args;
+      const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
+      const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
+      if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
+        return;
+      for (const place of clientPlaces(site.value(body)))
+        if (body !== undefined && beginsFormula(place))
+          cells.push({ module: site.module, body, danger: place.part });
+    },
+    onStatement: (sending) => written.add(sending),
+    finish() {
+      for (const { danger, ...cell } of cells) {
+        const column = columnOf(danger);
+        if (column !== undefined && written.isSafe(column)) continue;
+        const { node, module } = danger.entry ?? { node: cell.body, module: cell.module };
+        report(
+          module,
+          node,
+          `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
+          { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
+        );
+      }
+    },
+  };
 }
 
 /** Whether a part of a client begins a cell, and may begin with a character of formulas. */
@@ -409,4 +427,105 @@ export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Fie
       value: given,
     }));
   });
+}
+
+// -- SVC609: media types that a client stored with an upload, and that a later reply repeats --
+
+const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|rename|copyFile|cp)(?:Sync)?$/;
+
+/** SVC609: files in a folder that the application serves, with the extension that a client chose. */
+function watchUploads(report: ReportAt): Watch {
+  const folders: string[] = [];
+  const written: { readonly path: string; readonly node: Node; readonly module: SourceModule }[] = [];
+  return {
+    onCall({ call, meaning, module, value }) {
+      const folder = /^svc\.(?:Svc|Router)\.mountStatic$/.test(meaning)
+        ? constantIn(value(call.args[1]))
+        : undefined;
+      if (folder !== undefined) folders.push(folder.replace(/\/*$/, '/'));
+      const path = /(?:rename|copyFile|cp)/.test(meaning) ? call.args[1] : call.args[0];
+      if (!WRITES.test(meaning) || path === undefined) return;
+      for (const text of value(path)?.texts ?? []) {
+        const last = text.at(-1);
+        if (last?.kind === 'client' && hasAny(last.may, '.') && !isStored(last))
+          written.push({ path: literalOf(text), node: call, module });
+      }
+    },
+    finish() {
+      for (const { path, node, module } of written)
+        if (folders.some((folder) => path.startsWith(folder)))
+          report(
+            module,
+            node,
+            'a client chooses the extension of a file in a folder that the application serves, so browsers run an uploaded page on this site',
+            {
+              remedy:
+                'Choose the extension from a list by the content of the file, or serve uploads as attachments',
+            },
+          );
+    },
+  };
+}
+
+/** A reply with the media type of a column, and the class of the row. */
+interface Shown extends RowColumn {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
+/** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
+function watchStoredTypes(report: ReportAt): Watch {
+  const shown: Shown[] = [];
+  const written = new WrittenColumns('/');
+  return {
+    onCall: (site) => {
+      written.visit(site);
+      const fields = fieldsOf(site);
+      const type = fields.find(({ name }) => name === 'content-type');
+      const column = type === undefined ? undefined : columnIn(type.value);
+      if (type !== undefined && column !== undefined && !isAttachment(site, fields))
+        shown.push({ ...column, node: type.node, module: site.module });
+    },
+    onStatement: (sending) => written.add(sending),
+    finish: () => {
+      for (const { node, module, ...column } of shown)
+        if (written.has(column))
+          report(
+            module,
+            node,
+            `the column "${column.name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
+            {
+              remedy:
+                'Compare the type with a list of images, and send every other file with Content-Disposition: attachment and application/octet-stream',
+            },
+          );
+    },
+  };
+}
+
+/** Returns the column of a row that a value holds unchanged. */
+function columnIn({ texts }: Value): RowColumn | undefined {
+  const [part, ...more] = texts.flat().filter(({ kind }) => kind === 'client');
+  return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
+}
+
+/** Whether browsers save the reply, or show it without scripts. */
+function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean {
+  const policy = fields.find(({ name }) => name === 'content-security-policy');
+  if (policy !== undefined) return true;
+  const disposition = fields.find(({ name }) => name === 'content-disposition');
+  if (disposition === undefined) return false;
+  const node = valueNode(disposition.node, call);
+  const isBuilt = node?.type === 'call' && value(node.callee)?.meaning === 'svc.contentDisposition';
+  const kind = isBuilt
+    ? node.args[1] === undefined
+      ? 'attachment'
+      : constantIn(value(node.args[1]))
+    : constantIn(disposition.value);
+  return kind?.startsWith('inline') !== true;
+}
+
+function valueNode(node: Node, call: Node): Node | undefined {
+  if (node.type === 'entry') return node.value;
+  return node === call ? entryOf(node, 'value') : node;
 }

@@ -8,6 +8,7 @@ import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
+import { FAILURE_RULES } from './failures.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
@@ -21,7 +22,6 @@ import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
 import { STATE_RULES } from './state.ts';
 import { STATEMENT_RULES } from './statements.ts';
-import { STORED_TYPE_PARTS } from './stored-types.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
@@ -35,6 +35,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
   ...FAIL_OPEN_RULES,
+  ...FAILURE_RULES,
   ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
@@ -47,7 +48,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...ROUTE_RULES,
   ...SETTING_RULES,
   ...STATE_RULES,
-  ...STORED_TYPE_PARTS,
   ...TOKEN_RULES,
   ...VARIABLE_RULES,
   ...WRITTEN_SECRET_RULES,

@@ -185,7 +185,8 @@ export class WrittenColumns {
   readonly #char: string;
   /** Classes of the option `as`, by the calls that send statements. */
   readonly #classes = new Map<Node, string>();
-  readonly #written = new Set<string>();
+  /** Whether a text of a client that may contain the character is written, by table and column. */
+  readonly #written = new Map<string, boolean>();
   readonly #tables = new Map<string, Set<string>>();
 
   constructor(char: string) {
@@ -200,8 +201,9 @@ export class WrittenColumns {
   add({ bindings = [], tables, call }: Sending): void {
     for (const { use, value, table, column } of bindings) {
       const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
-      if (part !== undefined && !isStored(part) && hasAny(part.may, this.#char))
-        this.#written.add(`${table}.${plain(column)}`);
+      const key = `${table}.${plain(column)}`;
+      if (part !== undefined && !isStored(part))
+        this.#written.set(key, this.#written.get(key) === true || hasAny(part.may, this.#char));
     }
     const of = this.#classes.get(call);
     if (of === undefined) return;
@@ -211,8 +213,18 @@ export class WrittenColumns {
   }
 
   /** Whether a statement writes a text of a client to this column of a table from which the rows come. */
-  has({ of, name }: RowColumn): boolean {
-    return [...(this.#tables.get(of) ?? [])].some((table) => this.#written.has(`${table}.${name}`));
+  has(column: RowColumn): boolean {
+    return this.#find(column).includes(true);
+  }
+
+  /** Whether every text of a client that statements write to this column lacks the character. */
+  isSafe(column: RowColumn): boolean {
+    const found = this.#find(column);
+    return found.includes(false) && !found.includes(true);
+  }
+
+  #find({ of, name }: RowColumn): readonly (boolean | undefined)[] {
+    return [...(this.#tables.get(of) ?? [])].map((table) => this.#written.get(`${table}.${name}`));
   }
 }
 

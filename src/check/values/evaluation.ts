@@ -142,7 +142,7 @@ export abstract class Evaluation extends Classes {
         );
       case 'object':
         for (const entry of target.entries) {
-          if (entry.type === 'spread') this.bind(entry.value, withoutWhole(value));
+          if (entry.type === 'spread') this.bind(entry.value, values.restOf(value, target.entries));
           else if (entry.value !== undefined) this.bind(entry.value, this.#read(value, entry.key, entry));
         }
         return;
@@ -380,6 +380,7 @@ export abstract class Evaluation extends Classes {
     const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
     if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
+    if (value.source?.lacks?.includes(key) === true) return ABSENT;
     if (value.source !== undefined) {
       const replaced = this.path.replaced.get(`${value.source.id}.${key}`);
       return replaced ?? memberOfInput(value.source, key, this.listeners.typeOf) ?? KNOWN;
@@ -587,11 +588,4 @@ export function listOf(items: readonly Value[]): Value {
     texts: values.textsOf(items),
     members: new Map(items.map((item, index) => [String(index), item])),
   };
-}
-
-/** Returns an input of which some members are missing, so that it no longer counts as the whole input. */
-function withoutWhole({ whole: _whole, ...value }: Value): Value {
-  return value.source?.whole === undefined
-    ? value
-    : { ...value, source: { ...value.source, whole: undefined } };
 }

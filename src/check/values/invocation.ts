@@ -234,6 +234,7 @@ export abstract class Invocation extends ControlFlow {
       return { ...result, promise: { ...before, call, module, mayFail } };
     }
     const isBuilt = meaning === 'Promise' && call.isNew;
+    if (meaning === 'Promise.withResolvers') return result;
     if (isBuilt || /^Promise\.\w+$/.test(meaning)) {
       const all = args[0] === undefined ? [] : values.innerOf(args[0]);
       const mayFail = isBuilt
@@ -313,10 +314,10 @@ export abstract class Invocation extends ControlFlow {
     if (method === 'set' && receiver?.items !== before && isWorthFinding(args[1])) this.isStored = true;
     if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
-    const as = /^svc\/db\..*\.fetch(?:All|One)$/.test(meaning) ? classIn(args) : undefined;
+    const as = /^svc\/db\..*\.(?:fetchAll|fetchOne|stream)$/.test(meaning) ? classIn(args) : undefined;
     if (as === undefined) return result;
     const row = rowValue(this.lineOf(as), { by: ROW, node: call, module: this.module });
-    return method === 'fetchAll' ? { ...result, items: row } : { ...row, keys: result.keys };
+    return method === 'fetchOne' ? { ...row, keys: result.keys } : { ...result, items: row };
   }
 
   protected made(made: Value, node: Node): Value {

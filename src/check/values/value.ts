@@ -53,6 +53,8 @@ export interface Source {
   readonly isRequest?: boolean;
   /** Name of the input, such as `body`, if the value is the whole input. */
   readonly whole?: string | undefined;
+  /** Members that code has taken out: `const { password, ...rest } = body`. */
+  readonly lacks?: readonly string[];
   readonly route?: RouteCall | undefined;
   readonly type?: InputType | undefined;
 }
@@ -300,6 +302,17 @@ export function givenOf(value: Value | undefined): Given | undefined {
         route: origin.route,
         isOpen: source?.type?.hasKnownKeys === false,
       };
+}
+
+/** Returns an object without the members that a pattern names: it no longer counts as the whole input. */
+export function restOf(value: Value, named: readonly Node[]): Value {
+  const keys = named.flatMap((each) => (each.type === 'entry' && each.key !== undefined ? [each.key] : []));
+  const { whole: _whole, members, source, ...rest } = value;
+  return {
+    ...rest,
+    members: members && new Map([...members].filter(([key]) => !keys.includes(key))),
+    source: source && { ...source, whole: undefined, lacks: [...(source.lacks ?? []), ...keys] },
+  };
 }
 
 /** Returns the values in an object or list. */

@@ -3,6 +3,7 @@ import { ACCESS } from './access.ts';
 import { ASYNC } from './async.ts';
 import { CALLS } from './calls.ts';
 import { DECLARATIONS } from './declarations.ts';
+import { FAILURES } from './failures.ts';
 import { FOREIGN } from './foreign.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
@@ -24,6 +25,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...STATE,
   ...DECLARATIONS,
   ...HELPERS,
+  ...FAILURES,
   ...FOREIGN,
   ...ACCESS,
   ...OWNERS,

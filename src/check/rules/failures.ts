@@ -1,0 +1,408 @@
+/**
+ * Rules about failures that come late: requests that are repeated without end, locks that stay locked, replies of success
+ * for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
+ */
+import { functionAround, pathOf, walk } from '../reader/nodes.ts';
+import { callsIn, meaningOfCall } from '../sources.ts';
+import { isTimer } from '../values/calls.ts';
+import { ASKS } from './availability.ts';
+import { leaves, partsOf } from './fail-open.ts';
+import { isLog } from './logs.ts';
+import { methodsOf } from './routes.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+
+type Try = Extract<Node, { type: 'try' }>;
+
+/** Rules about failures that come late, sorted by id. */
+export const FAILURE_RULES: readonly SourceRule[] = [
+  {
+    id: 'SVC657',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [835, 400],
+    why: 'While the called service is down, each request repeats its call as fast as it can, for ever: the load keeps the service down, and the requests of clients never end',
+    remedy:
+      'Limit the number of tries, and wait longer before each: for (let tries = 0; tries < 4; tries++) { … await sleep(100 * 2 ** tries); }',
+    wrong: 'for (;;) { try { return await send(message); } catch { continue; } }',
+    right: 'for (let tries = 0; tries < 4; tries++) { try { … } catch { await sleep(100 * 2 ** tries); } }',
+    watch: watchRetries,
+  },
+  {
+    id: 'SVC658',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [667, 772],
+    why: 'After one error, the lock stays: every later request waits for it or is refused until the process restarts',
+    remedy: 'Release in finally: try { await work(); } finally { release(); }',
+    wrong: 'const release = await mutex.acquire(); await work(); release();',
+    right: 'const release = await mutex.acquire(); try { await work(); } finally { release(); }',
+    find: findKeptLocks,
+  },
+  {
+    id: 'SVC659',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [390, 755],
+    why: 'The client gets a reply of success for data that is lost, so neither the client nor a program repeats the request',
+    remedy:
+      'Let the error through, so that the reply has status 500: log it there, or throw new HTTPException(503)',
+    wrong:
+      "try { await db.execute('insert …'); } catch (error) { console.error(error); } return { ok: true };",
+    right: "await db.execute('insert …'); return { ok: true };",
+    watch: watchSwallowed,
+  },
+  {
+    id: 'SVC660',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [682],
+    sources: ['ECMA-262: MakeDay'],
+    why: 'A day that the month does not have becomes a day of the next month: one month after January 31 is March 3',
+    remedy:
+      'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
+    wrong: 'end.setMonth(end.getMonth() + 1)',
+    right: 'end.setMonth(end.getMonth() + 1, 1)',
+    find: findMonths,
+  },
+];
+
+// -- SVC657 --
+
+function watchRetries(report: ReportAt, sources: Sources): Watch {
+  const asking = new Set<Call>();
+  const asks = (node: Node, module: SourceModule): boolean =>
+    callsIn(node, module, sources).some(({ call }) => asking.has(call));
+  const waits = (node: Node, module: SourceModule): boolean =>
+    callsIn(node, module, sources)
+      .map((each) => meaningOfCall(each.call, each.module))
+      .some((meaning) => isTimer(meaning) || meaning.startsWith('timers/promises.'));
+  return {
+    onCall({ call, meaning }) {
+      if (ASKS.test(meaning)) asking.add(call);
+    },
+    finish() {
+      if (asking.size === 0) return;
+      for (const { module, node: loop } of sources.all('loop')) {
+        const isServed = sources.reachedFrom(functionAround(loop)) !== undefined;
+        if (!isServed || loop.head.some((part) => !isTrue(part)) || isCounted(loop)) continue;
+        const repeated = partsOf(loop.body).some(
+          (part) => part.type === 'call' && !changes(part, loop) && asks(part, module),
+        );
+        if (repeated && !waits(loop.body, module)) tellOfRetries(module, loop);
+      }
+      for (const { module, node } of sources.all('try')) {
+        const again = node.handler && repeatedIn(node.handler, module);
+        if (again !== undefined && asks(node.block, module) && !waits(node.handler!, module))
+          tellOfRetries(module, again);
+      }
+    },
+  };
+
+  function tellOfRetries(module: SourceModule, node: Node): void {
+    report(
+      module,
+      node,
+      'a call of another service is repeated after each failure, without a limit and without a pause',
+    );
+  }
+
+  /** Returns the call with which a function calls itself with the arguments that it has received. */
+  function repeatedIn(handler: Node, module: SourceModule): Call | undefined {
+    const fn = functionAround(handler);
+    if (fn === undefined || sources.reachedFrom(fn) === undefined || isCounted(handler)) return undefined;
+    return partsOf(handler)
+      .filter((part) => part.type === 'call')
+      .find(
+        ({ callee, args }) =>
+          sources.handlers.resolve(callee, module) === fn &&
+          args.every((arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg)),
+      );
+  }
+}
+
+function isTrue(node: Node): boolean {
+  return node.type === 'value' && /^(?:true|1)$/.test(node.raw);
+}
+
+/** Whether code counts, or compares the time: it ends sometime. */
+function isCounted(within: Node): boolean {
+  return partsOf(within).some(
+    (part) =>
+      (part.type === 'unary' && /^(?:\+\+|--)$/.test(part.operator)) ||
+      (part.type === 'assign' && /^[-+*]=$/.test(part.operator)) ||
+      (part.type === 'call' && /^(?:Date|performance)\.now$/.test(pathOf(part.callee) ?? '')),
+  );
+}
+
+/** Whether a call in a loop has other arguments in each round: it uses a variable that the loop declares or assigns. */
+function changes(call: Call, loop: Node): boolean {
+  const changed = new Set(
+    partsOf(loop).flatMap((part) =>
+      part.type === 'assign' || part.type === 'declarator' ? [pathOf(part.target) ?? ''] : [],
+    ),
+  );
+  return call.args.flatMap(partsOf).some((part) => part.type === 'name' && changed.has(part.name));
+}
+
+// -- SVC658 --
+
+function findKeptLocks(sources: Sources, report: ReportAt): void {
+  const lists = [
+    ...sources
+      .all('function')
+      .map(({ module, node }) => ({ module, body: node.isExpression ? [] : node.body })),
+    ...sources.all('block').map(({ module, node }) => ({ module, body: node.body })),
+  ];
+  for (const { module, body } of lists)
+    body.forEach((statement, index) => {
+      const isRelease = lockedBy(statement, module);
+      if (isRelease === undefined || sources.reachedFrom(functionAround(statement)) === undefined) return;
+      const end = body.findIndex((each, at) => at > index && isRelease(each));
+      if (end !== -1 && body.slice(index + 1, end).some(mayEnd))
+        report(
+          module,
+          statement,
+          'the lock is released at the end only: if the work between fails, it stays locked',
+        );
+    });
+}
+
+/** Returns a test for the statement that releases what this statement locks; undefined if it locks nothing. */
+function lockedBy(statement: Node, module: SourceModule): ((node: Node) => boolean) | undefined {
+  if (statement.type === 'declare') {
+    const [{ target, value } = { target: statement, value: undefined }] = statement.items;
+    const name = target.type === 'name' ? target.name : undefined;
+    if (name === undefined || value?.type !== 'await' || value.value.type !== 'call') return undefined;
+    return (node) => {
+      const call = callOf(node);
+      return call?.callee.type === 'name' && call.callee.name === name && call.args.length === 0;
+    };
+  }
+  if (statement.type !== 'statement') return undefined;
+  const { value } = statement;
+  if (value.type === 'assign') {
+    const path = pathOf(value.target);
+    if (path === undefined || !isTrue(value.value) || !isShared(value, module) || !isTested(path, statement))
+      return undefined;
+    return (node) =>
+      node.type === 'statement' &&
+      node.value.type === 'assign' &&
+      pathOf(node.value.target) === path &&
+      node.value.value.type === 'value' &&
+      node.value.value.raw === 'false';
+  }
+  const [object, key] = entryOfSet(statement, /^(?:add|set)$/, module);
+  if (object === undefined || !isTested(`${object}.has`, statement)) return undefined;
+  return (node) => {
+    const [from, removed] = entryOfSet(node, /^delete$/, module);
+    return from === object && removed === key;
+  };
+}
+
+function callOf(statement: Node): Call | undefined {
+  const value = statement.type === 'statement' ? statement.value : undefined;
+  const call = value?.type === 'await' ? value.value : value;
+  return call?.type === 'call' ? call : undefined;
+}
+
+/** Returns the set or map that a statement changes, and the text of the key. */
+function entryOfSet(
+  statement: Node,
+  method: RegExp,
+  { source }: SourceModule,
+): readonly (string | undefined)[] {
+  const { callee, args: [key] = [] } = callOf(statement) ?? {};
+  return callee?.type === 'member' && method.test(callee.property ?? '') && key !== undefined
+    ? [pathOf(callee.object), source.slice(key.start, key.end)]
+    : [];
+}
+
+/** Whether requests share what an assignment changes: a variable of the module, or a member. */
+function isShared({ target }: Assign, module: SourceModule): boolean {
+  if (target.type !== 'name') return true;
+  const binding = module.lookup(target.name, target);
+  return binding?.kind === 'declared' && functionAround(binding.node) === undefined;
+}
+
+/** Whether a condition of the function around a statement reads a path. */
+function isTested(path: string, statement: Node): boolean {
+  const fn = functionAround(statement);
+  return (
+    fn !== undefined &&
+    fn.body
+      .flatMap(partsOf)
+      .some(
+        (part) =>
+          (part.type === 'if' || part.type === 'loop') &&
+          partsOf(part.type === 'if' ? part.test : (part.head[0] ?? part.body)).some(
+            (each) => pathOf(each) === path,
+          ),
+      )
+  );
+}
+
+/** Whether a statement may end the function: it awaits a promise whose error it does not catch, or returns. */
+function mayEnd(statement: Node): boolean {
+  return partsOf(statement).some(
+    (part) =>
+      (part.type === 'leave' && /^(?:return|throw)$/.test(part.how)) ||
+      (part.type === 'await' && !isCaught(part, statement)),
+  );
+}
+
+function isCaught(node: Node, within: Node): boolean {
+  const call = node.type === 'await' && node.value.type === 'call' ? node.value : undefined;
+  if (call?.callee.type === 'member' && /^(?:catch|finally)$/.test(call.callee.property ?? '')) return true;
+  for (let at = node; at !== within && at.parent !== undefined; at = at.parent)
+    if (at.parent.type === 'try' && at.parent.block === at)
+      if (at.parent.finalizer !== undefined || (at.parent.handler && !leaves(at.parent.handler))) return true;
+  return false;
+}
+
+// -- SVC659 --
+
+/** SVC659: the only work of a request, whose errors a `catch` keeps. */
+function watchSwallowed(report: ReportAt, sources: Sources): Watch {
+  const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
+  const logs = new Set<Call>();
+  const add = (to: Map<Fn, Call[]>, handler: Fn | undefined, call: Call): void => {
+    if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), call]);
+  };
+  return {
+    onCall(site) {
+      if (isLog(site)) logs.add(site.call);
+      if (ASKS.test(site.meaning)) add(asked, site.handler, site.call);
+    },
+    onStatement(sending) {
+      if (sending.isWrite) add(writes, sending.handler, sending.call);
+    },
+    finish() {
+      const keeping = [...swallowing(sources, logs)];
+      if (keeping.length === 0) return;
+      for (const handler of new Set([...writes.keys(), ...asked.keys()])) {
+        const route = sources.handlers.routeOf(handler);
+        if (route === undefined || methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method)))
+          continue;
+        // requests of other services are the work of a handler that changes no row
+        const found = (writes.get(handler) ?? asked.get(handler) ?? []).map((call) =>
+          keeping.find(({ work, module }) =>
+            callsIn(work, module, sources).some((each) => each.call === call),
+          ),
+        );
+        const [first] = found;
+        if (first !== undefined && !found.includes(undefined))
+          report(
+            first.module,
+            first.node,
+            'the work of the request fails here without a trace in the reply: the client gets a reply of success',
+          );
+      }
+    },
+  };
+}
+
+/** Returns the code whose errors a `catch` keeps, and this `catch`. */
+function* swallowing(
+  sources: Sources,
+  logs: ReadonlySet<Call>,
+): Generator<{ readonly work: Node; readonly node: Node; readonly module: SourceModule }, undefined> {
+  for (const { module, node } of sources.all('try'))
+    if (node.handler?.type === 'block' && keeps(node.handler.body, node, module, logs))
+      yield { work: node.block, node: node.handler, module };
+  for (const { module, node } of sources.all('call')) {
+    const {
+      callee,
+      args: [handler],
+    } = node;
+    const isDropped = node.parent?.type === 'await' && node.parent.parent?.type === 'statement';
+    if (callee.type !== 'member' || callee.property !== 'catch' || handler?.type !== 'function') continue;
+    if (isDropped && keeps(handler.body, handler, module, logs)) yield { work: callee.object, node, module };
+  }
+  return undefined;
+}
+
+/** Whether the code after an error does nothing but write a log, or returns what the code without an error returns. */
+function keeps(
+  body: readonly Node[],
+  within: Try | Fn,
+  { source }: SourceModule,
+  logs: ReadonlySet<Call>,
+): boolean {
+  const parts = body.flatMap(partsOf);
+  const written = (node: Node | undefined): string =>
+    node === undefined ? '' : source.slice(node.start, node.end);
+  const returned = parts.find((part) => part.type === 'leave');
+  if (returned?.type === 'leave') {
+    const { block } = within.type === 'try' ? within : { block: undefined };
+    const isSame =
+      block !== undefined &&
+      partsOf(block).some(
+        (part) => part.type === 'leave' && part.how === 'return' && written(part) === written(returned),
+      );
+    if (!isSame || returned.how !== 'return' || returned.value?.type !== 'object') return false;
+  }
+  return parts.every(
+    (part) =>
+      !/^(?:assign|unary|await)$/.test(part.type) &&
+      (part.type !== 'call' || logs.has(part) || /^(?:String|JSON\.\w+)$/.test(pathOf(part.callee) ?? '')),
+  );
+}
+
+// -- SVC660 --
+
+/** SVC660: months that code adds to a date, whose day stays. */
+function findMonths(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.all('call')) {
+    const isMoved = addsMonths(call) || makesMonths(call);
+    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
+      report(
+        module,
+        call,
+        'the day stays the same in another month: where the month is shorter, the date is in the month after it',
+      );
+  }
+}
+
+/** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */
+function addsMonths({ callee, args: [month, ...more] }: Call): boolean {
+  const method = callee.type === 'member' ? callee.property : undefined;
+  return /^set(?:UTC)?Month$/.test(method ?? '') && more.length === 0 && isMoved(month);
+}
+
+/** Whether a call makes a date of a moved month and the day of another date: `new Date(year, month + 1, date.getDate())`. */
+function makesMonths({ callee, args: [, month, day], isNew }: Call): boolean {
+  return (
+    ((isNew && pathOf(callee) === 'Date') || pathOf(callee) === 'Date.UTC') &&
+    isMoved(month) &&
+    day !== undefined &&
+    isMethod(day, /^get(?:UTC)?Date$/)
+  );
+}
+
+/** Whether an expression adds a number to a month, or subtracts one. */
+function isMoved(node: Node | undefined): boolean {
+  return (
+    node?.type === 'binary' &&
+    /^[-+]$/.test(node.operator) &&
+    [node.left, node.right].some((side) => isMethod(side, /^get(?:UTC)?Month$/))
+  );
+}
+
+function isMethod(node: Node, method: RegExp): boolean {
+  return node.type === 'call' && node.callee.type === 'member' && method.test(node.callee.property ?? '');
+}
+
+/** Whether the function around a call sets the day of a date, or compares it. */
+function knowsDay(call: Call): boolean {
+  let found = false;
+  walk(functionAround(call) ?? call, (part) => {
+    if (isMethod(part, /^set(?:UTC)?Date$/)) found = true;
+    const sides =
+      part.type === 'binary' && /^(?:[!=]==?|[<>]=?)$/.test(part.operator) ? [part.left, part.right] : [];
+    if (sides.some((side) => isMethod(side, /^get(?:UTC)?Date$/))) found = true;
+    return !found;
+  });
+  return found;
+}
