@@ -316,9 +316,11 @@ export function parsedBy(of: ClassValue, method: string, value: Value): Value | 
   return { texts: KNOWN.texts, members };
 }
 
-export function requestValue(route?: RouteCall): Value {
-  const id = route === undefined ? 'request' : `request of ${route.module.file}:${route.call.start}`;
-  return { texts: [], source: { id, origin: { what: 'request', input: 'request' }, isRequest: true, route } };
+/** Returns the request that a function receives: of its own, or, with `isShared`, that of the route that needs a dependency. */
+export function requestValue(route?: RouteCall, isShared: boolean = route === undefined): Value {
+  const id = isShared ? 'request' : `request of ${route!.module.file}:${route!.call.start}`;
+  const origin = { what: 'request', input: 'request' };
+  return { texts: [], source: { id, origin, isRequest: true, route } };
 }
 
 /** Returns a member of an input; undefined for a member of the request that is not an input. */
