@@ -163,7 +163,8 @@ async function readSqlite(database: Database, ownTypes: ReadonlySet<string>): Pr
       tableComment: undefined,
       name,
       type: values === undefined ? type : { kind: 'literal', values },
-      isNullable: Number(row.isRequired) === 0 && !isRowId,
+      // SQLite allows NULL in a key, which no schema means
+      isNullable: Number(row.isRequired) === 0 && keyPosition === 0,
       isGenerated: isRowId || row.hidden > 1,
       default: /^null$/i.test(row.default ?? '') ? undefined : presentText(row.default),
       comment: undefined,

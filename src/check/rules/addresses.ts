@@ -5,6 +5,7 @@ import { entryOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
 import { isSecretVariable } from '../sources.ts';
+import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
 import { KNOWN, addressText, signatureOf } from '../values/value.ts';
@@ -254,11 +255,11 @@ function choosesHost({ part, before }: Place): boolean {
 const TESTS = /^fs(?:\/promises|\.promises)?\.(?:exists|access|stat)(?:Sync)?$/;
 /** Functions that tell what a path is, without following links: code asks for safety. */
 const TESTS_KIND = /^fs(?:\/promises|\.promises)?\.(?:lstat|readlink)(?:Sync)?$/;
-const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|appendFile|createWriteStream|open)(?:Sync)?$/;
+const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|open)(?:Sync)?$/;
 const READS =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|open|rm|unlink|chmod|chown)(?:Sync)?$/;
 
-/** SVC652: a path that a handler tests, and then writes or reads by its name. */
+/** SVC652: a path that a client chooses, which a handler tests, and then writes or reads by its name. */
 function watchPaths(report: ReportAt): Watch {
   const asked = new Map<Fn, { readonly path: string; readonly isOfKind: boolean }[]>();
   const judged = new Set<Node>();
@@ -283,14 +284,11 @@ function watchPaths(report: ReportAt): Watch {
   };
 }
 
-/** Returns a text that is equal for equal paths; undefined for a path of which nothing is known. */
+/** Returns a text that is equal for equal paths; undefined for a path that no client chooses, which only the program replaces. */
 function pathIn(value: Value | undefined): string | undefined {
-  if (
-    value === undefined ||
-    value.texts.every((text) => text.every((part) => part.kind === 'own' && part.made === undefined))
-  )
-    return undefined;
-  return signatureOf({ texts: value.texts });
+  return value === undefined || inputsOf(value).length === 0
+    ? undefined
+    : signatureOf({ texts: value.texts });
 }
 
 /** Whether a call makes the file if it is missing, and overwrites it if it exists. */

@@ -274,11 +274,10 @@ function parameterIn(value: Value | undefined): Made | undefined {
 
 /** Calls that only a secret needs: its hash is stored, or it is the key of a signature. */
 const KEEPS_SECRET =
-  /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
+  /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|hash|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
 
 /** SVC622: a number of Math.random() in a text that code hashes, or signs with. */
-function findHashedChance({ call, meaning, value }: Site, tell: (made: Made) => void): void {
+function findHashedChance({ call, meaning, value }: Site, tell: (made: Made | undefined) => void): void {
   if (!KEEPS_SECRET.test(meaning)) return;
-  for (const made of call.args.flatMap((arg) => madeIn(value(arg))))
-    if (made.by === 'Math.random') tell(made);
+  tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
 }

@@ -151,8 +151,8 @@ const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
   const text = meaning === 'crypto.hash' ? call.args[1] : HASHES.test(meaning) ? call.args[0] : undefined;
   if (text === undefined || !holdsPassword(value(text)) || isSlowLater(call, module)) return;
-  // a function of the project may only pass its parameter on
-  const given = passed(text);
+  // a helper may hash any text: the mistake is the call that hands it a password
+  const given = passed(text, true);
   const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
   if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
   report(

@@ -230,7 +230,7 @@ const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|ge
 function findFallbacks(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('binary')) {
     if (node.operator !== '??' && node.operator !== '||') continue;
-    const name = /^process\.env\.(\w+)$/.exec(pathOf(node.left) ?? '')?.[1];
+    const name = variableOf(node.left, module);
     if (name !== undefined && SECRET_VARIABLE.test(name)) tellFallback(node.right, name, module, report);
   }
   for (const { module, node: call } of sources.all('call')) {
@@ -267,11 +267,19 @@ function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): voi
       const from = part.kind === 'literal' ? part.from?.[0] : undefined;
       const around = from?.node.parent;
       const variable =
-        around?.type === 'binary' ? /^process\.env\.(\w+)$/.exec(pathOf(around.left) ?? '') : null;
-      if (from !== undefined && variable !== null)
-        tellFallback(from.node, variable[1] ?? '', from.module, report);
+        from !== undefined && around?.type === 'binary' ? variableOf(around.left, from.module) : undefined;
+      if (from !== undefined && variable !== undefined)
+        tellFallback(from.node, variable, from.module, report);
     }
   }
+}
+
+/** Returns the name of the environment variable that an expression reads: of `process.env`, or of a constant that holds it. */
+function variableOf(node: Node, module: SourceModule): string | undefined {
+  if (node.type !== 'member') return undefined;
+  const name = node.property ?? (node.index?.type === 'text' ? node.index.value : undefined);
+  const from = constantOf(node.object, module)?.node;
+  return from !== undefined && pathOf(from) === 'process.env' ? name : undefined;
 }
 
 function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportAt): void {

@@ -59,8 +59,8 @@ export interface Site {
   given(node: Node | undefined): Given | undefined;
   /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
   written(node: Node): { readonly node: Node; readonly module: SourceModule };
-  /** Returns the expression that a caller passed for a parameter. Other expressions are returned unchanged. */
-  passed(node: Node): { readonly node: Node; readonly module: SourceModule };
+  /** Returns the expression that a caller passed for a parameter, or the nearest caller did. Other expressions are returned unchanged. */
+  passed(node: Node, isNearest?: boolean): { readonly node: Node; readonly module: SourceModule };
 }
 
 /** Functions whose results rules recognise again. */
@@ -177,11 +177,12 @@ export function writtenAt(
   return isPlain ? { node, module } : built;
 }
 
-/** Returns the argument of a caller if a node is a parameter of a function around it. */
+/** Returns the argument of a caller if a node is a parameter of a function around it: the first one, or that of the nearest caller. */
 export function argumentAt(
   node: Node,
   module: SourceModule,
   stack: readonly Frame[],
+  isNearest = false,
 ): { node: Node; module: SourceModule } {
   if (node.type !== 'name') return { node, module };
   const at = stack.findLastIndex(
@@ -194,7 +195,9 @@ export function argumentAt(
   const arg = frame?.call?.args[index];
   return frame === undefined || arg === undefined || arg.type === 'spread'
     ? { node, module }
-    : argumentAt(arg, frame.module, stack.slice(0, at));
+    : isNearest
+      ? { node: arg, module: frame.module }
+      : argumentAt(arg, frame.module, stack.slice(0, at));
 }
 
 /** Whether a dependency lets in only clients that it knows: a guard, or one of the project that declares `security` or needs such a one. */

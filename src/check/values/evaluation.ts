@@ -138,7 +138,7 @@ export abstract class Evaluation extends Classes {
         return target.items.forEach((item, index) =>
           item.type === 'spread'
             ? this.bind(item.value, value)
-            : this.bind(item, value.members?.get(String(index)) ?? itemOf(value)),
+            : this.bind(item, value.members?.get(String(index)) ?? values.pieceAt(itemOf(value), index)),
         );
       case 'object':
         for (const entry of target.entries) {
@@ -389,7 +389,7 @@ export abstract class Evaluation extends Classes {
     if (value.meaning !== undefined) return { texts: KNOWN.texts, meaning: `${value.meaning}.${key}` };
     if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
     if (/^(?:length|size)$/.test(key)) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
-    if (/^\d+$/.test(key)) return { ...itemOf(value), keys: value.keys };
+    if (/^\d+$/.test(key)) return { ...values.pieceAt(itemOf(value), key), keys: value.keys };
     return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
   }
 

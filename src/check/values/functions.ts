@@ -91,14 +91,11 @@ export class Functions {
 }
 
 /**
- * Returns the object with the options of a route. The route call contains the object or names a constant that
- * holds it.
+ * Returns the object with the options of a route, or of `provide()`. The call contains the object or names a constant
+ * that holds it.
  */
 export function specOf({ call, module }: RouteCall): Node | undefined {
-  return call.args
-    .slice(1)
-    .map((arg) => literal(arg, module))
-    .find((arg) => arg?.type === 'object');
+  return call.args.map((arg) => literal(arg, module)).find((arg) => arg?.type === 'object');
 }
 
 /** Whether the declaration of a route says that every client may call it. */

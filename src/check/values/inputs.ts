@@ -327,9 +327,11 @@ function asType(value: Value, type: InputType | undefined): Value {
   return inputValue({ id: `${part.id} parsed`, origin, route: origin.route, type });
 }
 
-export function requestValue(route?: RouteCall): Value {
-  const id = route === undefined ? 'request' : `request of ${route.module.file}:${route.call.start}`;
-  return { texts: [], source: { id, origin: { what: 'request', input: 'request' }, isRequest: true, route } };
+/** Returns the request that a function receives: of its own, or, with `isShared`, that of the route that needs a dependency. */
+export function requestValue(route?: RouteCall, isShared: boolean = route === undefined): Value {
+  const id = isShared ? 'request' : `request of ${route!.module.file}:${route!.call.start}`;
+  const origin = { what: 'request', input: 'request' };
+  return { texts: [], source: { id, origin, isRequest: true, route } };
 }
 
 /** Returns a member of an input; undefined for a member of the request that is not an input. */

@@ -140,24 +140,17 @@ export class Interpreter extends Invocation {
   }
 
   #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
-    if (kind === 'request') return this.#context(route, spec, deps);
+    if (kind === 'request') return { ...requestValue(route), members: givenBy(deps, spec) };
     if (kind === 'error') return ERROR;
     if (kind === 'own') return KNOWN;
     const message = inputValue({ id: 'message', origin: { what: 'the message', input: 'message' }, route });
     return kind === 'message' ? message : { texts: KNOWN.texts, type: 'svc.Socket', items: message };
   }
 
-  /** Returns the context of a handler: its inputs, and the results of its dependencies. */
-  #context(route: RouteCall | undefined, spec: Value | undefined, deps?: Value): Value {
-    const members = new Map<string, Value>();
-    for (const [key, { gives }] of [...(deps?.members ?? []), ...(spec?.members ?? [])])
-      if (gives !== undefined) members.set(key, gives);
-    return { ...requestValue(route), members };
-  }
-
-  protected providerOf(spec: Value, made: Value): Value {
-    if (made.fn !== undefined) this.#providers.set(made.fn.fn, { ...made, spec });
-    return { ...made, spec };
+  protected providerOf(spec: Value, made: Value, call: Call): Value {
+    const provider = { ...made, spec, providedBy: { call, module: this.module } };
+    if (made.fn !== undefined) this.#providers.set(made.fn.fn, provider);
+    return provider;
   }
 
   protected given(source: Value, node: Call): Value {
@@ -171,7 +164,7 @@ export class Interpreter extends Invocation {
 
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
   #provided(source: Value): Value {
-    const context = this.#context(undefined, source.spec);
+    const context = { ...requestValue(source.providedBy, true), members: givenBy(source.spec) };
     const made =
       source.of === undefined ? source.fn : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
     if (source.of === undefined && source.fn === undefined)
@@ -247,4 +240,12 @@ export class Interpreter extends Invocation {
     this.scopeOf(module);
     return { texts: KNOWN.texts, module };
   }
+}
+
+/** Returns the results of the dependencies in options, by the names under which a handler receives them. */
+function givenBy(...specs: readonly (Value | undefined)[]): Map<string, Value> {
+  const given = new Map<string, Value>();
+  for (const [key, { gives }] of specs.flatMap((spec) => [...(spec?.members ?? [])]))
+    if (gives !== undefined) given.set(key, gives);
+  return given;
 }

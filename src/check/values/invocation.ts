@@ -103,7 +103,7 @@ export abstract class Invocation extends ControlFlow {
   /** Returns the result of `Depends(…)`. A guard gives the principal. */
   protected abstract given(source: Value, node: Call): Value;
   /** Returns the result of `provide(…)`. */
-  protected abstract providerOf(spec: Value, made: Value): Value;
+  protected abstract providerOf(spec: Value, made: Value, call: Call): Value;
   /** Returns the module that a program loads while it runs. */
   protected abstract imported(from: string | undefined): Value;
 
@@ -264,7 +264,7 @@ export abstract class Invocation extends ControlFlow {
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
       written: (node) => writtenAt(node, module, stack),
-      passed: (node) => argumentAt(node, module, stack),
+      passed: (node, isNearest) => argumentAt(node, module, stack, isNearest),
     });
   }
 
@@ -276,7 +276,7 @@ export abstract class Invocation extends ControlFlow {
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.given(first, call), depends: first };
     if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
-    if (meaning === 'svc.provide') return this.providerOf(first, args[1] ?? KNOWN);
+    if (meaning === 'svc.provide') return this.providerOf(first, args[1] ?? KNOWN, call);
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning))

@@ -1,5 +1,6 @@
 /** Values of expressions: their texts, members, types and functions, and the tests that they stand for. */
 import {
+  derived,
   NO_FACTS,
   OWN,
   allFacts,
@@ -55,6 +56,7 @@ export interface Source {
   readonly whole?: string | undefined;
   /** Members that code has taken out: `const { password, ...rest } = body`. */
   readonly lacks?: readonly string[];
+  /** The call that declares the input: of a route, or of `provide()`. */
   readonly route?: RouteCall | undefined;
   readonly type?: InputType | undefined;
 }
@@ -117,6 +119,8 @@ export interface Value {
   readonly gives?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
+  /** For the result of `provide(spec, fn)`: the call. */
+  readonly providedBy?: RouteCall | undefined;
   /** For the result of `Depends(source)`: the source, a function or class with its spec. */
   readonly depends?: Value | undefined;
   /** Whether the value is a transaction, or an object that sends statements in one. */
@@ -407,6 +411,13 @@ export function mapParts(value: Value, change: (part: ClientPart) => Part): Valu
   return {
     texts: value.texts.map((text) => text.map((part) => (part.kind === 'client' ? change(part) : part))),
   };
+}
+
+/** Returns the piece of a split text at an index: what is known of one piece says nothing of another one. */
+export function pieceAt(item: Value, index: number | string): Value {
+  return item.texts.flat().some((part) => part.kind === 'client' && part.id.includes(' split '))
+    ? { ...item, ...mapParts(item, (part) => derived(part, `piece ${index}`)) }
+    : item;
 }
 
 /** Returns a boolean with the facts that hold where it is true and where it is false. */

@@ -17,6 +17,7 @@ create table note (
   created_at text not null default current_timestamp
 );
 create table member (account_id integer not null, note_id integer not null, role text not null, primary key (account_id, note_id));
+create table tag (code text primary key, label text);
 create view open_note as select id, title, text from note where text is not null;
 `;
 
@@ -73,6 +74,8 @@ app.get('/', used, async ({ db }) => {
   await db.fetchAll('select n.id, a.id as owner_id, a.name as owner_name from note n join account a on a.id = n.owner', [], { as: Owner });
   await db.fetchAll('select n.id, a.id as owner_id from note n join account a on a.id = n.owner', [], { as: Owner }); // SVC412
   await db.scalar('select count(*) from account', [], { as: int });
+  await db.scalar('select code from tag where label = ?', ['a'], { as: str });
+  await db.scalar('select label from tag where code = ?', ['a'], { as: str }); // SVC414
   await db.fetchAll('select id as created from note', [], { as: Created.pick('created') }); // SVC413
   for await (const each of db.stream('select id from account', [], { as: Account })) each; // SVC412
 });

@@ -5,6 +5,7 @@ import { CALLS } from './calls.ts';
 import { DECLARATIONS } from './declarations.ts';
 import { FAILURES } from './failures.ts';
 import { FOREIGN } from './foreign.ts';
+import { GUARDS } from './guards.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
 import { KINDS } from './kinds.ts';
@@ -35,6 +36,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...MORE_KINDS,
   ...PRINCIPALS,
   ...SIGNATURES,
+  ...GUARDS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
