@@ -106,16 +106,29 @@ test('RequestIDMiddleware refuses a field that has another meaning, such as Host
   for (const header of [
     '',
     'a b',
-    'Content-Length',
-    'set-cookie',
-    'Host',
-    'Trailer',
-    'keep-alive',
-    'Expect',
-    'ETag',
+    'Authorization',
+    'Connection',
     'Content-Disposition',
+    'Content-Encoding',
+    'Content-Length',
+    'Content-Type',
+    'Cookie',
+    'Date',
+    'ETag',
+    'Expect',
+    'Host',
+    'keep-alive',
+    'Location',
+    'Retry-After',
+    'set-cookie',
+    'Trailer',
+    'Transfer-Encoding',
+    'Upgrade',
+    'Vary',
   ])
     assert.throws(() => new RequestIDMiddleware({ header }), { code: 'E_OPTION_RANGE' }, header);
+  for (const header of ['X-Request-Id', 'x-correlation-id', 'Request-Id'])
+    new RequestIDMiddleware({ header });
   assert.throws(() => new RequestIDMiddleware({ name: 'x' } as never), { code: 'E_OPTION_UNKNOWN' });
   const findings = (app: Svc): unknown[] =>
     app

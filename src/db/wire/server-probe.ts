@@ -92,7 +92,6 @@ function kindOf(bytes: Buffer, ours: ServerKind): string | undefined {
  * A MySQL greeting begins with the length (3 bytes), a sequence number and the protocol version. An error
  * packet has 0xff instead of the version.
  */
-const MYSQL_GREETING_BYTES = 5;
 const MYSQL_VERSION = 10;
 const MYSQL_ERROR = 0xff;
 
@@ -112,7 +111,6 @@ type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
 export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | undefined {
   if (
     ours !== 'MySQL' &&
-    bytes.length >= MYSQL_GREETING_BYTES &&
     bytes[2] === 0 &&
     bytes[3] === 0 &&
     (bytes[4] === MYSQL_VERSION || bytes[4] === MYSQL_ERROR)

@@ -330,6 +330,7 @@ test('after Migrator.up() has waited for the migration lock, it checks which mig
   });
   await migrator.up();
   await db.script('delete from svc_migrations; drop table b');
+  new Migrator(db, {}, { lockSeconds: 3_600 });
   const other = await openDatabase(`sqlite:///${path}`);
   t.after(() => other.close());
   using _running = await takeRunnerLock(path);
@@ -434,7 +435,7 @@ test("when the caller's signal is aborted, Migrator stops before the next migrat
 
 test('Migrator waits at most "lockSeconds" for the migration lock, and refuses unknown options', async (t) => {
   const { db, directory, path } = await open(t, NOTES, { busyTimeoutMs: 1 });
-  for (const options of [{ lockSeconds: 0 }, { lock: 1 }])
+  for (const options of [{ lockSeconds: 0 }, { lockSeconds: 3_601 }, { lock: 1 }])
     assert.throws(() => new Migrator(db, {}, options as object), /lock/);
   const other = await openDatabase(`sqlite:///${path}`);
   t.after(() => other.close());

@@ -1,7 +1,33 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConstraintViolation } from '../../../src/db/index.ts';
-import { mysqlError } from '../../../src/db/mysql/errors.ts';
+import {
+  CheckViolation,
+  ConnectionLost,
+  ConstraintViolation,
+  Corrupt,
+  DataError,
+  DatabaseError,
+  Deadlock,
+  DiskFull,
+  ForeignKeyViolation,
+  LockTimeout,
+  NotNullViolation,
+  QueryCanceled,
+  QueryTimeout,
+  ReadOnly,
+  SerializationFailure,
+  StatementError,
+  StorageFailed,
+  UniqueViolation,
+} from '../../../src/db/errors.ts';
+import {
+  isFatal,
+  isOfReadingServer,
+  isOutOfStatements,
+  isStaleStatement,
+  isUnpreparable,
+  mysqlError,
+} from '../../../src/db/mysql/errors.ts';
 
 const INSERT = 'insert into note (id, owner, title) values (?, ?, ?)';
 
@@ -65,3 +91,88 @@ for (const [server, errno, message, sql, expected] of [
     assert.deepEqual([kind, table, constraint, columns], expected);
     assert.doesNotMatch(error.message, /sec/);
   });
+
+/** Error numbers by the class of the error, and its SQLSTATE where that of MySQL is too general. */
+const CLASSES: readonly (readonly [
+  Class: new (...args: never[]) => DatabaseError,
+  state: string | undefined,
+  errnos: readonly number[],
+])[] = [
+  [UniqueViolation, '23505', [1022, 1062, 1169, 1586, 1859]],
+  [ForeignKeyViolation, '23503', [1216, 1217, 1451, 1452, 1761, 1762]],
+  [NotNullViolation, '23502', [1048, 1263, 1364, 1566]],
+  [CheckViolation, '23514', [3819, 4025]],
+  [Deadlock, '40001', [1213, 1614, 3101]],
+  [SerializationFailure, '40001', [1020]],
+  [LockTimeout, '55P03', [1205, 3572, 3058]],
+  [ReadOnly, '25006', [1290, 1792, 1836, 3100]],
+  [QueryCanceled, '57014', [1317]],
+  [QueryTimeout, '57014', [1969, 3024]],
+  [DatabaseError, '53300', [1040, 1203, 1226, 3032]],
+  [DatabaseError, '28000', [1129, 1820, 1862]],
+  [
+    ConnectionLost,
+    '08006',
+    [1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 4031],
+  ],
+  [DataError, '54000', [1153, 1301]],
+  [DatabaseError, '53200', [1461, 1037, 1038, 1041]],
+  [DiskFull, '53100', [1021, 1114, 1030]],
+  [StorageFailed, '58030', [1016, 1024, 1026, 1296]],
+  [Corrupt, 'XX001', [1034, 1035, 1194, 1195, 1712]],
+  [
+    DataError,
+    undefined,
+    [1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 3988, 4078],
+  ],
+  [StatementError, undefined, [1046, 1049, 1054, 1064, 1065, 1146, 1149, 1210, 1227, 1295, 1305, 1318]],
+];
+
+test('each error number of MySQL and MariaDB has the class and the SQLSTATE of the same error on PostgreSQL', () => {
+  for (const [Class, state, errnos] of CLASSES)
+    for (const errno of errnos) {
+      const error = mysqlError({ errno, sqlstate: 'HY000', message: 'failed' }, undefined);
+      assert.deepEqual(
+        [error.constructor, error.sqlstate, error.errno],
+        [Class, state ?? 'HY000', errno],
+        String(errno),
+      );
+    }
+});
+
+test('an unknown error of MySQL has the class of its SQLSTATE', () => {
+  for (const [sqlstate, Class] of [
+    ['08S01', ConnectionLost],
+    ['0A000', StatementError],
+    ['21S01', StatementError],
+    ['22001', DataError],
+    ['23000', ConstraintViolation],
+    ['34000', StatementError],
+    ['3D000', StatementError],
+    ['42000', StatementError],
+    ['70100', QueryCanceled],
+    ['HY000', DatabaseError],
+    ['', DatabaseError],
+  ] as const) {
+    const error = mysqlError({ errno: 9_999, sqlstate, message: 'failed' }, undefined);
+    assert.deepEqual([error.constructor, error.sqlstate], [Class, sqlstate || undefined], sqlstate);
+  }
+});
+
+test('the errors that end a connection, a prepared statement or a server are recognised by their numbers', () => {
+  const errnos = new Set([...CLASSES.flatMap(([, , each]) => each), 1243, 1615]);
+  const recognised = (is: (error: DatabaseError) => boolean, sql?: string): number[] =>
+    [...errnos]
+      .filter((errno) => is(mysqlError({ errno, sqlstate: 'HY000', message: 'failed' }, sql)))
+      .sort((a, b) => a - b);
+  assert.deepEqual(
+    recognised(isFatal),
+    [1053, 1079, 1080, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 4031],
+  );
+  assert.deepEqual(recognised(isUnpreparable), [1295]);
+  assert.deepEqual(recognised(isOutOfStatements), [1461]);
+  assert.deepEqual(recognised(isOfReadingServer), [1290, 1836]);
+  assert.deepEqual(recognised(isStaleStatement, 'call change()'), [1243, 1615]);
+  for (const word of ['insert', 'REPLACE', ' update', 'delete', 'select', 'with'])
+    assert.deepEqual(recognised(isStaleStatement, `${word} x`), [1243, 1615, 3988]);
+});

@@ -94,6 +94,7 @@ for (const [sqlstate, message, shown] of [
     'duplicate key value violates unique constraint "a_key"',
   ],
   ['42703', 'column "a" does not exist', 'column "a" does not exist'],
+  ['42P01', 'relation does not exist: "note"', 'relation does not exist: "note"'],
 ] as const) {
   test(`the message of a PostgreSQL error with SQLSTATE ${sqlstate} describes the problem, but does not contain the value: ${shown}`, () =>
     assert.equal(postgresError(fields({ C: sqlstate, M: message }), undefined).message, shown));

@@ -204,6 +204,8 @@ const oid = (digits: string): Buffer => der(0x06, Buffer.from(digits, 'hex'));
 const certificate = (...algorithm: readonly Uint8Array[]): Buffer =>
   sequence(sequence(Buffer.alloc(300)), sequence(...algorithm), der(0x03, Buffer.alloc(4)));
 const NULL = Buffer.from([5, 0]);
+const byPss = (hash: string): Buffer =>
+  certificate(oid('2a864886f70d01010a'), sequence(der(0xa0, sequence(oid(hash)))));
 
 for (const [what, bytes, expected] of [
   ['a signature by MD5 with RSA', certificate(oid('2a864886f70d010104'), NULL), 'sha256'],
@@ -211,13 +213,22 @@ for (const [what, bytes, expected] of [
   ['a signature by SHA-256 with RSA', certificate(oid('2a864886f70d01010b'), NULL), 'sha256'],
   ['a signature by SHA-384 with RSA', certificate(oid('2a864886f70d01010c'), NULL), 'sha384'],
   ['a signature by SHA-512 with RSA', certificate(oid('2a864886f70d01010d'), NULL), 'sha512'],
+  ['a signature by SHA-224 with RSA', certificate(oid('2a864886f70d01010e'), NULL), 'sha224'],
+  ['a signature by SHA-512/224 with RSA', certificate(oid('2a864886f70d01010f'), NULL), 'sha512-224'],
+  ['a signature by SHA-512/256 with RSA', certificate(oid('2a864886f70d010110'), NULL), 'sha512-256'],
+  ['a signature by SHA-1 with DSA', certificate(oid('2a8648ce380403')), 'sha256'],
+  ['a signature by SHA-256 with DSA', certificate(oid('608648016503040302')), 'sha256'],
   ['a signature by SHA-1 with ECDSA', certificate(oid('2a8648ce3d0401')), 'sha256'],
   ['a signature by SHA-384 with ECDSA', certificate(oid('2a8648ce3d040303')), 'sha384'],
-  [
-    'a signature by RSA-PSS with SHA-512',
-    certificate(oid('2a864886f70d01010a'), sequence(der(0xa0, sequence(oid('608648016503040203'))))),
-    'sha512',
-  ],
+  ['a signature by SHA-224 with ECDSA', certificate(oid('2a8648ce3d040301')), 'sha224'],
+  ['a signature by SHA-256 with ECDSA', certificate(oid('2a8648ce3d040302')), 'sha256'],
+  ['a signature by SHA-512 with ECDSA', certificate(oid('2a8648ce3d040304')), 'sha512'],
+  ['a signature by RSA-PSS with SHA-1', byPss('2b0e03021a'), 'sha256'],
+  ['a signature by RSA-PSS with SHA-256', byPss('608648016503040201'), 'sha256'],
+  ['a signature by RSA-PSS with SHA-384', byPss('608648016503040202'), 'sha384'],
+  ['a signature by RSA-PSS with SHA-512', byPss('608648016503040203'), 'sha512'],
+  ['a signature by RSA-PSS with SHA-224', byPss('608648016503040204'), 'sha224'],
+  ['a signature by RSA-PSS with an unknown hash', byPss('608648016503040209'), undefined],
   ['a default RSA-PSS signature', certificate(oid('2a864886f70d01010a'), sequence()), 'sha256'],
   ['a signature by Ed25519', certificate(oid('2b6570')), undefined],
   ['bytes that are not a certificate', Buffer.from('no certificate'), undefined],

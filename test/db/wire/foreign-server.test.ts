@@ -46,5 +46,6 @@ test('foreignServer() returns undefined for bytes of a server of the expected ki
   assert.equal(foreignServer(GREETING, 'MySQL'), undefined);
   assert.equal(foreignServer(Buffer.from('-NOAUTH x'), 'Redis'), undefined);
   assert.equal(foreignServer(GREETING.subarray(0, 4), 'Redis'), undefined);
+  assert.equal(foreignServer(GREETING.subarray(0, 5), 'Redis'), 'a server of MySQL or MariaDB');
   assert.equal(foreignServer(Buffer.from('R\0\0\0\x08\0\0\0\0', 'latin1'), 'PostgreSQL'), undefined);
 });

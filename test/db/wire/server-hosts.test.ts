@@ -78,6 +78,7 @@ test('findServer() throws the error of the last server if none can be used, but 
     findServer(wrong.search, LIMIT),
     (error) =>
       error instanceof ConnectionLost &&
+      error.sqlstate === '08001' &&
       /port 2 is a standby, but target_session_attrs requires "primary"/.test(error.message),
   );
   for (const target of ['any', 'prefer-standby'] as const) {

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  HTTPException,
   HttpResponse,
   JSONResponse,
   MemoryRecordStore,
@@ -15,9 +16,10 @@ import {
 import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../../src/http/cookies.ts';
 import { ProtectedValues } from '../../../src/http/session/cookie.ts';
+import { loginAuthority } from '../../../src/http/state.ts';
 import { Keyring } from '../../../src/crypto/keys.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../../support/session-site.ts';
-import type { CookieOptions, HttpRequest, SessionCookieOptions, SessionOptions } from 'svc';
+import type { Awaitable, CookieOptions, HttpRequest, SessionCookieOptions, SessionOptions } from 'svc';
 import type { SiteOptions } from '../../support/session-site.ts';
 
 const DAY_SECONDS = 86_400;
@@ -976,4 +978,29 @@ test('a correctly signed session cookie whose payload is not a session gives an 
     site.audited('session_rejected').map((line) => line['reason']),
     payloads.map(() => 'malformed'),
   );
+});
+
+test('a session whose login has ended is empty, and if the state of the login is unknown, only requests that use the session fail', async () => {
+  const login = new (class {
+    state: Awaitable<boolean> = true;
+    admits = (): Awaitable<boolean> => this.state;
+    watch = (): undefined => undefined;
+  })();
+  await using site = new Site();
+  site.app.register({ name: 'login', register: (host) => host.provide(loginAuthority, () => login) });
+  await site.visit(setUser);
+  const unknown = Promise.reject(new HTTPException(503));
+  unknown.catch(() => undefined);
+  for (const [state, expected, status] of [
+    [true, 'ada', 200],
+    [Promise.resolve(true), 'ada', 200],
+    [unknown, undefined, 503],
+    [Promise.resolve(false), null, 200],
+  ] as const) {
+    login.state = state;
+    const response = await site.visit((req) => ({ user: user(req) ?? null }));
+    const { user: found } = (await response.json()) as { user?: unknown };
+    assert.deepEqual([found, response.status], [expected, status]);
+    if (status === 503) assert.equal((await site.visit(() => 'no session')).status, 200);
+  }
 });
