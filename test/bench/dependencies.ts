@@ -61,9 +61,9 @@ const KINDS: Readonly<Record<string, Kind>> = {
 };
 
 /** Middleware functions, with the maximum cost of each in nanoseconds. */
-const LAYERS: Readonly<Record<string, readonly [MiddlewareFunction, number]>> = {
+const LAYERS: Readonly<Record<string, readonly [MiddlewareFunction, number?]>> = {
   'middleware function': [(_req, next) => next(), 15],
-  'async middleware function': [async (_req, next) => await next(), 60],
+  'async middleware function': [async (_req, next) => await next()],
 };
 
 class NoIncoming extends Readable implements Incoming {
