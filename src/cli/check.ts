@@ -190,7 +190,7 @@ async function print(
 ): Promise<number> {
   const options = await readCheckOptions(values);
   // why a module could not be imported is shown whatever rules are selected
-  const selected = answer.kind === 'checked' ? select(answer.report, options) : answer.report;
+  const selected = answer.kind === 'checked' ? selectedOf(answer, options) : answer.report;
   const report =
     options.known === undefined || answer.kind !== 'checked'
       ? selected
@@ -209,6 +209,18 @@ async function print(
     writeOutput(file, render(format, report, context, { options, isLoaded, hasColour: false }));
   if (answer.kind === 'failed') return answer.isLate ? 124 : 3;
   return fails(report, options) ? 1 : 0;
+}
+
+/** Returns the findings of the selected rules, and those that say which statements no rule could judge. */
+function selectedOf(
+  { report, unprepared }: Extract<Answer, { kind: 'checked' }>,
+  options: Selection,
+): Report {
+  const { findings, suppressed } = select(report, options);
+  const hidden = unprepared.filter(
+    ({ rule }) => !isSelected(rule, options) && isSelected(rule, { only: [], skip: options.skip }),
+  );
+  return makeReport([...findings, ...hidden], suppressed);
 }
 
 /**

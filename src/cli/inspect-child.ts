@@ -161,22 +161,25 @@ async function reportOn(
   await using describers = await Describers.open(view, databases, hasStatements);
   const statements = await judgeStatements(view, sources, CORE_RULES, describers.byPlugin, statementFiles);
   const texts = modules.map(({ source }) => source);
+  const lost = describers.findings;
   const report = makeReport(
     [
       ...found,
       ...joinFindings(checked.findings, sources, used, coreRule('SVC205')),
       ...statements.findings,
-      ...describers.findings,
+      ...lost,
       ...(live?.findings ?? []),
       ...findUnnamedHosts(view, coreRule('SVC219'), texts),
       ...(await findStaleRowClasses(view, coreRule('SVC406'), modules)),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],
   );
+  const allowed = allowInline(report, modules, app.rules, view.nowMs);
   return {
     token: job.token,
     kind: 'checked',
-    report: allowInline(report, modules, app.rules, view.nowMs),
+    report: allowed,
+    unprepared: allowed.findings.filter((finding) => lost.includes(finding)),
     rules: textsOf(app.rules),
     scope: { ...scopeOf(app, sources), statements: statements.scope },
     lock: statements.lock,

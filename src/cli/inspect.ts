@@ -15,6 +15,7 @@ import { codeOf, makeFolder } from './load.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { DescribedPlace } from '../db/describe/describer.ts';
 import type { RuleText } from '../check/check.ts';
+import type { Finding } from '../base/findings.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Subject } from './command.ts';
@@ -64,6 +65,8 @@ export type Answer = { readonly token: string } & (
   | {
       readonly kind: 'checked';
       readonly report: Report;
+      /** Findings of the report about statements that could not be prepared. They are shown whatever `--only` selects. */
+      readonly unprepared: readonly Finding[];
       readonly rules: readonly RuleText[];
       readonly scope: ReportScope;
       /** Text for the file of --statements. */

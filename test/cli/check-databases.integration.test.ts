@@ -463,3 +463,15 @@ test('svc check refuses an address without its option with status 2, and does no
     assert.equal(`${stdout}${stderr}`.includes('s3cret'), false);
   }
 });
+
+test('svc check reports a database that cannot be used whatever rules --only selects, but not with --skip', async (t) => {
+  const cwd = applicationIn(t);
+  const rulesWith = async (...args: readonly string[]): Promise<unknown> => {
+    const url = 'missing=postgres://127.0.0.1:1/x';
+    const ended = await svc(['check', 'app.ts', '--format', 'json', '--database', url, ...args], { cwd });
+    const { findings } = JSON.parse(ended.stdout) as { findings: { rule: string }[] };
+    return findings.flatMap(({ rule }) => (rule === 'SVC402' ? [rule] : []));
+  };
+  assert.deepEqual(await rulesWith('--only', 'SVC41*'), ['SVC402']);
+  assert.deepEqual(await rulesWith('--only', 'SVC41*', '--skip', 'SVC402'), []);
+});
