@@ -60,6 +60,7 @@ export const newCommand: Command = {
 
 /** The parts of package.json that this command reads. */
 interface Manifest {
+  readonly name: string;
   readonly version: string;
   readonly engines: { readonly node: string };
   readonly files: readonly string[];
@@ -200,10 +201,11 @@ const MOST_NAMED = 5;
  */
 function write(folder: string, place: string, name: string, source: PackageSource): number {
   const own = dirname(ownPackage());
-  const { version, engines, files } = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
+  const manifest = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
+  const { version, engines, files } = manifest;
   const toOwn = relative(place, own);
   const dependency: Readonly<Record<PackageSource, string>> = {
-    registry: version,
+    registry: manifest.name === 'svc' ? version : `npm:${manifest.name}@${version}`, // published under another name
     vendor: 'file:vendor/svc',
     link: `file:${toOwn.split(sep).join('/')}`,
   };

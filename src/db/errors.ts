@@ -6,8 +6,12 @@
  * DataError, ReadOnly or StatementError (except StalePlan), correct the statement or its values. DiskFull,
  * StorageFailed and Corrupt need an operator.
  */
+import { OVERLOADS } from '../base/errors.ts';
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
+
+/** `Retry-After` of the response to a request that got no connection. */
+const RETRY_AFTER_SECONDS = 5;
 
 /** Codes of the error classes, for a `switch` statement. They never change. */
 export type DatabaseErrorCode =
@@ -189,7 +193,7 @@ export class QueryTimeout extends DatabaseError {
 }
 /**
  * No connection became free in time, or too many callers already wait. If a connection could not be opened,
- * `cause` is the error of that attempt.
+ * `cause` is the error of that attempt. Without an exception handler, the response to a request is 503 with `Retry-After`.
  */
 export class PoolTimeout extends DatabaseError {
   override readonly code = 'pool_timeout';
@@ -202,6 +206,7 @@ export class PoolTimeout extends DatabaseError {
   ) {
     super(message, details);
     this.load = details.load;
+    OVERLOADS.set(this, RETRY_AFTER_SECONDS);
   }
 }
 

@@ -13,7 +13,6 @@ import type { LoginRequest, ReadOptions } from './plugin-options.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
 import type { ConnectedProvider } from './provider/client.ts';
-import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
@@ -53,8 +52,11 @@ export class Authorizations {
     const returnTo = options.mode === 'cookie' ? returnToOf(parameter) : null;
     const extra = extraOf(parameter);
     const fewer = scopesOf(parameter('scope'), provider.scopes);
-    const wish = checked(provider, await options.onLogin?.(provider.name, req));
-    const scopes = wish.scopes ?? fewer;
+    const wish = checked(await options.onLogin?.(provider.name, req));
+    const isOpenId = provider.scopes.includes('openid');
+    const chosen = wish.scopes ?? fewer;
+    // without the scope, the provider sends no id_token
+    const scopes = isOpenId && chosen?.includes('openid') === false ? ['openid', ...chosen] : chosen;
     const begun = states.begin(req, {
       ...purpose,
       redirectUri,
@@ -67,7 +69,7 @@ export class Authorizations {
         redirectUri,
         state: begun.state,
         challenge: begun.challenge,
-        nonce: provider.scopes.includes('openid') ? begun.nonce : undefined,
+        nonce: isOpenId ? begun.nonce : undefined,
         extra,
         params: wish.params,
         scopes,
@@ -78,7 +80,7 @@ export class Authorizations {
 }
 
 /** Checks the return value of `onLogin`. */
-function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
+function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
   const taken = Object.entries(params).find(
@@ -94,8 +96,7 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
       'onLogin',
       'the scopes must be a list of texts, each without spaces',
     ]);
-  const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
-  return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
+  return { params, scopes };
 }
 
 export async function calling<T>(call: () => Awaitable<T>): Promise<T> {

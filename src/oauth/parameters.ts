@@ -108,10 +108,7 @@ export function extraOf(parameter: Parameters): Readonly<Record<string, string>>
   return extra;
 }
 
-/**
- * Returns the scopes that a login requests from the provider; undefined if the client names none. `openid` is
- * added if the provider's options contain it, because the login then needs an id_token.
- */
+/** Returns the scopes that a client asks for; undefined if it names none. */
 export function scopesOf(
   asked: string | undefined,
   configured: readonly string[],
@@ -122,7 +119,7 @@ export function scopesOf(
     throw new OAuthError('invalid_scope', {
       description: 'The request names a scope that is not configured for this provider',
     });
-  return configured.includes('openid') && !scopes.includes('openid') ? ['openid', ...scopes] : scopes;
+  return scopes;
 }
 
 const MAX_CLIENT_CHARACTERS = 500;

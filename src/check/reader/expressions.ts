@@ -1,6 +1,7 @@
 /**
  * Parses the expressions of a module from its tokens.
  */
+import { parent } from './nodes.ts';
 import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
@@ -95,7 +96,7 @@ export abstract class ExpressionReader {
     throw new Unreadable(problem, this.peek().start);
   }
 
-  protected get lastEnd(): number {
+  protected get end(): number {
     return this.tokens[this.at - 1]?.end ?? 0;
   }
 
@@ -114,7 +115,7 @@ export abstract class ExpressionReader {
     if (!this.is(',')) return first;
     const items = [first];
     while (this.skip(',')) items.push(this.assignment());
-    return { type: 'sequence', items, start, end: this.lastEnd };
+    return { type: 'sequence', items, start, end: this.end, parent };
   }
 
   protected assignment(): Node {
@@ -123,7 +124,7 @@ export abstract class ExpressionReader {
     if (token.text === 'yield' && token.kind === 'name') return this.yieldOf(start);
     if (token.text === '...' && token.kind === 'punctuator') {
       this.take();
-      return { type: 'spread', value: this.assignment(), start, end: this.lastEnd };
+      return { type: 'spread', value: this.assignment(), start, end: this.end, parent };
     }
     const arrow = this.arrow(start);
     if (arrow !== undefined) return arrow;
@@ -131,7 +132,7 @@ export abstract class ExpressionReader {
     const { text, kind } = this.peek();
     if (kind !== 'punctuator' || !ASSIGNMENT.test(text)) return target;
     this.take();
-    return { type: 'assign', operator: text, target, value: this.assignment(), start, end: this.lastEnd };
+    return { type: 'assign', operator: text, target, value: this.assignment(), start, end: this.end, parent };
   }
 
   protected yieldOf(start: number): Node {
@@ -143,7 +144,7 @@ export abstract class ExpressionReader {
       next.isFirstOfLine ||
       (next.kind === 'punctuator' && /^[)\]};,:]$/.test(next.text));
     const value = isAlone ? undefined : this.assignment();
-    return { type: 'unary', operator: 'yield', value, start, end: this.lastEnd };
+    return { type: 'unary', operator: 'yield', value, start, end: this.end, parent };
   }
 
   /** Parses an arrow function if one begins here, else returns undefined. */
@@ -154,8 +155,7 @@ export abstract class ExpressionReader {
     const first = this.peek(ahead);
     if (first.kind === 'name' && this.is('=>', ahead + 1)) {
       this.at += ahead;
-      const param: Node = { type: 'name', name: this.take().text, start: first.start, end: first.end };
-      return this.arrowBody(start, [param], isAsync);
+      return this.arrowBody(start, [named(this.take())], isAsync);
     }
     if (first.text !== '(' || first.kind !== 'punctuator') return undefined;
     const close = this.closing(this.at + ahead);
@@ -181,7 +181,8 @@ export abstract class ExpressionReader {
       isGenerator: false,
       isArrow: true,
       start,
-      end: this.lastEnd,
+      end: this.end,
+      parent,
     };
   }
 
@@ -228,7 +229,7 @@ export abstract class ExpressionReader {
     this.isInHead = before;
     this.expect(':');
     const no = this.assignment();
-    return { type: 'choice', test, yes, no, start, end: this.lastEnd };
+    return { type: 'choice', test, yes, no, start, end: this.end, parent };
   }
 
   protected binary(least: number): Node {
@@ -241,7 +242,7 @@ export abstract class ExpressionReader {
       if (level === undefined || level <= least || (text === 'in' && this.isInHead)) return left;
       this.take();
       const right = this.binary(text === '**' ? level - 1 : level);
-      left = { type: 'binary', operator: text, left, right, start, end: this.lastEnd };
+      left = { type: 'binary', operator: text, left, right, start, end: this.end, parent };
     }
   }
 
@@ -251,17 +252,17 @@ export abstract class ExpressionReader {
     const isWord = kind === 'name';
     if (isWord && text === 'await' && !this.isNameHere()) {
       this.take();
-      return { type: 'await', value: this.unary(), start, end: this.lastEnd };
+      return { type: 'await', value: this.unary(), start, end: this.end, parent };
     }
     if ((kind === 'punctuator' || isWord) && UNARY.has(text) && !(isWord && this.isNameHere())) {
       this.take();
-      return { type: 'unary', operator: text, value: this.unary(), start, end: this.lastEnd };
+      return { type: 'unary', operator: text, value: this.unary(), start, end: this.end, parent };
     }
     const value = this.suffixes(this.primary());
     const after = this.peek();
     if ((after.text === '++' || after.text === '--') && after.kind === 'punctuator' && !after.isFirstOfLine) {
       this.take();
-      return { type: 'unary', operator: after.text, value, start, end: this.lastEnd };
+      return { type: 'unary', operator: after.text, value, start, end: this.end, parent };
     }
     return value;
   }
@@ -282,22 +283,17 @@ export abstract class ExpressionReader {
         this.take();
         if (text === '?.' && (this.is('(') || this.is('['))) continue;
         if (this.is('`')) continue;
-        node = {
-          type: 'member',
-          object: node,
-          property: this.take().text,
-          index: undefined,
-          start,
-          end: this.lastEnd,
-        };
+        const property = this.take().text;
+        node = { type: 'member', object: node, property, index: undefined, start, end: this.end, parent };
       } else if (text === '[') {
         this.take();
         const [first, ...more] = this.list(']');
         const index = more.at(-1) ?? first;
-        node = { type: 'member', object: node, property: undefined, index, start, end: this.lastEnd };
+        node = { type: 'member', object: node, property: undefined, index, start, end: this.end, parent };
       } else if (text === '(' && !isCallee) {
         this.take();
-        node = { type: 'call', callee: node, args: this.list(')'), isNew: false, start, end: this.lastEnd };
+        const args = this.list(')');
+        node = { type: 'call', callee: node, args, isNew: false, start, end: this.end, parent };
       } else if (text === '`') node = this.template(node);
       else return node;
     }
@@ -317,7 +313,7 @@ export abstract class ExpressionReader {
     }
     this.isInHead = before;
     this.expect('`');
-    return { type: 'template', tag, texts, values, start: tag?.start ?? open.start, end: this.lastEnd };
+    return { type: 'template', tag, texts, values, start: tag?.start ?? open.start, end: this.end, parent };
   }
 
   protected primary(): Node {
@@ -327,18 +323,18 @@ export abstract class ExpressionReader {
     switch (kind) {
       case 'string':
         this.take();
-        return { type: 'text', value: unquoted(text), start, end };
+        return { type: 'text', value: unquoted(text), start, end, parent };
       case 'number':
         this.take();
-        return { type: 'value', raw: text, start, end };
+        return { type: 'value', raw: text, start, end, parent };
       case 'pattern': {
         this.take();
         const close = text.lastIndexOf('/');
-        return { type: 'pattern', source: text.slice(1, close), flags: text.slice(close + 1), start, end };
+        const [source, flags] = [text.slice(1, close), text.slice(close + 1)];
+        return { type: 'pattern', source, flags, start, end, parent };
       }
       case 'private':
-        this.take();
-        return { type: 'name', name: text, start, end };
+        return named(this.take());
       case 'name':
         return this.word(token);
       default:
@@ -351,11 +347,11 @@ export abstract class ExpressionReader {
       case '(': {
         this.take();
         const items = this.list(')');
-        return items.length === 1 ? items[0]! : { type: 'sequence', items, start, end: this.lastEnd };
+        return items.length === 1 ? items[0]! : { type: 'sequence', items, start, end: this.end, parent };
       }
       case '[':
         this.take();
-        return { type: 'list', items: this.list(']'), start, end: this.lastEnd };
+        return { type: 'list', items: this.list(']'), start, end: this.end, parent };
       case '{':
         return this.object();
       case '`':
@@ -365,7 +361,7 @@ export abstract class ExpressionReader {
         return this.classOf();
       case '...': {
         this.take();
-        return { type: 'spread', value: this.primary(), start, end: this.lastEnd };
+        return { type: 'spread', value: this.primary(), start, end: this.end, parent };
       }
       default:
         return this.refuse(`unexpected "${text}"`);
@@ -388,22 +384,21 @@ export abstract class ExpressionReader {
       case 'false':
       case 'null':
         this.take();
-        return { type: 'value', raw: text, start, end };
+        return { type: 'value', raw: text, start, end, parent };
       default:
     }
-    this.take();
-    return { type: 'name', name: text, start, end };
+    return named(this.take());
   }
 
   protected newCall(start: number): Node {
     this.take();
     if (this.skip('.')) {
       this.take();
-      return { type: 'name', name: 'new.target', start, end: this.lastEnd };
+      return { type: 'name', name: 'new.target', start, end: this.end, parent };
     }
     const callee = this.suffixes(this.primary(), true);
     const args = this.skip('(') ? this.list(')') : [];
-    return { type: 'call', callee, args, isNew: true, start, end: this.lastEnd };
+    return { type: 'call', callee, args, isNew: true, start, end: this.end, parent };
   }
 
   protected functionOf(start: number, isAsync: boolean): Fn {
@@ -430,7 +425,8 @@ export abstract class ExpressionReader {
       isExpression: false,
       isArrow: false,
       start,
-      end: this.lastEnd,
+      end: this.end,
+      parent,
     };
   }
 
@@ -448,7 +444,7 @@ export abstract class ExpressionReader {
         members.push(this.block());
       } else members.push(this.member(';'));
     }
-    return { type: 'class', name, base, members: members.slice(), start, end: this.lastEnd };
+    return { type: 'class', name, base, members: members.slice(), start, end: this.end, parent };
   }
 
   protected object(): Node {
@@ -459,12 +455,12 @@ export abstract class ExpressionReader {
     while (!this.skip('}')) {
       const from = this.peek().start;
       if (this.skip('...'))
-        entries.push({ type: 'spread', value: this.assignment(), start: from, end: this.lastEnd });
+        entries.push({ type: 'spread', value: this.assignment(), start: from, end: this.end, parent });
       else entries.push(this.member(','));
       if (!this.is('}')) this.expect(',');
     }
     this.isInHead = before;
-    return { type: 'object', entries: entries.slice(), start, end: this.lastEnd };
+    return { type: 'object', entries: entries.slice(), start, end: this.end, parent };
   }
 
   /**
@@ -488,15 +484,15 @@ export abstract class ExpressionReader {
     }
     const made = (value: Node | undefined, isShorthand = false): Entry => {
       if (between === ';') this.skip(';');
-      return { type: 'entry', key, computed, value, isShorthand, isStatic, start, end: this.lastEnd };
+      return { type: 'entry', key, computed, value, isShorthand, isStatic, start, end: this.end, parent };
     };
     if (this.is('(')) return made(this.functionRest(start, { name: key, isAsync, isGenerator }));
     if (this.skip(between === ',' ? ':' : '=')) return made(this.assignment());
     if (between === ';') return made(undefined);
-    const name: Node = { type: 'name', name: token.text, start: token.start, end: token.end };
+    const name = named(token);
     if (!this.skip('=')) return made(name, true);
     const value = this.assignment();
-    return made({ type: 'assign', operator: '=', target: name, value, start, end: this.lastEnd }, true);
+    return made({ type: 'assign', operator: '=', target: name, value, start, end: this.end, parent }, true);
   }
 
   /** Skips a modifier of a member, such as `static`. Returns false if the word is the name of the member. */
@@ -546,4 +542,8 @@ export function unescaped(source: string): string {
       return /[\r\n]/.test(char) ? '' : (ESCAPES[char] ?? char);
     },
   );
+}
+
+function named({ text: name, start, end }: Token): Node {
+  return { type: 'name', name, start, end, parent };
 }

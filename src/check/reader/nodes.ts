@@ -10,8 +10,11 @@ interface Placed {
   readonly start: number;
   readonly end: number;
   /** The enclosing node; undefined for the module. Set after the whole module has been parsed. */
-  parent?: Node | undefined;
+  parent: Node | undefined;
 }
+
+/** Parent of a new node. A member that is added later would take memory of its own. */
+export const parent = undefined;
 
 interface Name extends Placed {
   readonly type: 'name';

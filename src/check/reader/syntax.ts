@@ -4,7 +4,7 @@
  */
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
-import { eachChild } from './nodes.ts';
+import { eachChild, parent } from './nodes.ts';
 import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
@@ -37,7 +37,7 @@ class Reader extends ExpressionReader {
   module(): Block {
     const body: Node[] = [];
     while (this.at < this.tokens.length) body.push(...this.statement());
-    return { type: 'block', body, start: 0, end: this.textEnd.end };
+    return { type: 'block', body, start: 0, end: this.textEnd.end, parent };
   }
 
   // -- statements --
@@ -60,7 +60,7 @@ class Reader extends ExpressionReader {
     }
     const value = this.expression();
     this.skip(';');
-    return [{ type: 'statement', value, start, end: this.lastEnd }];
+    return [{ type: 'statement', value, start, end: this.end, parent }];
   }
 
   /** Parses the statement of a branch, or the body of a loop, as one node. */
@@ -69,7 +69,7 @@ class Reader extends ExpressionReader {
     const [only, ...more] = this.statement();
     return only !== undefined && more.length === 0
       ? only
-      : { type: 'block', body: only === undefined ? [] : [only, ...more], start, end: this.lastEnd };
+      : { type: 'block', body: only === undefined ? [] : [only, ...more], start, end: this.end, parent };
   }
 
   protected override block(): Block {
@@ -80,7 +80,7 @@ class Reader extends ExpressionReader {
       body.push(...this.statement());
     }
     this.take();
-    return { type: 'block', body: body.slice(), start, end: this.lastEnd };
+    return { type: 'block', body: body.slice(), start, end: this.end, parent };
   }
 
   protected keyword(word: string, start: number): readonly Node[] | undefined {
@@ -145,10 +145,10 @@ class Reader extends ExpressionReader {
       const from = this.peek().start;
       const target = this.primary();
       const value = this.skip('=') ? this.assignment() : undefined;
-      items.push({ type: 'declarator', target, value, start: from, end: this.lastEnd });
+      items.push({ type: 'declarator', target, value, start: from, end: this.end, parent });
     } while (this.skip(','));
     if (!this.isInHead) this.skip(';');
-    return { type: 'declare', kind, items: items.slice(), start, end: this.lastEnd };
+    return { type: 'declare', kind, items: items.slice(), start, end: this.end, parent };
   }
 
   protected ifStatement(start: number): Node {
@@ -156,7 +156,7 @@ class Reader extends ExpressionReader {
     const test = this.inParentheses();
     const yes = this.branch();
     const no = this.skip('else') ? this.branch() : undefined;
-    return { type: 'if', test, yes, no, start, end: this.lastEnd };
+    return { type: 'if', test, yes, no, start, end: this.end, parent };
   }
 
   protected inParentheses(): Node {
@@ -191,20 +191,20 @@ class Reader extends ExpressionReader {
       if (!this.is(')')) head.push(this.expression());
     }
     this.expect(')');
-    return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };
+    return { type: 'loop', kind, head, body: this.branch(), start, end: this.end, parent };
   }
 
   protected whileLoop(start: number): Node {
     const kind = this.take().text as 'while' | 'do'; // the caller has tested that the word is `while` or `do`
     if (kind === 'while') {
       const head = [this.inParentheses()];
-      return { type: 'loop', kind, head, body: this.branch(), start, end: this.lastEnd };
+      return { type: 'loop', kind, head, body: this.branch(), start, end: this.end, parent };
     }
     const body = this.branch();
     this.expect('while');
     const head = [this.inParentheses()];
     this.skip(';');
-    return { type: 'loop', kind, head, body, start, end: this.lastEnd };
+    return { type: 'loop', kind, head, body, start, end: this.end, parent };
   }
 
   protected leave(how: 'return' | 'throw' | 'break' | 'continue', start: number): Node {
@@ -215,7 +215,7 @@ class Reader extends ExpressionReader {
     if (!isAlone && (how === 'break' || how === 'continue')) this.take();
     else if (!isAlone) value = this.expression();
     this.skip(';');
-    return { type: 'leave', how, value, start, end: this.lastEnd };
+    return { type: 'leave', how, value, start, end: this.end, parent };
   }
 
   protected tryStatement(start: number): Node {
@@ -231,7 +231,7 @@ class Reader extends ExpressionReader {
       handler = this.block();
     }
     const finalizer = this.skip('finally') ? this.block() : undefined;
-    return { type: 'try', block, param, handler, finalizer, start, end: this.lastEnd };
+    return { type: 'try', block, param, handler, finalizer, start, end: this.end, parent };
   }
 
   protected switchStatement(start: number): Node {
@@ -245,9 +245,9 @@ class Reader extends ExpressionReader {
       this.expect(':');
       const body: Node[] = [];
       while (!this.is('case') && !this.is('default') && !this.is('}')) body.push(...this.statement());
-      cases.push({ type: 'case', test, body, start: from, end: this.lastEnd });
+      cases.push({ type: 'case', test, body, start: from, end: this.end, parent });
     }
-    return { type: 'switch', value, cases, start, end: this.lastEnd };
+    return { type: 'switch', value, cases, start, end: this.end, parent };
   }
 
   protected importDeclaration(start: number): Node {
@@ -272,7 +272,7 @@ class Reader extends ExpressionReader {
     }
     const from = unquoted(this.take().text);
     this.attributes();
-    return { type: 'import', from, names, start, end: this.lastEnd };
+    return { type: 'import', from, names, start, end: this.end, parent };
   }
 
   /** Skips import attributes: `with { type: 'json' }`. */
@@ -303,7 +303,8 @@ class Reader extends ExpressionReader {
       isDefault: false,
       ...parts,
       start,
-      end: this.lastEnd,
+      end: this.end,
+      parent,
     });
     if (this.skip('default')) {
       const isDeclaration = /^(?:function|class|async|@)$/.test(this.peek().text) && !this.is('=>', 1);

@@ -399,15 +399,15 @@ export function dangerOf(
   asks: (place: Place) => boolean,
   isOfRows = false,
 ): ClientPart | undefined {
-  const found = (value?.texts ?? []).flatMap((text) =>
-    text.flatMap((part, index) =>
-      part.kind === 'client' &&
-      (isOfRows || !isStored(part)) &&
-      asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
-        ? [part]
-        : [],
-    ),
-  );
+  const found: ClientPart[] = [];
+  for (const text of value?.texts ?? [])
+    for (const [index, part] of text.entries())
+      if (
+        part.kind === 'client' &&
+        (isOfRows || !isStored(part)) &&
+        asks({ part, before: text.slice(0, index), after: text.slice(index + 1) })
+      )
+        found.push(part);
   const certain = found.filter(({ unknown }) => unknown === undefined);
   return certain.find((part) => !isStored(part)) ?? certain[0] ?? found[0];
 }

@@ -7,7 +7,7 @@ import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, madeIn, signatureOf } from '../values/value.ts';
+import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall, namesSecret } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -340,6 +340,11 @@ function findReusable(trace: Trace, report: ReportAt): void {
   }
 }
 
+/** Whether a statement stores a new random secret, as that of a forgotten password does. */
+export function issues({ bindings = [] }: Sending): boolean {
+  return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+}
+
 /** Whether a statement deletes the row of a token, or sets another column than the password in it. */
 function removes(write: Sending, read: Sending): boolean {
   if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;
@@ -427,16 +432,8 @@ function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean
 }
 
 /** Whether a call asks a set or a store for a value of the message. */
-function isLookup({ call, meaning, args }: KeptCall): boolean {
+function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
   const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
   if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
-  return /^(?:has|get|add|set|take|once|claim)$/.test(method) && args.some(isInput);
-}
-
-function isInput(value: Value | undefined): boolean {
-  const part = clientIn(value);
-  return (
-    (part !== undefined && part.origin.input === 'body') ||
-    madeIn(value).some(({ by }) => by.startsWith('input body.'))
-  );
+  return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
 }

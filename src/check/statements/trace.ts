@@ -3,7 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
@@ -44,12 +44,16 @@ type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'on
   onStatement(sending: Sending): void;
 };
 
-/** A call of a function that is not of the project, with the values of its arguments. */
+/** A call of a function that is not of the project. */
 export interface KeptCall {
   readonly call: Call;
   readonly module: SourceModule;
   readonly meaning: string;
-  readonly receiver: Value | undefined;
+  /** Ids of the inputs in its arguments. */
+  readonly inputs: ReadonlySet<string>;
+  /** Whether an argument comes from the body of the request. */
+  readonly isOfBody: boolean;
+  /** Values of the arguments, only of functions of node:crypto and of this package, because values hold much memory. */
   readonly args: readonly (Value | undefined)[];
 }
 
@@ -82,6 +86,7 @@ export class Trace {
   readonly #sentBy = new ByHandler<Sending>();
   readonly #calls = new ByHandler<KeptCall>();
   readonly #compared = new ByHandler<Compared>();
+  readonly #tested = new ByHandler<Compared>();
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
@@ -135,6 +140,11 @@ export class Trace {
     return this.#compared.of(functions);
   }
 
+  /** Returns the tests of inputs in a handler and its dependencies. */
+  testedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
+    return this.#tested.of(functions);
+  }
+
   /** Whether a handler or one of its dependencies tests something of the principal. */
   testsPrincipal({ functions }: Run): boolean {
     return [...functions].some((fn) => this.#testing.has(fn));
@@ -172,8 +182,16 @@ export class Trace {
       const { handler, meaning, call, receiver, fn, value } = site;
       if (handler === undefined) return;
       const args = call.args.map((arg) => value(arg));
-      if (fn === undefined && (/^(?:crypto|svc)\b/.test(meaning) || args.some(isGiven)))
-        this.#calls.add(handler, { call, module: site.module, meaning, receiver, args });
+      const isKept = /^(?:crypto|svc)\b/.test(meaning);
+      if (fn === undefined && (isKept || args.some(isGiven)))
+        this.#calls.add(handler, {
+          call,
+          module: site.module,
+          meaning,
+          inputs: new Set(args.flatMap((arg) => (arg === undefined ? [] : idsIn(arg)))),
+          isOfBody: args.some(isOfBody),
+          args: isKept ? args : [],
+        });
       const isFollowed =
         fn !== undefined || value(call.callee)?.of !== undefined || INDIFFERENT.test(meaning);
       if (isFollowed || ![receiver, ...args].some(isOwn)) return;
@@ -191,7 +209,9 @@ export class Trace {
     },
     onTest: ({ value, handler, node, module }) => {
       if (handler === undefined) return;
-      this.#keep(handler, { node, module, handler, sides: [value, ABSENT] });
+      const tested: Compared = { node, module, handler, sides: [value, ABSENT] };
+      this.#keep(handler, tested);
+      if (isGiven(value)) this.#tested.add(handler, tested);
       // a test whether there is a principal says nothing of its rights
       if (value.type !== undefined || !isOwn(value)) return;
       this.#testing.add(handler);
@@ -221,6 +241,12 @@ export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED])
 /** Whether a client gave a part of a value. */
 function isGiven(value: Value | undefined): boolean {
   return clientIn(value) !== undefined || madeIn(value).some(({ by }) => /^(?:input|endless) /.test(by));
+}
+
+function isOfBody(value: Value | undefined): boolean {
+  return (
+    clientIn(value)?.origin.input === 'body' || madeIn(value).some(({ by }) => by.startsWith('input body.'))
+  );
 }
 
 /** Returns the name of the column or variable on a side of a comparison; undefined for any other expression. */

@@ -153,16 +153,17 @@ export function digestOf(text: string): string {
 /** Joins texts, and merges adjacent literals. */
 export function concat(...texts: readonly Text[]): Text {
   const parts: Part[] = [];
-  for (const part of texts.flat()) {
-    const last = parts.at(-1);
-    if (part.kind === 'literal' && last?.kind === 'literal')
-      parts[parts.length - 1] = {
-        kind: 'literal',
-        text: last.text + part.text,
-        from: last.from && part.from && [...last.from, ...part.from],
-      };
-    else if (part.kind !== 'own' || part.made !== undefined || last?.kind !== 'own') parts.push(part);
-  }
+  for (const text of texts)
+    for (const part of text) {
+      const last = parts.at(-1);
+      if (part.kind === 'literal' && last?.kind === 'literal')
+        parts[parts.length - 1] = {
+          kind: 'literal',
+          text: last.text + part.text,
+          from: last.from && part.from && [...last.from, ...part.from],
+        };
+      else if (part.kind !== 'own' || part.made !== undefined || last?.kind !== 'own') parts.push(part);
+    }
   return parts;
 }
 
@@ -196,7 +197,11 @@ export function mayNameAll({ may, lacks = [], isNot = [], begins = '' }: ClientP
 }
 
 export function hasClient(text: Text): boolean {
-  return text.some(({ kind }) => kind === 'client');
+  return text.some(isOfClient);
+}
+
+function isOfClient({ kind }: Part): boolean {
+  return kind === 'client';
 }
 
 export function narrowed(part: Part, facts: Facts): Part {

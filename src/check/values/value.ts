@@ -468,32 +468,23 @@ let count = 0;
 /** Returns a text that is equal for values with the same contents. */
 export function signatureOf(value: Value, depth = 0): string {
   if (depth > 3) return '';
-  const texts = value.texts.map((text) =>
-    text
-      .map((part) =>
-        part.kind === 'client'
-          ? [
-              part.id,
-              part.may.toString(32),
-              part.lacks,
-              part.begins,
-              part.unknown,
-              part.isInside,
-              part.hasKnownHost,
-            ].join(' ')
-          : part.kind === 'own'
-            ? `~${signatureOfMade(part.made)}`
-            : JSON.stringify(part.text),
-      )
-      .join('+'),
-  );
-  const members = [...(value.members ?? [])].map(
-    ([key, member]) => `${key}:${signatureOf(member, depth + 1)}`,
-  );
+  let text = '';
+  for (const each of value.texts) {
+    for (const part of each) text += `${signatureOfPart(part)}+`;
+    text += '|';
+  }
+  for (const [key, member] of value.members ?? []) text += `${key}:${signatureOf(member, depth + 1)},`;
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${texts.join('|')}{${members.join(',')}}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+}
+
+function signatureOfPart(part: Part): string {
+  if (part.kind === 'own') return `~${signatureOfMade(part.made)}`;
+  if (part.kind === 'literal') return JSON.stringify(part.text);
+  const { id, may, lacks = '', begins = '', unknown = '', isInside = '', hasKnownHost = '' } = part;
+  return `${id} ${may.toString(32)} ${String(lacks)} ${begins} ${unknown} ${isInside} ${hasKnownHost}`;
 }
 
 function signatureOfMade(made: Made | undefined): string {

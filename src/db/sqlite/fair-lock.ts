@@ -70,7 +70,6 @@ export class FairLock {
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
-    this.#waiters.end();
     this.#free++;
     if (this.inUse === 0) this.#drained?.resolve();
   }

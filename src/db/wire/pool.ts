@@ -457,7 +457,6 @@ export class Pool<C extends PooledConnection> {
     await drained.promise;
     late[Symbol.dispose]();
     await Promise.all(this.#ending);
-    this.#waiters.end();
     this.#ticking?.[Symbol.dispose]();
     this.#fillingLater?.[Symbol.dispose]();
   }

@@ -9,7 +9,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { EndlessChunks, inContext, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { endWithLogin, services } from '../state.ts';
-import { SvcError, HTTPException } from '../../base/errors.ts';
+import { SvcError, unavailable } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';
@@ -415,9 +415,7 @@ export class EventBroadcast {
 
   #listen(earlier: string, request: Streamed): Listener {
     if (this.#listeners.size >= this.#maxStreams)
-      throw new HTTPException(503, 'There are too many event streams; connect again later', {
-        headers: { 'Retry-After': '5' },
-      });
+      throw unavailable('There are too many event streams; connect again later', 5);
     const { clock } = request.state.get(services);
     this.#flush(); // writes waiting events now, because the new client must not get them
     const listener: Listener = new Listener(

@@ -257,12 +257,13 @@ const rowsOf = (db, count) => {
 app.get('/e', { db: Depends(db), query: { some: Field(int) } }, ({ db, query }) => rowsOf(db, query.some));
 `,
   'inputs that are passwords': `
-import { Field, Schema, Svc, checkPassword, hashPassword, str } from 'svc';
+import { Field, RateLimitMiddleware, Schema, Svc, checkPassword, hashPassword, str } from 'svc';
 const app = new Svc();
 class Entry extends Schema {
   name = Field(str);
   phrase = Field(str);
 }
+app.use(new RateLimitMiddleware({ perMinute: 6_000 }));
 app.post('/enter', { body: Entry }, async ({ body: entry }) => { // SVC204
   app.log.info('enter', { name: entry.name });
   app.log.info(\`enter \${entry.phrase}\`); // SVC625
