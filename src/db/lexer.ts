@@ -208,3 +208,22 @@ export class Lexer {
     return true;
   }
 }
+
+/** A token of a text. */
+export interface Token {
+  readonly kind: TokenKind;
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Returns the tokens of a text, without whitespace and comments. */
+export function tokensOf(source: string, dialect: Dialect): readonly Token[] {
+  const lexer = new Lexer(source, dialect);
+  const tokens: Token[] = [];
+  while (lexer.next()) {
+    const { kind, text, start, end } = lexer;
+    if (kind !== 'space' && kind !== 'comment') tokens.push({ kind, text, start, end });
+  }
+  return tokens;
+}

@@ -7,7 +7,7 @@
  *
  * Views, virtual tables, partitions, tables of extensions, and tables of other schemas are left out.
  */
-import { Lexer } from './lexer.ts';
+import { tokensOf } from './lexer.ts';
 import { readKeys, type TableKeys } from './table-keys.ts';
 import type { Database } from './database.ts';
 import type { Dialect, EngineType } from './driver.ts';
@@ -212,7 +212,7 @@ function sqliteType(declared: string, ownTypes: ReadonlySet<string>): ColumnType
  * collation may make other spellings equal to these values, so a table with one has no choices.
  */
 function choicesIn(sql: string): ReadonlyMap<string, readonly string[]> {
-  const tokens = tokensOf(sql, 'sqlite');
+  const tokens = tokensOf(sql, 'sqlite').map(({ text }) => text);
   const choices = new Map<string, readonly string[]>();
   if (tokens.some((token) => token.toLowerCase() === 'collate')) return choices;
   for (const [index, token] of tokens.entries()) {
@@ -229,13 +229,6 @@ function choicesIn(sql: string): ReadonlyMap<string, readonly string[]> {
 }
 
 // -- checks of SQLite and PostgreSQL --
-
-function tokensOf(sql: string, dialect: Dialect): string[] {
-  const lexer = new Lexer(sql, dialect);
-  const tokens: string[] = [];
-  while (lexer.next()) if (lexer.kind !== 'space' && lexer.kind !== 'comment') tokens.push(lexer.text);
-  return tokens;
-}
 
 /** Tokens that change nothing in `state in ('a', 'b')`, which PostgreSQL writes as `= any (array['a', 'b'])`. */
 const MEANINGLESS: ReadonlySet<string> = new Set(['(', ')', '[', ']', 'any', 'array']);
@@ -355,7 +348,7 @@ function chosen(
   if (!EXACT_TEXTS.includes(types.get(row.type)?.name ?? '')) return type;
   for (const check of row.checks) {
     const condition = check.replaceAll(/::(?:text|character varying)(?:\[\])?/g, '');
-    const choice = choiceOf(tokensOf(condition, 'postgres'));
+    const choice = choiceOf(tokensOf(condition, 'postgres').map(({ text }) => text));
     if (choice !== undefined) return { kind: 'literal', values: choice.values };
   }
   return type;

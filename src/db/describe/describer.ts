@@ -15,7 +15,7 @@ import {
   QueryTimeout,
 } from '../errors.ts';
 import { isMySql } from '../dialects.ts';
-import { Lexer } from '../lexer.ts';
+import { tokensOf } from '../lexer.ts';
 import { readTables, typeReader } from '../tables.ts';
 import { placeOf, quotedTokens } from './places.ts';
 import type { Database } from '../database.ts';
@@ -180,7 +180,8 @@ export class DatabaseDescriber implements Describer {
 
   #described(text: string, { parameters, columns }: PreparedStatement): Described {
     // SQLite names the origin of the first SELECT of a UNION, although the values may come from the second
-    const hasOrigin = this.dialect !== 'sqlite' || !hasWord(text, 'union', this.dialect);
+    const hasOrigin =
+      this.dialect !== 'sqlite' || !tokensOf(text, this.dialect).some((token) => /^union$/i.test(token.text));
     return {
       kind: 'described',
       parameters: parameters.map((type) => this.#typed(type)),
@@ -253,12 +254,6 @@ const NO_ORIGIN = { table: undefined, column: undefined, isNullable: undefined }
 
 function keyOf(table: string, column: string): string {
   return `${table}\0${column}`;
-}
-
-function hasWord(text: string, word: string, dialect: Dialect): boolean {
-  const lexer = new Lexer(text, dialect);
-  while (lexer.next()) if (lexer.kind === 'word' && lexer.text.toLowerCase() === word) return true;
-  return false;
 }
 
 function isOfServer(error: DatabaseError): boolean {

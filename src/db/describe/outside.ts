@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { isMySql } from '../dialects.ts';
-import { Lexer } from '../lexer.ts';
+import { tokensOf } from '../lexer.ts';
 import type { Dialect } from '../driver.ts';
 import type { Migration } from '../migrations/source.ts';
 
@@ -47,7 +47,9 @@ export function refuseOutside(
 
 /** Returns what a statement does outside of its database; undefined if that is nothing. */
 function outsideOf(text: string, dialect: Dialect, databases: ReadonlySet<string>): string | undefined {
-  const tokens = tokensOf(text, dialect);
+  const tokens = tokensOf(text, dialect)
+    .filter(({ kind }) => kind !== 'mark')
+    .map((token) => (/^["`]/.test(token.text) ? token.text.slice(1, -1) : token.text).toLowerCase());
   const words = tokens.join(' ');
   const patterns = isMySql(dialect) ? MYSQL : POSTGRES;
   const isGrantOfRole = dialect === 'postgres' && /^(?:grant|revoke)\b/.test(words) && !/ on /.test(words);
@@ -61,16 +63,4 @@ function outsideOf(text: string, dialect: Dialect, databases: ReadonlySet<string
       tokens[index + 1] === '.' && tokens[index - 1] !== '.' && databases.has(token) && !READABLE.has(token),
   );
   return other === undefined ? undefined : `names another database of the server, "${other}"`;
-}
-
-/** Returns the tokens of a statement in lower case, names without quotes. Literals stay as they are. */
-function tokensOf(text: string, dialect: Dialect): string[] {
-  const lexer = new Lexer(text, dialect);
-  const tokens: string[] = [];
-  while (lexer.next()) {
-    if (lexer.kind === 'space' || lexer.kind === 'comment' || lexer.kind === 'mark') continue;
-    const isName = lexer.kind === 'quoted' && /^["`]/.test(lexer.text);
-    tokens.push((isName ? lexer.text.slice(1, -1) : lexer.text).toLowerCase());
-  }
-  return tokens;
 }

@@ -2,7 +2,7 @@
  * Finds the place of a mistake in the text of a statement. PostgreSQL reports an offset. The other engines quote the
  * name that they refuse, or the text in which they found a syntax error.
  */
-import { Lexer } from '../lexer.ts';
+import { tokensOf, type Token } from '../lexer.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { Dialect } from '../driver.ts';
 
@@ -20,15 +20,9 @@ export function placeOf(error: DatabaseError, text: string, dialect: Dialect): n
  * Returns the tokens that the message of a syntax error of SQLite quotes; none for another message. The text up to the
  * first wrong token gives the same message.
  */
-export function quotedTokens(
-  message: string,
-  text: string,
-): readonly { readonly start: number; readonly end: number }[] {
+export function quotedTokens(message: string, text: string): readonly Token[] {
   const quoted = /^near "([\s\S]+)": syntax error$/.exec(message)?.[1];
-  const found: { start: number; end: number }[] = [];
-  const lexer = new Lexer(text, 'sqlite');
-  while (lexer.next()) if (lexer.text === quoted) found.push({ start: lexer.start, end: lexer.end });
-  return found;
+  return tokensOf(text, 'sqlite').filter((token) => token.text === quoted);
 }
 
 /** Messages of SQLite and MySQL that quote what they refuse. */
@@ -76,11 +70,7 @@ function offsetOfRest(text: string, rest: string): number | undefined {
  */
 function offsetOfName(text: string, name: string, dialect: Dialect): number | undefined {
   const wanted = unquoted(name);
-  const tokens: { readonly text: string; readonly start: number }[] = [];
-  const lexer = new Lexer(text, dialect);
-  while (lexer.next())
-    if (lexer.kind !== 'space' && lexer.kind !== 'comment')
-      tokens.push({ text: lexer.text, start: lexer.start });
+  const tokens = tokensOf(text, dialect);
   for (const candidate of [wanted, wanted.slice(wanted.indexOf('.') + 1)]) {
     const found = tokens.flatMap(({ start }, index) => {
       let joined = '';
