@@ -10,6 +10,7 @@ import { TestClient } from 'svc/testing';
 import { encodeEvent } from '../../../src/http/streaming/event-stream.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Chromium, needsChromium } from '../../support/chromium.ts';
+import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
@@ -368,9 +369,11 @@ test('a stream of EventBroadcast receives no event that was sent before the stre
 
 test('EventBroadcast sends heartbeats only if no event was sent, and refuses more streams than maxStreams', async () => {
   const clock = new ManualClock();
+  const { logger, events } = collectedLog();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
   await using it = await serve((app) => app.get('/', () => news.stream()), {
     clock,
+    logger,
     sendTimeoutMs: 3_600_000,
   });
   it.client.get('/');
@@ -378,6 +381,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
   await using other = await RawClient.open(it.port);
   const refused = await other.get('/').answer();
   assert.deepEqual([refused.status, refused.field('retry-after')], [503, '5']);
+  assert.ok(!events.some(({ event }) => event === 'unhandled_error'));
   news.send('x');
   await clock.advance(1_000); // not after an event
   await clock.advance(1_000);
