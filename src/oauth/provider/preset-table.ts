@@ -67,7 +67,6 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     tokenUrl: 'https://oauth2.googleapis.com/token',
     userinfoUrl: 'https://openidconnect.googleapis.com/v1/userinfo',
     jwksUrl: 'https://www.googleapis.com/oauth2/v3/certs',
-    scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
     authorizeParams: { access_type: 'online' },
   },
@@ -88,7 +87,6 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   },
   gitlab: {
     issuer: 'https://gitlab.com',
-    scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
   },
   /**
@@ -137,7 +135,6 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     tokenUrl: 'https://www.linkedin.com/oauth/v2/accessToken',
     userinfoUrl: 'https://api.linkedin.com/v2/userinfo',
     jwksUrl: 'https://www.linkedin.com/oauth/openid/jwks',
-    scopes: ['openid', 'profile', 'email'],
     clientAuth: 'post',
     usesNonce: false,
     usesPkce: false,
@@ -170,7 +167,6 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     tokenUrl: 'https://slack.com/api/openid.connect.token',
     userinfoUrl: 'https://slack.com/api/openid.connect.userInfo',
     jwksUrl: 'https://slack.com/openid/connect/keys',
-    scopes: ['openid', 'profile', 'email'],
     clientAuth: 'post',
   },
   /**

@@ -209,7 +209,6 @@ export function microsoftProvider(
     jwksUrl: `${base}/discovery/v2.0/keys`,
     userinfoUrl: 'https://graph.microsoft.com/oidc/userinfo',
     endSessionUrl: `${base}/oauth2/v2.0/logout`,
-    scopes: ['openid', 'email', 'profile'],
     clientAuth: 'post',
     mapUser: microsoftUser,
   };

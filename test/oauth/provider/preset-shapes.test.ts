@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { Svc } from 'svc';
 import {
   OAuthPlugin,
+  OAuthProvider,
   appleProvider,
   auth0Provider,
   cognitoProvider,
@@ -30,7 +31,6 @@ import { userInfoOf } from '../../../src/oauth/provider/user-info.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { FakeProvider, jws } from '../support/fake-provider.ts';
 import { LoginSite, SECRET } from '../support/site.ts';
-import type { OAuthProvider } from 'svc/oauth';
 
 const TENANT = '72f988bf-86f1-41af-91ab-2d7cd011db47';
 const credentials = ['client', 'client-secret'] as const;
@@ -465,9 +465,10 @@ test('logoutUrl() names the return address as the provider of each preset does',
 
 test('each preset asks for the scopes that its user needs, and sends its secret as the provider documents', () => {
   assert.deepEqual(
-    Object.entries(PRESETS).map(
-      ([name, { scopes, clientAuth }]) => `${name} ${clientAuth}: ${scopes?.join(' ')}`,
-    ),
+    Object.entries(PRESETS).map(([name, preset]) => {
+      const { scopes } = new OAuthProvider({ name, clientId: 'client', clientSecret: 'secret', ...preset });
+      return `${name} ${preset.clientAuth}: ${scopes.join(' ')}`;
+    }),
     [
       'github post: read:user user:email',
       'google post: openid email profile',
@@ -475,9 +476,9 @@ test('each preset asks for the scopes that its user needs, and sends its secret 
       'gitlab post: openid email profile',
       'discord post: identify email',
       'facebook post: email public_profile',
-      'linkedin post: openid profile email',
+      'linkedin post: openid email profile',
       'x basic: tweet.read users.read',
-      'slack post: openid profile email',
+      'slack post: openid email profile',
       'twitch post: openid user:read:email',
       'spotify basic: user-read-email',
     ],
