@@ -56,8 +56,8 @@ interface Range {
 interface TestFile {
   readonly path: string;
   readonly durationMs: number;
-  /** Ranges of each source that the file loads, outer ranges before inner ones. */
-  readonly ranges: ReadonlyMap<string, readonly Range[]>;
+  /** Ranges of each source that the file loads: a list for each process and thread. */
+  readonly ranges: ReadonlyMap<string, readonly (readonly Range[])[]>;
 }
 
 // ── the changes ──
@@ -110,8 +110,12 @@ function changesOf(node: AcornNode, source: string): readonly Omit<Mutant, 'file
     }
     case 'ExpressionStatement':
       return (node['expression'] as AcornNode).type === 'Literal' ? [] : [replace(node, ';')];
-    case 'ReturnStatement':
-      return node['argument'] === null ? [] : [replace(node, 'return undefined as never;')];
+    case 'ReturnStatement': {
+      const value = node['argument'] as AcornNode | null;
+      return value === null || value['name'] === 'undefined'
+        ? []
+        : [replace(node, 'return undefined as never;')];
+    }
     default:
       return [];
   }
@@ -181,7 +185,7 @@ async function runTest(
 async function measured(root: string, path: string): Promise<TestFile | undefined> {
   const coverage = mkdtempSync(join(tmpdir(), 'svc-mutation-coverage-'));
   const { status, durationMs } = await runTest(root, path, { limitMs: 300_000, coverage });
-  const ranges = new Map<string, Range[]>();
+  const ranges = new Map<string, Range[][]>();
   for (const file of readdirSync(coverage)) {
     const { result } = JSON.parse(readFileSync(join(coverage, file), 'utf8')) as {
       result: { url: string; functions: { ranges: Range[] }[] }[];
@@ -190,7 +194,7 @@ async function measured(root: string, path: string): Promise<TestFile | undefine
       if (!url.startsWith('file:')) continue;
       const source = relative(root, fileURLToPath(url));
       if (source.startsWith('src'))
-        ranges.set(source, [...(ranges.get(source) ?? []), ...functions.flatMap((each) => each.ranges)]);
+        ranges.set(source, [...(ranges.get(source) ?? []), functions.flatMap((each) => each.ranges)]);
     }
   }
   rmSync(coverage, { recursive: true });
@@ -199,11 +203,11 @@ async function measured(root: string, path: string): Promise<TestFile | undefine
 
 /** Whether a test file executes the place of a change. */
 function executes({ ranges }: TestFile, { file, start }: Mutant): boolean {
-  const around = (ranges.get(file) ?? []).filter(
-    (range) => range.startOffset <= start && start < range.endOffset,
-  );
-  const innermost = around.toSorted((a, b) => a.endOffset - a.startOffset - (b.endOffset - b.startOffset))[0];
-  return innermost !== undefined && innermost.count > 0;
+  return (ranges.get(file) ?? []).some((list) => {
+    const around = list.filter((range) => range.startOffset <= start && start < range.endOffset);
+    const innermost = around.sort((a, b) => a.endOffset - a.startOffset - (b.endOffset - b.startOffset))[0];
+    return innermost !== undefined && innermost.count > 0;
+  });
 }
 
 // ── the run ──

@@ -40,7 +40,6 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a database error. */
 export interface DatabaseErrorDetails {
   /**
    * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for
@@ -62,6 +61,9 @@ export interface DatabaseErrorDetails {
   readonly cause?: unknown;
 }
 
+/** Class of the errors for a code of an engine. */
+export type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
+
 /**
  * A failure of the database or of the connection to it. Its `stack` begins where the application called the
  * database.
@@ -82,7 +84,7 @@ export class DatabaseError extends Error {
   constructor(message: string, details: DatabaseErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.name = new.target.name;
-    this.sqlstate = details.sqlstate;
+    this.sqlstate = details.sqlstate ?? USUAL_STATES.get(new.target);
     this.errno = details.errno;
     this.constraint = details.constraint;
     this.table = details.table;
@@ -261,6 +263,17 @@ export class StorageFailed extends DatabaseError {
 export class Corrupt extends DatabaseError {
   override readonly code = 'corrupt';
 }
+
+/** SQLSTATE of an error whose details have none. */
+const USUAL_STATES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [ConnectionLost, '08006'],
+  [CommitOutcomeUnknown, '08007'],
+  [TransactionAborted, '25P02'],
+  [PoolTimeout, '53300'],
+  [LockTimeout, '55P03'],
+  [QueryCanceled, '57014'],
+  [QueryTimeout, '57014'],
+]);
 
 /** Folders of this package. Frames from these folders are left out of error stacks. */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');

@@ -5,7 +5,6 @@ import { LruIndex } from '../cache/lru.ts';
 
 /** Maximum length of a cached text in characters. Longer texts are usually generated and rarely run twice. */
 const MAX_KEPT_CHARACTERS = 15 * 1024;
-const NONE: readonly never[] = [];
 
 /** A cache of at most `capacity` values. Each key is the text of a statement. */
 export class TextCache<V> {
@@ -111,7 +110,6 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
 
   /** Returns the names or numbers of the statements that the next request closes, and clears the list. */
   takeClosing(): readonly H[] {
-    if (this.#closing.length === 0) return NONE;
     const handles = this.#closing;
     this.#closing = [];
     return handles;

@@ -260,11 +260,7 @@ function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
 
-/**
- * Returns middleware as an object with handle(): a function is wrapped, an object is returned unchanged.
- * @throws SvcError `E_MIDDLEWARE` when the value is neither a function of at most two parameters nor an
- * object with handle()
- */
+/** Returns middleware as an object with handle(): a function is wrapped, an object is returned unchanged. */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
     if (/^class\b/.test(Function.prototype.toString.call(given)))
@@ -471,10 +467,7 @@ export class ExceptionHandlers {
     return this.#byPrototype.size;
   }
 
-  /**
-   * Sets the exception handler of an error class. Returns whether the class had none before.
-   * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or `handler` is not a function
-   */
+  /** Sets the exception handler of an error class. Returns whether the class had none before. */
   add<E>(
     errorClass: ErrorClass<E>,
     handler: ExceptionHandler<E>,
@@ -505,7 +498,6 @@ export class ExceptionHandlers {
     return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  /** Returns the handler for instances of the class with this prototype. */
   findOf(prototype: object): HandledClass | undefined {
     let found = this.#found.get(prototype);
     if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));

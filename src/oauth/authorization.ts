@@ -13,7 +13,6 @@ import type { LoginRequest, ReadOptions } from './plugin-options.ts';
 import type { Begun, BegunLogin, LoginStates } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
 import type { ConnectedProvider } from './provider/client.ts';
-import type { OAuthProvider } from './provider/presets.ts';
 import type { RedirectAllowlist } from './redirects.ts';
 
 interface LoginPurpose extends Pick<BegunLogin, 'keyThumbprint' | 'client' | 'link'> {
@@ -39,9 +38,6 @@ export class Authorizations {
   /**
    * Begins a login. Returns the URL of the provider's page. The caller must call `begun.remember(response)`,
    * which sets the cookie of the login.
-   *
-   * @throws OAuthError `invalid_redirect_uri`, `invalid_request` or `invalid_scope` for an invalid parameter;
-   *   `provider_error`, `provider_timeout` or `temporarily_unavailable` when discovery fails
    */
   async begin(
     req: HttpRequest,
@@ -56,8 +52,11 @@ export class Authorizations {
     const returnTo = options.mode === 'cookie' ? returnToOf(parameter) : null;
     const extra = extraOf(parameter);
     const fewer = scopesOf(parameter('scope'), provider.scopes);
-    const wish = checked(provider, await options.onLogin?.(provider.name, req));
-    const scopes = wish.scopes ?? fewer;
+    const wish = checked(await options.onLogin?.(provider.name, req));
+    const isOpenId = provider.scopes.includes('openid');
+    const chosen = wish.scopes ?? fewer;
+    // without the scope, the provider sends no id_token
+    const scopes = isOpenId && chosen?.includes('openid') === false ? ['openid', ...chosen] : chosen;
     const begun = states.begin(req, {
       ...purpose,
       redirectUri,
@@ -70,7 +69,7 @@ export class Authorizations {
         redirectUri,
         state: begun.state,
         challenge: begun.challenge,
-        nonce: provider.scopes.includes('openid') ? begun.nonce : undefined,
+        nonce: isOpenId ? begun.nonce : undefined,
         extra,
         params: wish.params,
         scopes,
@@ -80,8 +79,8 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` for an invalid value */
-function checked(provider: OAuthProvider, answer: LoginRequest | undefined): LoginRequest {
+/** Checks the return value of `onLogin`. */
+function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
   const taken = Object.entries(params).find(
@@ -97,8 +96,7 @@ function checked(provider: OAuthProvider, answer: LoginRequest | undefined): Log
       'onLogin',
       'the scopes must be a list of texts, each without spaces',
     ]);
-  const lacksOpenId = provider.scopes.includes('openid') && scopes?.includes('openid') === false;
-  return { params, scopes: lacksOpenId ? ['openid', ...scopes] : scopes };
+  return { params, scopes };
 }
 
 export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
@@ -106,7 +104,6 @@ export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
     return await call();
   } catch (error) {
     if (!(error instanceof ProviderFault)) throw error;
-    const headers = error.code === 'temporarily_unavailable' ? { 'Retry-After': '1' } : undefined;
-    throw new OAuthError(error.code, { reason: error.reason, cause: error, headers });
+    throw new OAuthError(error.code, { reason: error.reason, cause: error });
   }
 }

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { ManualClock } from '../../src/base/manual-clock.ts';
 import { openDatabase } from '../../src/db/index.ts';
-import { StatementTiming, timingOf } from '../../src/db/slow-statements.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { mysqlDatabase } from '../support/mysql-database.ts';
 import { postgresDatabase } from '../support/postgres-database.ts';
@@ -88,34 +86,4 @@ test('SQLite: a stream is logged as a slow statement even if only its last row i
   const text = `${numbers(5_001)} select case when i > 5000 then (select sum(b.i * n.i) from big b) else 0 end from n`;
   for await (const _ of db.stream(text)) continue;
   assert.equal(events.filter(({ event, sql }) => event === 'slow_statement' && sql === text).length, 1);
-});
-
-test('openDatabase() accepts 0 as slowStatementMs, and then logs no slow statement', async () => {
-  const { logger, events } = collectedLog();
-  await using db = await openDatabase('sqlite::memory:', { slowStatementMs: 0, log: logger });
-  await db.fetchAll(
-    'with recursive n (i) as (select 1 union all select i + 1 from n where i < 200000) select max(i) from n',
-  );
-  assert.deepEqual(
-    events.filter(({ event }) => event === 'slow_statement'),
-    [],
-  );
-});
-
-test('StatementTiming reports the duration of each statement, and logs nothing when slowStatementMs is 0', () => {
-  const clock = new ManualClock();
-  const { logger, events } = collectedLog();
-  const seconds: number[] = [];
-  const timing = new StatementTiming({
-    clock,
-    log: logger,
-    slowStatementMs: 0,
-    onStatement: (each) => void seconds.push(each),
-  });
-  const startedMs = timing.begin();
-  void clock.advance(5_000);
-  timing.end(startedMs, 'select 1');
-  assert.deepEqual([seconds, events], [[5], []]);
-  assert.equal(timingOf({ clock, log: logger, slowStatementMs: 0 }), undefined);
-  assert.equal(timingOf({ clock, log: undefined, slowStatementMs: 50 }), undefined);
 });

@@ -22,6 +22,22 @@ test('TextCache.add() evicts the least recently used text, and returns its value
   assert.equal(cache.get('a'), 'A');
   assert.equal(cache.add('c', 'C'), 'B');
   assert.deepEqual([cache.peek('a'), cache.peek('b'), cache.peek('c'), cache.size], ['A', undefined, 'C', 2]);
+  const one = new TextCache<string>(1);
+  assert.deepEqual([one.add('a', 'A'), one.add('b', 'B'), one.peek('b'), one.size], [undefined, 'A', 'B', 1]);
+});
+
+test('TextCache.delete() removes one text, and ignores a text that it does not have', () => {
+  const cache = new TextCache<string>(2);
+  cache.add('a', 'A');
+  assert.deepEqual(
+    [cache.delete('b'), cache.delete('a'), cache.delete('a'), cache.size],
+    [undefined, 'A', undefined, 0],
+  );
+  for (const text of ['b', 'c', 'd']) cache.add(text, text);
+  assert.deepEqual(
+    [cache.peek('a'), cache.peek('b'), cache.get('c'), cache.get('d')],
+    [undefined, undefined, 'c', 'd'],
+  );
 });
 
 test('TextCache.add() keeps no text over 15 KiB, and no text when the capacity is 0', () => {
@@ -43,7 +59,7 @@ test('PreparedStatements closes the statement that add() evicts, and no other', 
   const cache = prepared(2, 'a', 'b');
   assert.deepEqual(cache.takeClosing(), []);
   cache.get("select 'a'");
-  cache.add("select 'c'", statement('c'));
+  assert.deepEqual(cache.add("select 'c'", statement('c')), statement('b'));
   assert.deepEqual(
     ['a', 'b', 'c'].map((name) => cache.isClosing(statement(name))),
     [false, true, false],

@@ -328,10 +328,35 @@ test('OAuth login: login_hint, prompt and a subset of the scopes are sent to the
   );
 });
 
-test('OAuth login: the scope openid is always requested, whichever scopes the client asks for', async () => {
+test('OAuth login: the scope openid is always requested once, whichever scopes the client or onLogin names', async () => {
+  const got: unknown[] = [];
   await using first = await LoginSite.open();
-  await using site = await LoginSite.open({ names: ['one'], provider: OPENID(first.fake) });
-  assert.equal((await site.begin({ scope: 'email' })).page.searchParams.get('scope'), 'openid email');
+  let scopes: readonly string[] | undefined;
+  await using site = await LoginSite.open({
+    names: ['one'],
+    provider: OPENID(first.fake),
+    plugin: {
+      onLogin: () => ({ scopes }),
+      onUser: (_provider, _info, { tokens }) => {
+        got.push(tokens.scopes);
+        return 'ada';
+      },
+    },
+  });
+  for (const [asked, wished, expected] of [
+    [{ scope: 'email' }, undefined, 'openid email'],
+    [{ scope: 'openid email' }, undefined, 'openid email'],
+    [{ scope: 'email' }, ['profile'], 'openid profile'],
+    [{}, ['openid', 'profile'], 'openid profile'],
+    [{}, undefined, 'openid email profile'],
+  ] as const) {
+    scopes = wished;
+    const { page, state } = await site.begin(asked);
+    assert.equal(page.searchParams.get('scope'), expected);
+    first.fake.nonce = page.searchParams.get('nonce')!;
+    assert.equal((await site.back({ code: 'c-1', state })).status, 200);
+    assert.deepEqual(got.at(-1), expected.split(' ')); // the token response of the provider names no scopes
+  }
 });
 
 test('OAuth login: each of several providers has separate paths, and an unknown provider name gets a 404 that does not repeat the name', async () => {

@@ -108,6 +108,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC645',
     'SVC646',
     'SVC647',
+    'SVC648',
     'SVC652',
     'SVC653',
     'SVC654',

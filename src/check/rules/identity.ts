@@ -3,6 +3,7 @@
  * WebSockets that other handlers protect (SVC640).
  */
 import { holdsKey } from '../statements/written-schema.ts';
+import { functionAround, walk } from '../reader/nodes.ts';
 import { isPublicRoute } from '../values/functions.ts';
 import { isEmpty, isGuarded, requiresRights } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
@@ -83,6 +84,7 @@ function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): voi
     for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
   findOwners(trace, report);
   findTenants(trace, report);
+  findChosenRoles(trace, report, seen);
 }
 
 interface Findings {
@@ -154,6 +156,52 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
     .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
     .flatMap((each) => each.sides);
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
+}
+
+/** Names of inputs that say what a client may do, without `_` and in lower case. */
+const ROLE =
+  /^x?(?:(?:my|user|as)?roles?|(?:is|as)?(?:admin|administrator|superuser|staff|moderator|root)|permissions?|privileges?)$/;
+
+/** Inputs that decide as the role of the client, although a guard has authenticated it. Guards themselves are judged before. */
+function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>): void {
+  for (const run of trace.runs) {
+    if (!isGuarded(run) || requiresRights(run) || trace.testsRights(run)) continue;
+    for (const { node, module, sides } of [...trace.comparedBy(run), ...trace.testedBy(run)]) {
+      const input = sides.flatMap((side) => inputsOf(side)).find(namesRole);
+      const isOfProgram = sides.some((side) => side === ABSENT || constantIn(side) !== undefined);
+      if (input === undefined || !isOfProgram || !allows(node)) continue;
+      const around = functionAround(node);
+      if (around !== undefined && judged.has(around)) continue;
+      report(module, node, `${input} decides what the client may do, and every client can send it`, {
+        remedy:
+          'Read the role from the verified token, or from the row of the client: Depends(requireRoles("admin"))',
+      });
+    }
+  }
+}
+
+/** Whether an input of the request itself, and no member of a token, is named like a role. */
+function namesRole(input: string): boolean {
+  const [, name = '', ...more] = input.split('.');
+  return more.length === 0 && ROLE.test(plain(name).replaceAll('-', ''));
+}
+
+/** Whether the branch where a condition is true goes on. A branch that refuses a role protects it. */
+function allows(condition: Node): boolean {
+  let at = condition;
+  let isTrue = at.type !== 'binary' || !at.operator.startsWith('!');
+  for (let { parent } = at; parent?.type === 'binary' || parent?.type === 'unary'; { parent } = at) {
+    if (parent.type === 'unary') isTrue = !isTrue;
+    at = parent;
+  }
+  const { parent } = at;
+  if (parent?.type === 'choice' || parent?.type === 'leave' || parent?.type === 'function') return true;
+  if (parent?.type !== 'if' || parent.test !== at) return false;
+  const branch = isTrue ? parent.yes : parent.no;
+  let isRefused = false;
+  if (branch !== undefined)
+    walk(branch, (part) => void (isRefused ||= part.type === 'leave' && part.how === 'throw'));
+  return !isRefused;
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */

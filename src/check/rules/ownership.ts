@@ -5,14 +5,15 @@
  * A column holds the owner of a row if a statement of the application compares it with the principal.
  */
 import { entryOf } from '../reader/nodes.ts';
+import { ROW } from '../values/marks.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
-import { inputsOf } from '../statements/sending.ts';
-import { isGuarded, requiresRights } from '../statements/trace.ts';
-import { isOfToken, isRelative, writtenBy } from './races.ts';
+import { inputsOf, plain } from '../statements/sending.ts';
+import { isGuarded, requiresRights, rowsIn } from '../statements/trace.ts';
+import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -71,18 +72,31 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
     if (!isGuarded(run) || owners.isRestricted(run)) continue;
     const tied = owners.tiedInputs(run);
     for (const sending of trace.sentBy(run)) {
-      const chosen = { sending, tied, owners, trace };
+      const chosen = { sending, run, tied, owners, trace };
       const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen);
       if (found === undefined) continue;
-      const { node, module } = sending.nodeAt(found.binding.token);
+      // a row that is only read to be changed stands for the change
+      const change = trace.sentBy(run).find((each) => each.isWrite && isOfRow(each, sending));
+      const { node, module } = change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token);
       report(module, node, found.message, found.isCertain ? {} : { severity: 'warning' });
     }
   }
 }
 
+/** Whether a statement selects the row that another one has read. */
+function isOfRow({ bindings = [], target }: Sending, read: Sending): boolean {
+  return (
+    target === read.target &&
+    bindings.some(
+      ({ use, value }) => use === 'equal' && value !== undefined && rowsIn(value, [ROW]).includes(read.call),
+    )
+  );
+}
+
 /** A statement of a handler, and the inputs that the handler compares beside the principal. */
 interface Chosen {
   readonly sending: Sending;
+  readonly run: Run;
   readonly tied: ReadonlySet<string>;
   readonly owners: Owners;
   readonly trace: Trace;
@@ -159,10 +173,11 @@ function comparedBy({ owner, isInStatement }: Tie): string {
 }
 
 /** Judges a statement whose owner is an input, although other statements take it from the principal. */
-function byOwner({ sending, tied, owners, trace }: Chosen): Foreign | undefined {
+function byOwner({ sending, run, tied, owners, trace }: Chosen): Foreign | undefined {
   const { outline, isWrite, bindings = [] } = sending;
   if (sending.isTied || isCounter(sending)) return undefined;
   const use = outline.verb === 'insert' ? 'written' : 'equal';
+  const isTied = trace.sentBy(run).some((each) => each.isTied);
   const binding = bindings.find(
     (each) =>
       each.use === use &&
@@ -181,7 +196,7 @@ function byOwner({ sending, tied, owners, trace }: Chosen): Foreign | undefined 
   const isAccount = owners.isKey(table, column);
   const isShared =
     use === 'written'
-      ? isAccount || tied.size > 0 // a row about another client, such as an invitation
+      ? isAccount || isTied // a row about another client, such as an invitation
       : !isWrite &&
         // every client may read the row of an account
         (isAccount || owners.shared.has(table) || (!trace.tables.has(table) && sending.isOfOne));
@@ -253,11 +268,6 @@ function isOfProject({ depends }: Value): boolean {
   return depends?.fn !== undefined || depends?.of !== undefined;
 }
 
-/** Whether a statement stores a new random secret, as that of a forgotten password does. */
-function issues({ bindings = [] }: Sending): boolean {
-  return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
-}
-
 /** Whether a statement only counts: `set likes = likes + 1`. */
 function isCounter(sending: Sending): boolean {
   const written = writtenBy(sending);
@@ -281,13 +291,14 @@ function hasRowPolicies({ migrations }: Trace, { project }: Sources): boolean {
 
 /** Columns that say what a client may do, or what it owns. */
 const RIGHTS =
-  /^(?:roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_cents)?|credits?)$/;
+  /^(?:roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_?cents)?|credits?)$/;
 
 /** SVC641: columns with rights that a client writes into its own row. */
 function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   const roles = rolesIn(sources);
   for (const run of trace.runs) {
     if (requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
+    findOwnClaims(run, trace, report);
     for (const sending of trace.sentBy(run)) {
       const { bindings = [], outline } = sending;
       const equal = bindings.filter(({ use }) => use === 'equal');
@@ -309,6 +320,25 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
           isRole ? { severity: 'error' } : {},
         );
       }
+    }
+  }
+}
+
+/** SVC641: rights in a token or session that the client names when it logs in. */
+function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
+  for (const { call, module, meaning, args } of trace.callsOf(run)) {
+    const claims =
+      meaning === 'svc.createToken'
+        ? args[2]?.members?.get('claims')
+        : meaning === 'svc.Session.set'
+          ? args[1]
+          : undefined;
+    for (const [name, value] of claims?.members ?? []) {
+      const [input] = RIGHTS.test(plain(name)) ? inputsOf(value) : [];
+      if (input !== undefined)
+        report(module, call, `the client writes "${name}" of its own login by ${input}`, {
+          remedy: 'Take it from the row of the account',
+        });
     }
   }
 }

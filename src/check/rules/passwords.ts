@@ -2,7 +2,7 @@
  * Rules about passwords and codes: comparisons of secrets (SVC621), hashes of passwords (SVC623), and codes that clients
  * may guess (SVC204).
  */
-import { calledName, entryOf, functionAround, pathOf } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
 import { namesSecret, isSecretVariable } from '../sources.ts';
 import { bare, meaningOfCall } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
@@ -11,8 +11,8 @@ import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { specOf } from '../values/functions.ts';
-import { isGuarded } from '../statements/trace.ts';
-import { addedBy } from './races.ts';
+import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { addedBy, isOfToken, issues } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -24,6 +24,18 @@ import type { Value } from '../values/value.ts';
 /** Rules about passwords, sorted by id. */
 export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC204', judge: findGuesses },
+  {
+    id: 'SVC648',
+    severity: 'warning',
+    phase: 'source',
+    cwe: [204],
+    sources: ['OWASP Cheat Sheet: Forgot Password'],
+    why: 'An attacker who learns which addresses have an account tries leaked passwords there, and sends deceiving mails',
+    remedy: 'Answer in the same way whether the account exists or not',
+    wrong: 'if (account === undefined) throw new NotFound("unknown address")',
+    right: 'if (account === undefined) return { sent: true }',
+    judge: findTellingReplies,
+  },
   {
     id: 'SVC621',
     severity: 'warning',
@@ -321,4 +333,67 @@ function limitOfRoute({ route }: Run, general: number): number {
   if (own === undefined) return general;
   if (own.type === 'value' && own.raw === 'false') return Infinity;
   return own.type === 'object' ? (numberOf(entryOf(own, 'perMinute')) ?? 0) : 0;
+}
+
+/** SVC648: a refusal that says that there is no account, where any client may ask for a link or try passwords. */
+function findTellingReplies(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    if (run.route === undefined || isGuarded(run)) continue;
+    const sent = trace.sentBy(run);
+    const accounts = sent.filter(
+      (each) =>
+        each.outline.verb === 'select' &&
+        each.isOfOne &&
+        !isOfToken(each, trace) &&
+        each.bindings?.some(({ kind, use }) => kind === 'input' && use === 'equal'),
+    );
+    const isLogin = trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword');
+    if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
+    const refusals = new Map<Node, SourceModule>();
+    for (const { node, module, sides } of trace.comparedBy(run)) {
+      const isOfAccount = sides.some(
+        (side) => side.type !== undefined && accounts.some(({ call }) => rowsIn(side).includes(call)),
+      );
+      const refusal = isOfAccount && sides.includes(ABSENT) ? refusalIf(node) : undefined;
+      if (refusal !== undefined) refusals.set(refusal, module);
+    }
+    for (const [refusal, module] of refusals)
+      if (!isLogin || isUnlike(refusal, module))
+        report(
+          module,
+          refusal,
+          'the reply tells each client which accounts exist, because it differs where there is none',
+        );
+  }
+}
+
+/** Returns the statement that refuses a request where a row is absent. */
+function refusalIf(test: Node): Node | undefined {
+  let at = test;
+  let isPresent = test.type !== 'binary' || test.operator.startsWith('!');
+  for (let { parent } = at; parent?.type === 'unary'; { parent } = at) {
+    isPresent = !isPresent;
+    at = parent;
+  }
+  const { parent } = at;
+  if (parent?.type !== 'if' || parent.test !== at) return undefined;
+  const branch = isPresent ? parent.no : parent.yes;
+  let found: Node | undefined;
+  if (branch !== undefined)
+    walk(branch, (part) => {
+      if (part.type === 'leave' && part.how === 'throw') found ??= part;
+    });
+  return found;
+}
+
+/** Whether the other refusals of a function have another text or status than this one. */
+function isUnlike(refusal: Node, { source }: SourceModule): boolean {
+  const fn = functionAround(refusal);
+  const textOf = ({ start, end }: Node): string => source.slice(start, end).replace(/;$/, '');
+  const others: Node[] = [];
+  if (fn !== undefined)
+    walk(fn, (part) => {
+      if (part !== refusal && part.type === 'leave' && part.how === 'throw') others.push(part);
+    });
+  return others.length > 0 && others.every((each) => textOf(each) !== textOf(refusal));
 }

@@ -340,6 +340,11 @@ function findReusable(trace: Trace, report: ReportAt): void {
   }
 }
 
+/** Whether a statement stores a new random secret, as that of a forgotten password does. */
+export function issues({ bindings = [] }: Sending): boolean {
+  return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+}
+
 /** Whether a statement deletes the row of a token, or sets another column than the password in it. */
 function removes(write: Sending, read: Sending): boolean {
   if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;

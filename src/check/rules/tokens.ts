@@ -7,7 +7,7 @@ import { constantOf, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
-import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { rowsIn } from '../statements/trace.ts';
 import { isOfToken } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { isStored, literalOf } from '../values/text.ts';
@@ -137,7 +137,6 @@ function findUnreadEnds(trace: Trace, report: ReportAt): void {
     );
   };
   for (const run of trace.runs) {
-    if (isGuarded(run) || run.route === undefined) continue;
     const sent = trace.sentBy(run);
     for (const sending of sent) {
       const { outline, target } = sending;

@@ -86,6 +86,7 @@ export class Trace {
   readonly #sentBy = new ByHandler<Sending>();
   readonly #calls = new ByHandler<KeptCall>();
   readonly #compared = new ByHandler<Compared>();
+  readonly #tested = new ByHandler<Compared>();
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
@@ -137,6 +138,11 @@ export class Trace {
 
   comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
     return this.#compared.of(functions);
+  }
+
+  /** Returns the tests of inputs in a handler and its dependencies. */
+  testedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
+    return this.#tested.of(functions);
   }
 
   /** Whether a handler or one of its dependencies tests something of the principal. */
@@ -203,7 +209,9 @@ export class Trace {
     },
     onTest: ({ value, handler, node, module }) => {
       if (handler === undefined) return;
-      this.#keep(handler, { node, module, handler, sides: [value, ABSENT] });
+      const tested: Compared = { node, module, handler, sides: [value, ABSENT] };
+      this.#keep(handler, tested);
+      if (isGiven(value)) this.#tested.add(handler, tested);
       // a test whether there is a principal says nothing of its rights
       if (value.type !== undefined || !isOwn(value)) return;
       this.#testing.add(handler);

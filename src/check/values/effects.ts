@@ -29,6 +29,7 @@ export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
+const number: Effect = ({ args: [value = KNOWN] }) => values.computedFrom([value]);
 /** Returns a number of which the call that made it stays known. */
 const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
@@ -164,12 +165,12 @@ const decoded: Effect = ({ args: [value = KNOWN] }) =>
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   // a text has no members of an input
   String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
-  Number: known,
+  Number: number,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
-  BigInt: known,
-  parseInt: known,
-  parseFloat: known,
+  BigInt: number,
+  parseInt: number,
+  parseFloat: number,
   Date: known,
   decodeURIComponent: decoded,
   atob: decoded,

@@ -85,5 +85,5 @@ export class FairLock {
 }
 
 function timeout(problem: string): PoolTimeout {
-  return new PoolTimeout(`No connection to the database: ${problem}`, { sqlstate: '53300' });
+  return new PoolTimeout(`No connection to the database: ${problem}`);
 }

@@ -578,7 +578,6 @@ class PoolReports {
         : `; the last attempt to connect to the database failed: ${failure instanceof Error ? failure.message : String(failure)}`;
     const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} callers wait`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts}${why})`, {
-      sqlstate: '53300',
       load: { inUse, idle, waiting },
       ...(failure === undefined ? {} : { cause: failure }),
     });

@@ -291,7 +291,7 @@ export function encodeEvent(given: unknown): string {
   return `${text}\n`;
 }
 
-/** Encodes the field `retry`. @throws SvcError `E_EVENT` if `ms` is out of range */
+/** Encodes the field `retry`. */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [

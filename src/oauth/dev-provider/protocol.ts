@@ -267,14 +267,8 @@ interface LogoutDeps {
   readonly mayReturnTo: (url: string) => boolean;
 }
 
-const PARAMETERS = [
-  'id_token_hint',
-  'client_id',
-  'post_logout_redirect_uri',
-  'state',
-  'logout_hint',
-  'ui_locales',
-];
+/** Parameters of a logout request without a hint that its confirmation needs. */
+const PARAMETERS = ['client_id', 'post_logout_redirect_uri', 'state'];
 
 /**
  * Handles a logout request (RP-Initiated Logout 1.0 §2). The response to an invalid request is a page, never

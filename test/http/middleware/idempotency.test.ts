@@ -294,6 +294,26 @@ test('IdempotencyMiddleware identifies a client by the session or API key that a
   );
 });
 
+test('if the record of another request expires between add() and get(), IdempotencyMiddleware claims the key once more', async () => {
+  for (const [refusals, status] of [
+    [1, 200],
+    [2, 409],
+  ] as const) {
+    const inner = new MemoryRecordStore();
+    let refused = 0;
+    const store: RecordStore = {
+      add: (...record) => refused++ >= refusals && inner.add(...record),
+      get: (key) => inner.get(key),
+      set: (...record) => inner.set(...record),
+      replace: (...record) => inner.replace(...record),
+      delete: (key) => inner.delete(key),
+    };
+    const s = site({ store }, { '/': () => 'done' });
+    await using _ = s.client;
+    assert.deepEqual([(await s.send('/')).status, s.calls.length], [status, status === 200 ? 1 : 0]);
+  }
+});
+
 test('if a hundred equal requests arrive at once, IdempotencyMiddleware runs one, and answers all others with 409 and Retry-After', async () => {
   const gate = Promise.withResolvers<unknown>();
   const s = site(

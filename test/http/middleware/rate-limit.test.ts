@@ -571,6 +571,7 @@ for (const [options, code] of [
   [{ perMinute: 0 }, 'E_OPTION_RANGE'],
   [{ perMinute: 1_000_001 }, 'E_OPTION_RANGE'],
   [{ burst: 0 }, 'E_OPTION_RANGE'],
+  [{ burst: 1_000_001 }, 'E_OPTION_RANGE'],
   [{ key: 'ip' }, 'E_OPTION_RANGE'],
   [{ name: 'a b' }, 'E_OPTION_RANGE'],
   [{ rules: {} }, 'E_OPTION_RANGE'],

@@ -245,6 +245,8 @@ for (const options of [
   { name: 'x', perMinute: 0 },
   { name: 'x', burst: 0 },
   { name: 'x', burst: 1.5 },
+  { name: 'x', burst: 1_000_001 },
+  { name: 'x', perMinute: 1_000_001 },
   { name: 'x', maxBuckets: 0 },
   { name: 'x', store: {} },
   { name: 'x', onStoreError: 'ignore' },

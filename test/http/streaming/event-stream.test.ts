@@ -14,39 +14,8 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
-import type { ServerSentEvent, SvcOptions } from 'svc';
-
-async function serve(
-  declare: (app: Svc) => void,
-  options: SvcOptions = {},
-): Promise<
-  {
-    app: Svc;
-    client: RawClient;
-    port: number;
-    url: string;
-    events: Record<string, unknown>[];
-    close(): Promise<void>;
-  } & AsyncDisposable
-> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...options });
-  declare(app);
-  const { port, url, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 5 });
-  const client = await RawClient.open(port);
-  return {
-    app,
-    client,
-    port,
-    url,
-    events,
-    close,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await close();
-    },
-  };
-}
+import { serve } from '../../support/serve.ts';
+import type { ServerSentEvent } from 'svc';
 
 /** Reference parser of an event stream (WHATWG HTML §9.2.6). */
 function dispatched(stream: string): { type: string; data: string; lastEventId: string }[] {

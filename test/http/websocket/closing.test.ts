@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { Field, Forbidden, Schema, ValidationError, int } from 'svc';
+import { BadRequest, Field, Forbidden, HTTPException, Schema, ValidationError, int } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
+import { closeFor } from '../../../src/http/websocket/closing.ts';
 import { LIMITED, LIMITED_SUITE, gateOf, until } from '../../support/endings.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { closing, frame } from '../../support/ws-frames.ts';
@@ -399,4 +400,20 @@ test('if slowConsumer: "disconnect" closes a WebSocket, send() returns false', L
   const sent = await result.promise;
   assert.equal(sent[0], true);
   assert.equal(sent.at(-1), false);
+});
+
+test('an error of a WebSocket handler gives the close code of its status, and a reason only below status 500', () => {
+  const issue = { code: 'int', loc: ['message', 'n'], message: 'must be an integer' } as const;
+  for (const [error, code, reason] of [
+    [new BadRequest('no'), 1007, 'no'],
+    [new ValidationError([issue, { ...issue, loc: ['message', 'm'] }]), 1007, 'message.n must be an integer'],
+    [new HTTPException(415, 'text only'), 1003, 'text only'],
+    [new Forbidden('not you'), 1008, 'not you'],
+    [new HTTPException(499, 'late'), 1008, 'late'],
+    [new HTTPException(500, 'secret'), 1011, ''],
+    [new HTTPException(503, 'secret'), 1011, ''],
+    [new Error('secret'), 1011, ''],
+    [undefined, 1011, ''],
+  ] as const)
+    assert.deepEqual(closeFor(error), { code, reason }, String(error));
 });

@@ -24,6 +24,7 @@ import {
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
 import { settingsOf } from '../../../src/oauth/provider/options.ts';
+import { PRESETS } from '../../../src/oauth/provider/preset-table.ts';
 import { readTokenAnswer } from '../../../src/oauth/provider/token-answer.ts';
 import { userInfoOf } from '../../../src/oauth/provider/user-info.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -460,4 +461,25 @@ test('logoutUrl() names the return address as the provider of each preset does',
     assert.throws(() => cognitoProvider('eu-central-1_AbC', ...credentials, { postLogoutName }), {
       code: 'E_OAUTH_PROVIDER',
     });
+});
+
+test('each preset asks for the scopes that its user needs, and sends its secret as the provider documents', () => {
+  assert.deepEqual(
+    Object.entries(PRESETS).map(
+      ([name, { scopes, clientAuth }]) => `${name} ${clientAuth}: ${scopes?.join(' ')}`,
+    ),
+    [
+      'github post: read:user user:email',
+      'google post: openid email profile',
+      'apple post: openid name email',
+      'gitlab post: openid email profile',
+      'discord post: identify email',
+      'facebook post: email public_profile',
+      'linkedin post: openid profile email',
+      'x basic: tweet.read users.read',
+      'slack post: openid profile email',
+      'twitch post: openid user:read:email',
+      'spotify basic: user-read-email',
+    ],
+  );
 });

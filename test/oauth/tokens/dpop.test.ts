@@ -559,13 +559,12 @@ test('DPoP: an access token that is not bound to a key is accepted only with the
   const { access_token: token } = await site.login();
   assert.equal((await site.client.get('/me', { headers: { authorization: `Bearer ${token}` } })).status, 200);
   const claims = { htm: 'GET', htu: 'http://localhost/me', ath: athOf(token) };
-  assert.equal(
-    (
-      await site.client.get('/me', {
-        headers: { authorization: `DPoP ${token}`, dpop: proof(site.clock, EC, { claims }) },
-      })
-    ).status,
-    401,
+  const refused = await site.client.get('/me', {
+    headers: { authorization: `DPoP ${token}`, dpop: proof(site.clock, EC, { claims }) },
+  });
+  assert.deepEqual(
+    [refused.status, refused.headers.get('www-authenticate')],
+    [401, 'Bearer, DPoP error="invalid_token", algs="ES256 EdDSA RS256"'],
   );
   assert.equal(await (await site.client.get('/maybe')).text(), 'nobody');
   assert.equal((await site.client.get('/me', { headers: { authorization: 'DPoP' } })).status, 401);

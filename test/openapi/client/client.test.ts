@@ -54,6 +54,25 @@ for (const [schema, type] of [
   });
 }
 
+test('clientText() requires the input of an operation only if one of its parts is required, and gives an empty one no members', () => {
+  const query = (required: boolean): object => ({
+    name: 'a',
+    in: 'query',
+    required,
+    schema: { type: 'string' },
+  });
+  for (const [operation, input] of [
+    [{}, 'input?: Record<string, never>'],
+    [{ parameters: [query(false)] }, 'input?: {'],
+    [{ parameters: [query(true)] }, 'input: {'],
+    [{ requestBody: { content: { 'application/json': { schema: {} } } } }, 'input?: {'],
+    [{ requestBody: { required: true, content: { 'application/json': { schema: {} } } } }, 'input: {'],
+  ] as const) {
+    const text = written(operation);
+    assert.ok(text.includes(`readA(${input}`), text.match(/readA\(.*/)?.[0]);
+  }
+});
+
 test('clientText() omits readOnly members from request types, and keeps them in response types', () => {
   const schema = (name: string): object => ({
     type: 'object',

@@ -60,6 +60,20 @@ const security: Security = { scheme: 'apiKey', credential: { in: 'header', name:
 const listener: Provider = provide({ headers: Named, security, me }, ({ headers, me }) => (${result}));
 app.get('/name', { listener: Depends(listener) }, ({ listener }) => listener.id);`);
 
+const forgotten = (absent: string): string =>
+  application(`app.post('/forgot', { base, public: 'forgotten' }, async ({ base, form }) => {
+  const account = await base.fetchOne('select id from account where mail = ?', [form.mail]);
+  if (account === undefined) ${absent}
+  await base.execute('update account set reset = ? where id = ?', [randomUUID(), account.id]);
+  return 'sent';
+});`).replace("from 'node:crypto'", "from 'node:crypto';\nimport { randomUUID } from 'node:crypto'");
+
+/** The pair of SVC648, which stands behind those of other files. */
+export const ACCOUNT_PAIR: { readonly wrong: string; readonly right: string } = {
+  wrong: forgotten('throw new Forbidden();'),
+  right: forgotten("return 'sent';"),
+};
+
 /** Wrong and right code by rule. */
 export const ACCESS_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC640: {

@@ -2,7 +2,7 @@
  * One wrong and one right application for every rule that reads sources, in TypeScript. The wrong one breaks the rule of its key; the right
  * one does the same work and has no finding of that rule.
  */
-import { ACCESS_PAIRS } from './access-pairs.ts';
+import { ACCESS_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
 import { AMOUNT_PAIR, KIND_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
@@ -426,5 +426,6 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   },
   ...ACCESS_PAIRS,
   SVC647: AMOUNT_PAIR,
+  SVC648: ACCOUNT_PAIR,
   ...KIND_PAIRS,
 };

@@ -1,4 +1,4 @@
-/** Applications whose statements, rooms and tools belong to a principal (SVC640), half of them with a mistake at a marked line. */
+/** Applications whose statements, rooms and tools belong to a principal (SVC640, SVC641, SVC646), half of them with a mistake at a marked line. */
 export const PRINCIPALS: Readonly<Record<string, string>> = {
   'nested resource: comment belongs to another issue': `
 // FILE app.ts
@@ -384,5 +384,303 @@ app.post('/attachments', { ...deps, body: Attachment, status: 201 }, async ({ me
 import type { Database } from 'svc/db';
 export const attach = (base: Database, trip: number, name: string) => base.execute('insert into attachment (trip, name) values (?, ?)', [trip, name]);
 export const listOf = (base: Database, trip: number) => base.fetchAll('select id from attachment where trip = ?', [trip]);
+`,
+  'role of the login of the client chooses': `
+// FILE app.ts
+import { Svc, Depends, Field, RateLimitMiddleware, Schema, Unauthorized, checkPassword, createToken, literal, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { issue } from './issue.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 5 }));
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); role = Field(literal('agent', 'supervisor')); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ base, body }) => {
+  const row = await base.fetchOne('select id, role, password from agent where name = ?', [body.name]);
+  if (!(await checkPassword(body.password, row?.password))) throw new Unauthorized();
+  return { token: issue(String(row.id), body.role) };
+});
+// FILE issue.ts
+import { createToken } from 'svc';
+export const issue = (sub: string, role: string) => createToken(sub, process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 900, claims: { roles: [role] } }); // SVC641
+`,
+  'right: role of the login of the client chooses': `
+// FILE app.ts
+import { Svc, Depends, Field, RateLimitMiddleware, Schema, Unauthorized, checkPassword, createToken, literal, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { issue } from './issue.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 5 }));
+class Login extends Schema { name = Field(str, { maxLength: 80 }); password = Field(str, { maxLength: 200, secret: true }); role = Field(literal('agent', 'supervisor')); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ base, body }) => {
+  const row = await base.fetchOne('select id, role, password from agent where name = ?', [body.name]);
+  if (!(await checkPassword(body.password, row?.password))) throw new Unauthorized();
+  return { token: issue(String(row.id), String(row.role)) };
+});
+// FILE issue.ts
+import { createToken } from 'svc';
+export const issue = (sub: string, role: string) => createToken(sub, process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 900, claims: { roles: [role] } });
+`,
+  'admin decided by a query flag': `
+// FILE app.ts
+import { Svc, Depends, BearerAuth, Field, Forbidden, Schema, bool, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { canSeeAll } from './rights.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+class Query extends Schema { asAdmin = Field(bool, { default: false }); role = Field(str, { maxLength: 20, default: 'user' }); }
+app.get('/tickets', { me: Depends(BearerAuth()), base: Depends(db), query: Query }, async ({ me, base, query }) => {
+  if (canSeeAll(query)) return base.fetchAll('select id, title from ticket order by id limit 100');
+  return base.fetchAll('select id, title from ticket where author = ?', [me.sub]);
+});
+// FILE rights.ts
+export function canSeeAll(given: { role?: unknown }): boolean {
+  return given.role === 'admin'; // SVC646
+}
+`,
+  'right: admin decided by a query flag': `
+// FILE app.ts
+import { Svc, Depends, BearerAuth, Field, Forbidden, Schema, bool, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { canSeeAll } from './rights.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+class Query extends Schema { asAdmin = Field(bool, { default: false }); role = Field(str, { maxLength: 20, default: 'user' }); }
+app.get('/tickets', { me: Depends(BearerAuth()), base: Depends(db), query: Query }, async ({ me, base, query }) => {
+  if (canSeeAll(me)) return base.fetchAll('select id, title from ticket order by id limit 100');
+  return base.fetchAll('select id, title from ticket where author = ?', [me.sub]);
+});
+// FILE rights.ts
+export function canSeeAll(given: { role?: unknown }): boolean {
+  return given.role === 'admin';
+}
+`,
+  'delete lacks the owner check that a helper does in code': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { albums } from './routes/albums.ts';
+export const app = new Svc({ title: 'albums' });
+app.register(new DatabasePlugin(process.env['DB'] ?? 'sqlite:a.db'));
+app.includeRouter(albums);
+// FILE routes/albums.ts
+import { BearerAuth, Depends, Field, Router, Schema, provide, str } from 'svc';
+import { db } from 'svc/db';
+import { AlbumService } from '../service.ts';
+class Rename extends Schema { title = Field(str, { maxLength: 60 }); }
+const service = provide({ base: Depends(db), user: Depends(BearerAuth()) }, ({ base, user }) => new AlbumService(base, { id: user.sub }));
+export const albums = new Router({ prefix: '/albums', deps: { service: Depends(service), user: Depends(BearerAuth()) } });
+albums.get('/{id:int}', ({ service, params }) => service.show(params.id));
+albums.patch('/{id:int}', { body: Rename }, ({ service, params, body }) => service.rename(params.id, body.title));
+albums.delete('/{id:int}', ({ service, params }) => service.destroy(params.id));
+// FILE service.ts
+import { Forbidden, NotFound } from 'svc';
+import type { Database } from 'svc/db';
+import { ensureOwner } from './ensure.ts';
+interface Actor { readonly id: string }
+export class AlbumService {
+  #base: Database; #actor: Actor;
+  constructor(base: Database, actor: Actor) { this.#base = base; this.#actor = actor; }
+  private async load(id: number) {
+    const album = await this.#base.fetchOne<{ id: number; owner: string; title: string }>('select id, owner, title from album where id = ?', [id]);
+    if (!album) throw new NotFound();
+    return album;
+  }
+  async show(id: number) { const album = await this.load(id); ensureOwner(this.#actor, album.owner); return { title: album.title }; }
+  async rename(id: number, title: string) {
+    const album = await this.load(id);
+    ensureOwner(this.#actor, album.owner);
+    await this.#base.execute('update album set title = ? where id = ?', [title, album.id]);
+    return { title };
+  }
+  async destroy(id: number) {
+    const album = await this.load(id);
+    await this.#base.execute('delete from album where id = ?', [album.id]); // SVC640
+    return { deleted: true };
+  }
+}
+// FILE ensure.ts
+import { Forbidden } from 'svc';
+export function ensureOwner(actor: { id: string }, owner: string): void {
+  if (actor.id !== owner) throw new Forbidden();
+}
+`,
+  'right: delete lacks the owner check that a helper does in code': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { albums } from './routes/albums.ts';
+export const app = new Svc({ title: 'albums' });
+app.register(new DatabasePlugin(process.env['DB'] ?? 'sqlite:a.db'));
+app.includeRouter(albums);
+// FILE routes/albums.ts
+import { BearerAuth, Depends, Field, Router, Schema, provide, str } from 'svc';
+import { db } from 'svc/db';
+import { AlbumService } from '../service.ts';
+class Rename extends Schema { title = Field(str, { maxLength: 60 }); }
+const service = provide({ base: Depends(db), user: Depends(BearerAuth()) }, ({ base, user }) => new AlbumService(base, { id: user.sub }));
+export const albums = new Router({ prefix: '/albums', deps: { service: Depends(service), user: Depends(BearerAuth()) } });
+albums.get('/{id:int}', ({ service, params }) => service.show(params.id));
+albums.patch('/{id:int}', { body: Rename }, ({ service, params, body }) => service.rename(params.id, body.title));
+albums.delete('/{id:int}', ({ service, params }) => service.destroy(params.id));
+// FILE service.ts
+import { Forbidden, NotFound } from 'svc';
+import type { Database } from 'svc/db';
+import { ensureOwner } from './ensure.ts';
+interface Actor { readonly id: string }
+export class AlbumService {
+  #base: Database; #actor: Actor;
+  constructor(base: Database, actor: Actor) { this.#base = base; this.#actor = actor; }
+  private async load(id: number) {
+    const album = await this.#base.fetchOne<{ id: number; owner: string; title: string }>('select id, owner, title from album where id = ?', [id]);
+    if (!album) throw new NotFound();
+    return album;
+  }
+  async show(id: number) { const album = await this.load(id); ensureOwner(this.#actor, album.owner); return { title: album.title }; }
+  async rename(id: number, title: string) {
+    const album = await this.load(id);
+    ensureOwner(this.#actor, album.owner);
+    await this.#base.execute('update album set title = ? where id = ?', [title, album.id]);
+    return { title };
+  }
+  async destroy(id: number) {
+    const album = await this.load(id);
+    ensureOwner(this.#actor, album.owner);
+    await this.#base.execute('delete from album where id = ?', [album.id]);
+    return { deleted: true };
+  }
+}
+// FILE ensure.ts
+import { Forbidden } from 'svc';
+export function ensureOwner(actor: { id: string }, owner: string): void {
+  if (actor.id !== owner) throw new Forbidden();
+}
+`,
+  'websocket loop subscribes to a project': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { memberOf } from './members.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const common = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/projects/{project}/tasks', common, async ({ me, base, params }) => {
+  if (!(await memberOf(base, params.project, me.sub))) throw new NotFound();
+  return base.fetchAll('select id, title from task where project_id = ?', [params.project]);
+});
+app.websocket('/live', common, async (socket, { me, base }) => {
+  for await (const raw of socket) {
+    const { type, project } = JSON.parse(String(raw)) as { type: string; project: string };
+    if (type !== 'watch') continue;
+    socket.join('project/' + project); // SVC640
+  }
+});
+// FILE members.ts
+import type { Database } from 'svc/db';
+export const memberOf = async (base: Database, project: string, account: string): Promise<boolean> =>
+  (await base.scalar('select count(*) from project_member where project_id = ? and account_id = ?', [project, account])) === 1;
+`,
+  'right: websocket loop subscribes to a project': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { memberOf } from './members.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const common = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/projects/{project}/tasks', common, async ({ me, base, params }) => {
+  if (!(await memberOf(base, params.project, me.sub))) throw new NotFound();
+  return base.fetchAll('select id, title from task where project_id = ?', [params.project]);
+});
+app.websocket('/live', common, async (socket, { me, base }) => {
+  for await (const raw of socket) {
+    const { type, project } = JSON.parse(String(raw)) as { type: string; project: string };
+    if (type !== 'watch') continue;
+    if (!(await memberOf(base, project, me.sub))) continue;
+    socket.join('project/' + project);
+  }
+});
+// FILE members.ts
+import type { Database } from 'svc/db';
+export const memberOf = async (base: Database, project: string, account: string): Promise<boolean> =>
+  (await base.scalar('select count(*) from project_member where project_id = ? and account_id = ?', [project, account])) === 1;
+`,
+  'header decides the role behind a guard': `
+// FILE app.ts
+import { BearerAuth, Depends, Forbidden, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { isAdmin } from './who.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.delete('/posts/{id:int}', { me: Depends(BearerAuth()), base: Depends(db), status: 204 }, async ({ req, me, base, params }) => {
+  if (!isAdmin(req.headers)) throw new Forbidden();
+  await base.execute('delete from post where id = ?', [params.id]);
+});
+// FILE who.ts
+export const isAdmin = (from: Record<string, unknown>): boolean => from['x-user-role'] === 'admin'; // SVC646
+`,
+  'right: header decides the role behind a guard': `
+// FILE app.ts
+import { BearerAuth, Depends, Forbidden, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { isAdmin } from './who.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.delete('/posts/{id:int}', { me: Depends(BearerAuth()), base: Depends(db), status: 204 }, async ({ req, me, base, params }) => {
+  if (!isAdmin(me)) throw new Forbidden();
+  await base.execute('delete from post where id = ?', [params.id]);
+});
+// FILE who.ts
+export const isAdmin = (from: Record<string, unknown>): boolean => from['role'] === 'admin';
+`,
+  'right: social app': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, str, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.onStartup(({ state }) => state.db.script('create table person (id text primary key, name text); create table post (id integer primary key, author text not null references person (id), text text, likes integer not null default 0); create table follow (follower text not null references person (id), followed text not null references person (id), primary key (follower, followed)); create table reply (id integer primary key, post integer not null references post (id), author text not null references person (id), text text); create table report (id integer primary key, post integer not null references post (id), reason text)'));
+class Text extends Schema { text = Field(str, { maxLength: 300 }); }
+const c = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/timeline', c, ({ base }) => base.fetchAll('select id, author, text, likes from post order by id desc limit 50'));
+app.get('/people/{id}', c, ({ base, params }) => base.fetchOne('select id, name from person where id = ?', [params.id]));
+app.get('/people/{id}/posts', c, ({ base, params }) => base.fetchAll('select id, text from post where author = ?', [params.id]));
+app.get('/me/posts', c, ({ base, me }) => base.fetchAll('select id, text from post where author = ?', [me.sub]));
+app.get('/posts/{id:int}', c, ({ base, params }) => base.fetchOne('select id, text, author from post where id = ?', [params.id]));
+app.get('/posts/{id:int}/replies', c, ({ base, params }) => base.fetchAll('select id, text, author from reply where post = ?', [params.id]));
+app.post('/posts/{id:int}/replies', { ...c, body: Text }, ({ base, params, me, body }) => base.execute('insert into reply (post, author, text) values (?, ?, ?)', [params.id, me.sub, body.text]));
+app.post('/posts/{id:int}/report', { ...c, body: Text }, ({ base, params, body }) => base.execute('insert into report (post, reason) values (?, ?)', [params.id, body.text]));
+app.post('/posts/{id:int}/like', c, ({ base, params }) => base.execute('update post set likes = likes + 1 where id = ?', [params.id]));
+app.delete('/posts/{id:int}', { ...c, status: 204 }, async ({ base, params, me }) => { const { affectedRows } = await base.execute('delete from post where id = ? and author = ?', [params.id, me.sub]); if (affectedRows === 0) throw new NotFound(); });
+app.put('/people/{id}/follow', c, ({ base, params, me }) => base.execute('insert into follow (follower, followed) values (?, ?) on conflict do nothing', [me.sub, params.id]));
+app.get('/people/{id}/followers', c, ({ base, params }) => base.fetchAll('select follower from follow where followed = ?', [params.id]));
+app.get('/me/following', c, ({ base, me }) => base.fetchAll('select followed from follow where follower = ?', [me.sub]));
+app.patch('/me', { ...c, body: Text }, ({ base, me, body }) => base.execute('update person set name = ? where id = ?', [body.text, me.sub]));
+`,
+  'right: messages and notifications': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+class Message extends Schema { to = Field(str, { maxLength: 36 }); text = Field(str, { maxLength: 900 }); }
+const c = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/inbox', c, ({ me, base }) => base.fetchAll('select id, sender, text from message where recipient = ? order by id desc limit 50', [me.sub]));
+app.get('/sent', c, ({ me, base }) => base.fetchAll('select id, recipient, text from message where sender = ? order by id desc limit 50', [me.sub]));
+app.post('/messages', { ...c, body: Message, status: 201 }, async ({ me, base, body }) => {
+  await base.transaction(async (tx) => {
+    await tx.execute('insert into message (sender, recipient, text) values (?, ?, ?)', [me.sub, body.to, body.text]);
+    await tx.execute("insert into notification (account, kind) values (?, 'message')", [body.to]);
+  });
+  app.rooms.broadcastJson('inbox:' + body.to, { from: me.sub });
+  return { sent: true };
+});
+app.get('/notifications', c, ({ me, base }) => base.fetchAll('select kind from notification where account = ?', [me.sub]));
+app.websocket('/inbox/live', c).onOpen((socket, { me }) => socket.join('inbox:' + me.sub));
+app.get('/messages/{id}', c, async ({ me, base, params }) => {
+  const message = await base.fetchOne('select id, sender, recipient, text from message where id = ?', [params.id]);
+  if (message === undefined || (message.sender !== me.sub && message.recipient !== me.sub)) throw new NotFound();
+  return { text: message.text };
+});
 `,
 };

@@ -1,4 +1,4 @@
-/** Applications with signatures, links and cookies that a client gets around (SVC204, SVC207, SVC215, SVC622, SVC624, SVC644, SVC645), half of them with a mistake at a marked line. */
+/** Applications with signatures, links, logins and cookies that a client gets around (SVC204, SVC207, SVC215, SVC622, SVC624, SVC644, SVC645, SVC648), half of them with a mistake at a marked line. */
 export const SIGNATURES: Readonly<Record<string, string>> = {
   'invite link is the base64 of its content': `
 // FILE app.ts
@@ -380,6 +380,44 @@ export class Accounts {
   }
 }
 `,
+  'user enumeration in forgot': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, str } from 'svc';
+import { randomBytes, createHash } from 'node:crypto';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.onStartup(({ state }) => state.db.script('create table account (id integer primary key, mail text unique, password text, reset_hash text, reset_until integer)'));
+class Ask extends Schema { mail = Field(str, { email: true, maxLength: 200 }); }
+app.post('/forgot', { body: Ask, base: Depends(db), public: 'reset', rateLimit: { perMinute: 5 }, status: 202 }, async ({ base, body }) => {
+  const account = await base.fetchOne('select id from account where mail = ?', [body.mail]);
+  if (account === undefined) throw new NotFound('there is no such account'); // SVC648
+  const token = randomBytes(32).toString('base64url');
+  await base.execute('update account set reset_hash = ?, reset_until = ? where id = ?', [createHash('sha256').update(token).digest('hex'), Date.now() + 900_000, account.id]);
+  await fetch('https://mail.example/send', { method: 'POST', body: JSON.stringify({ to: body.mail, token }), signal: AbortSignal.timeout(5000) });
+  return { sent: true };
+});
+`,
+  'right: user enumeration in forgot': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, str } from 'svc';
+import { randomBytes, createHash } from 'node:crypto';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:p.db'));
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.onStartup(({ state }) => state.db.script('create table account (id integer primary key, mail text unique, password text, reset_hash text, reset_until integer)'));
+class Ask extends Schema { mail = Field(str, { email: true, maxLength: 200 }); }
+app.post('/forgot', { body: Ask, base: Depends(db), public: 'reset', rateLimit: { perMinute: 5 }, status: 202 }, async ({ base, body }) => {
+  const account = await base.fetchOne('select id from account where mail = ?', [body.mail]);
+  if (account === undefined) return { sent: true };
+  const token = randomBytes(32).toString('base64url');
+  await base.execute('update account set reset_hash = ?, reset_until = ? where id = ?', [createHash('sha256').update(token).digest('hex'), Date.now() + 900_000, account.id]);
+  await fetch('https://mail.example/send', { method: 'POST', body: JSON.stringify({ to: body.mail, token }), signal: AbortSignal.timeout(5000) });
+  return { sent: true };
+});
+`,
   'session cookie set by own helper without attributes': `
 // FILE app.ts
 import { Svc, Depends, Field, RateLimitMiddleware, Schema, Unauthorized, checkPassword, response, str } from 'svc';
@@ -423,5 +461,321 @@ app.post('/login', { body: Login, base: Depends(db), public: 'login', response: 
 // FILE remember.ts
 const options = { httpOnly: true, secure: true } as const;
 export const remember = (response: { setCookie(name: string, value: string, options: object): void }, name: string, value: string) => response.setCookie(name, value, options);
+`,
+  'signature middleware passes without header': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { signed } from './signed.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.post('/hooks/ship', { use: [signed], base: Depends(db), public: 'carrier' }, async ({ req, base }) => {
+  const event = (await req.json()) as { parcel: string; state: string };
+  await base.execute('insert into parcel_event (parcel, state) values (?, ?)', [event.parcel, event.state]);
+  return { ok: true };
+});
+// FILE signed.ts
+import { Unauthorized, type Middleware } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const key = process.env['CARRIER_KEY'] ?? '';
+export const signed = async (req, next) => {
+  const given = req.headers['x-carrier-signature'];
+  if (!given) return next(); // SVC645
+  const body = await req.bytes();
+  const mac = createHmac('sha256', key).update(body).digest();
+  if (!timingSafeEqual(mac, Buffer.from(given, 'hex'))) throw new Unauthorized();
+  return next();
+};
+`,
+  'right: signature middleware passes without header': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { signed } from './signed.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.post('/hooks/ship', { use: [signed], base: Depends(db), public: 'carrier' }, async ({ req, base }) => {
+  const event = (await req.json()) as { parcel: string; state: string };
+  await base.execute('insert into parcel_event (parcel, state) values (?, ?)', [event.parcel, event.state]);
+  return { ok: true };
+});
+// FILE signed.ts
+import { Unauthorized, type Middleware } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const key = process.env['CARRIER_KEY'] ?? '';
+export const signed = async (req, next) => {
+  const given = req.headers['x-carrier-signature'];
+  if (!given) throw new Unauthorized();
+  const body = await req.bytes();
+  const mac = createHmac('sha256', key).update(body).digest();
+  if (!timingSafeEqual(mac, Buffer.from(given, 'hex'))) throw new Unauthorized();
+  return next();
+};
+`,
+  'signature only if a key is set': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { matches } from './mac.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const SECRET = process.env['FORM_WEBHOOK_SECRET'];
+app.post('/hooks/forms', { base: Depends(db), public: 'forms' }, async ({ req, base }) => {
+  const text = await req.text();
+  if (SECRET) { // SVC645
+    if (!matches(SECRET, text, req.headers['x-form-mac'] ?? '')) throw new Unauthorized();
+  }
+  const { id, mail } = JSON.parse(text);
+  await base.execute('insert into lead (id, mail) values (?, ?)', [id, mail]);
+  return { ok: true };
+});
+// FILE mac.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function matches(secret: string, text: string, given: string): boolean {
+  const mac = createHmac('sha256', secret).update(text).digest('hex');
+  return mac.length === given.length && timingSafeEqual(Buffer.from(mac), Buffer.from(given));
+}
+`,
+  'right: signature only if a key is set': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { matches } from './mac.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const SECRET = process.env['FORM_WEBHOOK_SECRET'];
+app.post('/hooks/forms', { base: Depends(db), public: 'forms' }, async ({ req, base }) => {
+  const text = await req.text();
+  if (!SECRET || !matches(SECRET, text, req.headers['x-form-mac'] ?? '')) throw new Unauthorized();
+  const { id, mail } = JSON.parse(text);
+  await base.execute('insert into lead (id, mail) values (?, ?)', [id, mail]);
+  return { ok: true };
+});
+// FILE mac.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function matches(secret: string, text: string, given: string): boolean {
+  const mac = createHmac('sha256', secret).update(text).digest('hex');
+  return mac.length === given.length && timingSafeEqual(Buffer.from(mac), Buffer.from(given));
+}
+`,
+  'signature in a choice': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Hooks } from './hooks.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const hooks = new Hooks(process.env['HOOK_KEY'] ?? '');
+app.post('/hooks/calls', { base: Depends(db), public: 'phone' }, async ({ req, base }) => {
+  const raw = Buffer.from(await req.bytes());
+  if (!hooks.accepts(raw, req.headers['x-phone-signature'])) throw new Unauthorized();
+  const call = JSON.parse(raw.toString('utf8'));
+  await base.execute('insert into call_log (caller, seconds) values (?, ?)', [call.caller, call.seconds]);
+  return { ok: true };
+});
+// FILE hooks.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export class Hooks {
+  readonly #key: string;
+  constructor(key: string) { this.#key = key; }
+  accepts(raw: Buffer, signature: string | undefined): boolean {
+    return signature ? this.#same(raw, signature) : true; // SVC645
+  }
+  #same(raw: Buffer, signature: string): boolean {
+    const mac = createHmac('sha256', this.#key).update(raw).digest();
+    const given = Buffer.from(signature, 'base64');
+    return mac.length === given.length && timingSafeEqual(mac, given);
+  }
+}
+`,
+  'right: signature in a choice': `
+// FILE app.ts
+import { Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Hooks } from './hooks.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+const hooks = new Hooks(process.env['HOOK_KEY'] ?? '');
+app.post('/hooks/calls', { base: Depends(db), public: 'phone' }, async ({ req, base }) => {
+  const raw = Buffer.from(await req.bytes());
+  if (!hooks.accepts(raw, req.headers['x-phone-signature'])) throw new Unauthorized();
+  const call = JSON.parse(raw.toString('utf8'));
+  await base.execute('insert into call_log (caller, seconds) values (?, ?)', [call.caller, call.seconds]);
+  return { ok: true };
+});
+// FILE hooks.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export class Hooks {
+  readonly #key: string;
+  constructor(key: string) { this.#key = key; }
+  accepts(raw: Buffer, signature: string | undefined): boolean {
+    return signature ? this.#same(raw, signature) : false;
+  }
+  #same(raw: Buffer, signature: string): boolean {
+    const mac = createHmac('sha256', this.#key).update(raw).digest();
+    const given = Buffer.from(signature, 'base64');
+    return mac.length === given.length && timingSafeEqual(mac, given);
+  }
+}
+`,
+  'invitation whose end is selected only': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Gone, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { accept, invite } from './invites.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+class Mail extends Schema { mail = Field(str, { email: true, maxLength: 200 }); }
+app.post('/teams/{team}/invites', { me: Depends(BearerAuth()), base: Depends(db), body: Mail }, ({ base, params, body, me }) => invite(base, params.team, body.mail, me.sub));
+app.post('/invites/{code}/accept', { me: Depends(BearerAuth()), base: Depends(db) }, ({ base, params, me }) => accept(base, params.code, me.sub));
+// FILE invites.ts
+import { Forbidden, Gone, NotFound } from 'svc';
+import { randomBytes } from 'node:crypto';
+import type { Database } from 'svc/db';
+const WEEK = 7 * 86_400_000;
+export async function invite(base: Database, team: string, mail: string, by: string) {
+  if ((await base.fetchOne('select 1 as ok from team where id = ? and lead = ?', [team, by])) === undefined) throw new Forbidden();
+  const code = randomBytes(24).toString('base64url');
+  await base.execute('insert into invite (code, team, mail, expires_at) values (?, ?, ?, ?)', [code, team, mail, Date.now() + WEEK]);
+  return { code };
+}
+export async function accept(base: Database, code: string, account: string) {
+  const invitation = await base.fetchOne('select team, mail, expires_at from invite where code = ?', [code]); // SVC215
+  if (invitation === undefined) throw new NotFound();
+
+  await base.transaction(async (tx) => {
+    await tx.execute('delete from invite where code = ?', [code]);
+    await tx.execute('insert into member (team, account) values (?, ?) on conflict do nothing', [invitation.team, account]);
+  });
+  return { team: invitation.team };
+}
+`,
+  'right: invitation whose end is selected only': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Gone, NotFound, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { accept, invite } from './invites.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+class Mail extends Schema { mail = Field(str, { email: true, maxLength: 200 }); }
+app.post('/teams/{team}/invites', { me: Depends(BearerAuth()), base: Depends(db), body: Mail }, ({ base, params, body, me }) => invite(base, params.team, body.mail, me.sub));
+app.post('/invites/{code}/accept', { me: Depends(BearerAuth()), base: Depends(db) }, ({ base, params, me }) => accept(base, params.code, me.sub));
+// FILE invites.ts
+import { Forbidden, Gone, NotFound } from 'svc';
+import { randomBytes } from 'node:crypto';
+import type { Database } from 'svc/db';
+const WEEK = 7 * 86_400_000;
+export async function invite(base: Database, team: string, mail: string, by: string) {
+  if ((await base.fetchOne('select 1 as ok from team where id = ? and lead = ?', [team, by])) === undefined) throw new Forbidden();
+  const code = randomBytes(24).toString('base64url');
+  await base.execute('insert into invite (code, team, mail, expires_at) values (?, ?, ?, ?)', [code, team, mail, Date.now() + WEEK]);
+  return { code };
+}
+export async function accept(base: Database, code: string, account: string) {
+  const invitation = await base.fetchOne('select team, mail, expires_at from invite where code = ?', [code]);
+  if (invitation === undefined) throw new NotFound();
+  if (invitation.expires_at < Date.now()) throw new Gone();
+  await base.transaction(async (tx) => {
+    await tx.execute('delete from invite where code = ?', [code]);
+    await tx.execute('insert into member (team, account) values (?, ?) on conflict do nothing', [invitation.team, account]);
+  });
+  return { team: invitation.team };
+}
+`,
+  'signed file link, end unsigned': `
+// FILE app.ts
+import { Field, Forbidden, Schema, Svc, FileResponse, str } from 'svc';
+import { basename, join } from 'node:path';
+import { check } from './links.ts';
+export const app = new Svc();
+class Signed extends Schema { e = Field(str, { pattern: '^[0-9]{10}$' }); s = Field(str, { pattern: '^[0-9a-f]{64}$' }); }
+app.get('/files/{name}', { query: Signed }, ({ params, query }) => {
+  if (!check(params.name, query.e, query.s)) throw new Forbidden();
+  return new FileResponse(join('/var/files', basename(params.name)));
+});
+// FILE links.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const secret = process.env['LINK_SECRET'] ?? '';
+function mac(name: string, end: string) {
+  const hmac = createHmac('sha256', secret);
+  hmac.update(name); // SVC624
+
+  return hmac.digest('hex');
+}
+export function check(name: string, end: string, given: string): boolean {
+  if (Number(end) * 1000 < Date.now()) return false;
+  return timingSafeEqual(Buffer.from(mac(name, end)), Buffer.from(given));
+}
+`,
+  'right: signed file link, end unsigned': `
+// FILE app.ts
+import { Field, Forbidden, Schema, Svc, FileResponse, str } from 'svc';
+import { basename, join } from 'node:path';
+import { check } from './links.ts';
+export const app = new Svc();
+class Signed extends Schema { e = Field(str, { pattern: '^[0-9]{10}$' }); s = Field(str, { pattern: '^[0-9a-f]{64}$' }); }
+app.get('/files/{name}', { query: Signed }, ({ params, query }) => {
+  if (!check(params.name, query.e, query.s)) throw new Forbidden();
+  return new FileResponse(join('/var/files', basename(params.name)));
+});
+// FILE links.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+const secret = process.env['LINK_SECRET'] ?? '';
+function mac(name: string, end: string) {
+  const hmac = createHmac('sha256', secret);
+  hmac.update(name);
+  hmac.update('|' + end);
+  return hmac.digest('hex');
+}
+export function check(name: string, end: string, given: string): boolean {
+  if (Number(end) * 1000 < Date.now()) return false;
+  return timingSafeEqual(Buffer.from(mac(name, end)), Buffer.from(given));
+}
+`,
+  'login tells which names exist': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import { NotFound, Unauthorized, checkPassword, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+    if (user === undefined) throw new NotFound('no user with this address'); // SVC648
+    if (!(await checkPassword(password, user.password))) throw new Unauthorized('wrong password');
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+}
+`,
+  'right: login tells which names exist': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import { NotFound, Unauthorized, checkPassword, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+    if (user === undefined) throw new Unauthorized('wrong address or password');
+    if (!(await checkPassword(password, user.password))) throw new Unauthorized('wrong address or password');
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+}
 `,
 };
