@@ -22,6 +22,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'cli/new.ts': ['moveEntries'],
   'crypto/jwk.ts': ['chooseKeys'],
   'db/postgres/channel-binding.ts': ['signatureHash'],
+  'db/postgres/connect.ts': ['connectPostgres'],
   'db/postgres/saslprep.ts': ['saslPrep'],
   'db/wire/bytes.ts': ['shortAscii'],
   'db/wire/server-socket.ts': ['Incoming'],

@@ -16,7 +16,7 @@
  * run. Afterwards, the application may be started again.
  */
 import { SvcError } from '../base/errors.ts';
-import { PluginRun, stopped, type Replace } from '../routing/plugin.ts';
+import { PluginRun, STEP_MS, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { flushed } from '../observability/log.ts';
 import { announceStop, delayAfter, endOnSignals } from '../operations/signals.ts';
@@ -176,16 +176,39 @@ export class Lifecycle {
     await this.#plugins.start(abort.signal, replaced);
     try {
       await this.#roomBus?.settled?.(); // resolves when the rooms can receive messages of other processes
-      for (const hook of this.#hooks) {
-        if (hook.start === undefined) continue;
+      for (const [index, hook] of this.#hooks.filter(({ start }) => start !== undefined).entries()) {
         abort.signal.throwIfAborted();
-        const cleanUp = await hook.start();
+        const cleanUp = await this.#started(hook.start!, index + 1, abort.signal);
         if (typeof cleanUp === 'function') hook.stop = cleanUp as () => unknown;
       }
     } catch (error) {
       await this.#stopHooks();
       await this.#plugins.stop();
       throw error;
+    }
+  }
+
+  /**
+   * Runs a startup hook. It may take any time, but after 12 seconds the log names it. During a shutdown, the start ends
+   * without the hook if the hook does not end within 12 seconds.
+   */
+  async #started(start: () => unknown, position: number, signal: AbortSignal): Promise<unknown> {
+    const { clock, log } = this.#app;
+    const slow = clock.after(STEP_MS, () =>
+      log.warn('startup_hook_slow', { hook: position, seconds: STEP_MS / 1_000 }),
+    );
+    const abandoned = Promise.withResolvers<never>();
+    let late: Disposable | undefined;
+    const onAbort = (): void => {
+      late = clock.after(STEP_MS, () => abandoned.reject(signal.reason));
+    };
+    signal.addEventListener('abort', onAbort);
+    try {
+      return await Promise.race([start(), abandoned.promise]);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      slow[Symbol.dispose]();
+      late?.[Symbol.dispose]();
     }
   }
 

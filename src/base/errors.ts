@@ -136,8 +136,8 @@ export function withoutStack<T extends HTTPException>(make: () => T): T {
 }
 
 /**
- * 503 of a component that reports its own state, in a metric or in the log. So a flood of such responses writes no
- * line `unhandled_error` for each.
+ * 503 for ordinary overload, or of a component that reports its own state in the log. So a flood of such responses
+ * writes no line `unhandled_error` for each. The metric `svc_requests_total` counts them.
  * @internal
  */
 export class Unavailable extends HTTPException {}
@@ -147,6 +147,13 @@ export function unavailable(detail: string, retryAfterSeconds: number, code?: st
   const headers = { 'Retry-After': String(retryAfterSeconds) };
   return withoutStack(() => new Unavailable(503, detail, { code, headers }));
 }
+
+/**
+ * Errors, not HTTPExceptions, that mean that the server is overloaded, with the number of seconds after which a client may
+ * repeat its request. Without an exception handler, the response is 503 with `Retry-After`.
+ * @internal
+ */
+export const OVERLOADS: WeakMap<object, number> = new WeakMap();
 
 /** 400: the request is malformed, or its input fails validation. */
 export class BadRequest extends HTTPException {

@@ -105,6 +105,11 @@ export function setOwn(object: object, name: string, value: unknown): void {
   else (object as Record<string, unknown>)[name] = value;
 }
 
+/** Returns the error for an invalid option. `owner` is what has the option, `found` the value as text. */
+export function outOfRange(owner: string, option: string, needs: string, found: string): SvcError {
+  return new SvcError('E_OPTION_RANGE', [owner, option, needs, found]);
+}
+
 /**
  * Reads every option of `kinds` from `options`. Absent and `undefined` options get their fallback.
  *
@@ -117,8 +122,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   kinds: K,
 ): OptionValues<K> {
   const known = Object.keys(kinds);
-  if (!isRecord(options))
-    throw new SvcError('E_OPTION_RANGE', [owner, 'options', 'needs an object', shown(options)]);
+  if (!isRecord(options)) throw outOfRange(owner, 'options', 'needs an object', shown(options));
   for (const name of Object.keys(options)) {
     if (!Object.hasOwn(kinds, name))
       throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
@@ -128,7 +132,7 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
     const kind = kinds[name]!;
     const value = (options as Record<string, unknown>)[name];
     if (value !== undefined && !kind.accepts(value))
-      throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
+      throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value === undefined ? kind.fallback : value;
   }
   // the cast is safe: each value is the default of its option, or was checked above
@@ -155,8 +159,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
       throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
     }
     if (value === undefined) continue;
-    if (!kind.accepts(value))
-      throw new SvcError('E_OPTION_RANGE', [owner, name, `needs ${kind.needs}`, shown(value)]);
+    if (!kind.accepts(value)) throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value;
   }
   return values as Partial<OptionValues<K>>; // the cast is safe: each option was checked above

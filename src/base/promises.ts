@@ -100,6 +100,22 @@ export async function within<T, Late>(
   }
 }
 
+/** Runs asynchronous work in the order of the calls. Each call waits until the one before has settled. */
+export class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(work);
+    this.#last = done.catch(ignore);
+    return done;
+  }
+
+  /** Resolves when the work of all calls so far has settled. */
+  settled(): Promise<unknown> {
+    return this.#last;
+  }
+}
+
 /** Modules that an application of this process has declared. */
 const wanted = new Set<LazyModule<unknown>>();
 

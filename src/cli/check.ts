@@ -263,7 +263,6 @@ function keysOf(findings: readonly Finding[]): string[] {
 /**
  * Returns the file of `--known`. Where `CI` is set, the file must exist: a job would write it to a folder that is
  * lost, and each run would pass.
- * @throws SvcError `E_CLI_USAGE` if the file does not exist in a job of CI
  */
 function readKnownFile(values: Invocation['values']): string | undefined {
   // the option has type string, so parseArgs returns a string
@@ -484,10 +483,7 @@ function openapiIn(file: string, text: string): AskOptions['baseline'] {
   return document as NonNullable<AskOptions['baseline']>;
 }
 
-/**
- * Parses the option `--output`, such as `sarif=check.sarif`.
- * @throws SvcError `E_CLI_USAGE` if the value does not consist of a format, "=" and a file
- */
+/** Parses the option `--output`, such as `sarif=check.sarif`. */
 function readOutput(given: string): Output {
   const [form, file] = [given.slice(0, given.indexOf('=')), given.slice(given.indexOf('=') + 1)];
   if (!given.includes('=') || file === '')

@@ -151,10 +151,7 @@ export async function settling<T>(
   }
 }
 
-/**
- * Parses a whole number within a range from the text of an option.
- * @throws SvcError `E_CLI_USAGE` if the text is not a number in the range
- */
+/** Parses a whole number within a range from the text of an option. */
 export function readCount(
   option: string,
   text: unknown,

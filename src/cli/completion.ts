@@ -49,7 +49,6 @@ export function completionCommand(commands: () => Readonly<Record<string, Comman
   };
 }
 
-/** @throws SvcError `E_CLI_USAGE` if the argument is not the name of a supported shell */
 async function run(
   positionals: Invocation['positionals'],
   commands: Readonly<Record<string, Command>>,

@@ -39,7 +39,6 @@ export interface Job {
   readonly baseline?: Readonly<Record<string, unknown>> | undefined;
   /** Databases on which statements are prepared. */
   readonly databases?: DescribedPlaces | undefined;
-  /** Files of SQL statements. */
   readonly statementFiles?: StatementFiles | undefined;
 }
 
@@ -218,7 +217,6 @@ export async function failed(
 /**
  * Returns the value of an option, which must be one of `words`. Returns `fallback` if the option is not
  * given.
- * @throws SvcError `E_CLI_USAGE` if the value is not one of `words`
  */
 export function readWord<const T extends string>(
   option: string,
@@ -238,7 +236,6 @@ export function readWord<const T extends string>(
 /**
  * Returns the databases of `--database` and `--scratch-database`. An address may follow the name of a plugin, as in
  * `reporting=postgres://…`. Messages show no address, because it may have a password.
- * @throws SvcError `E_CLI_USAGE` for a value without an address, and for a plugin that is named twice
  */
 export function readPlaces(values: Readonly<Record<string, unknown>>): DescribedPlaces {
   const places: Record<string, DescribedPlace> = {};
@@ -257,10 +254,6 @@ export function readPlaces(values: Readonly<Record<string, unknown>>): Described
   return places;
 }
 
-/**
- * Writes a file that an option names.
- * @throws SvcError `E_CLI_USAGE` if the file cannot be written
- */
 export function writeOutput(file: string, text: string, option = 'output'): void {
   try {
     makeFolder(dirname(file));
@@ -285,8 +278,6 @@ const FULL: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT', 'EFBI
  *
  * If standard output is a file, uses writeFileSync(), because a file stream of Node.js reports a partial
  * write as complete.
- *
- * @throws SvcError `E_CLI_USAGE` if the disk is full
  */
 export async function printAll(text: string): Promise<void> {
   try {

@@ -34,10 +34,7 @@ export function parseTarget(target: string): Target {
     : { module: match[1]!, exportName: match[2]! };
 }
 
-/**
- * Returns the URL of the file or package that a target names, relative to `cwd`.
- * @throws SvcError `E_LOAD` if there is no such file and no such package
- */
+/** Returns the URL of the file or package that a target names, relative to `cwd`. */
 export function locate(target: Target, cwd: string): URL {
   const path = resolve(cwd, target.module);
   const extensions = namesFolder(target.module) ? [''] : EXTENSIONS;
@@ -146,7 +143,6 @@ export function makeFolder(path: string): void {
 /**
  * Imports the module and returns the application that it exports. If the export is a function, calls it without
  * arguments and awaits its result. Calls `onCall` with the name of the function before that.
- * @throws SvcError `E_LOAD` if the import or the function fails, or if there is no application
  */
 export async function loadApplication(
   target: Target,
@@ -182,10 +178,7 @@ function typeOf(value: unknown): string {
   return value === null ? 'null' : typeof value;
 }
 
-/**
- * Runs code of the application.
- * @throws SvcError `E_LOAD` if the code throws. E_COMPILE is not replaced, because its findings name their places
- */
+/** Runs code of the application. E_COMPILE is not replaced, because its findings name their places. */
 async function attempt(name: string, work: () => unknown): Promise<unknown> {
   try {
     return await work();

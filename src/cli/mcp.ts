@@ -89,9 +89,6 @@ function headersOf(values: Invocation['values']): readonly string[] {
   return (values['header'] as readonly string[] | undefined) ?? [];
 }
 
-/**
- * @throws SvcError `E_CLI_USAGE` if the text is not a header field and an environment variable, joined by "="
- */
 function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');
   if (!isToken(name) || !/^[A-Za-z_]\w*$/.test(variable) || rest.length > 0)
@@ -101,7 +98,6 @@ function readHeader(text: string): readonly [name: string, variable: string] {
   return [name.toLowerCase(), variable];
 }
 
-/** @throws SvcError `E_CLI_USAGE` if the environment variable is not set */
 function valueOf([name, variable]: readonly [string, string]): [string, string] {
   const value = process.env[variable];
   if (value === undefined || value === '')

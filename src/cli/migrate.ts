@@ -86,7 +86,6 @@ export const migrateCommand: Command = {
     actionOf(invocation.positionals) === 'new' ? create(invocation) : migrate(invocation),
 };
 
-/** @throws SvcError `E_CLI_USAGE` if the first argument is missing, or is not a subcommand */
 function actionOf([word]: readonly string[]): string {
   const words = [...Object.keys(ACTIONS), 'types', 'new'];
   if (word !== undefined && words.includes(word)) return word;
@@ -113,11 +112,7 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   return await ACTIONS[action]!(open, values);
 }
 
-/**
- * Returns the plugin of the database to migrate.
- * @throws SvcError `E_MIGRATION_TARGET` if the application has no such database, or has several and none is
- * named
- */
+/** Returns the plugin of the database to migrate. */
 function pluginOf(plugins: readonly Migratable[], name: string | undefined): Migratable {
   const chosen =
     plugins.find((plugin) => plugin.name === (name ?? 'database')) ??
@@ -198,10 +193,7 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
   return 1;
 }
 
-/**
- * Runs the seed files after all migrations have been applied.
- * @throws SvcError `E_SEED` if there is no folder of seed files, or if migrations are pending
- */
+/** Runs the seed files after all migrations have been applied. */
 async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   if (seeder === undefined)
     throw new SvcError('E_SEED', [
@@ -219,11 +211,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   return 0;
 }
 
-/**
- * Writes the classes of rows to a file, or to standard output.
- * @throws SvcError `E_MIGRATION_TARGET` if the plugin describes no tables, `E_CLI_USAGE`
- *   if the file has other content or cannot be written
- */
+/** Writes the classes of rows to a file, or to standard output. */
 async function writeTypes(
   plugin: Migratable,
   address: string | undefined,
@@ -251,16 +239,12 @@ async function writeTypes(
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` if `--as` has another value than applied or pending */
 function readAs({ as }: Invocation['values']): 'applied' | 'pending' | undefined {
   if (as === undefined || as === 'applied' || as === 'pending') return as;
   throw new SvcError('E_CLI_USAGE', [`--as must be "applied" or "pending", found "${String(as)}"`]);
 }
 
-/**
- * Writes the two files of a new migration, up and down. Its name must be unused.
- * @throws SvcError `E_CLI_USAGE` for an invalid or used name, `E_MIGRATION_FILES` if a file cannot be written
- */
+/** Writes the two files of a new migration, up and down. Its name must be unused. */
 async function create({ positionals: [, given, ...surplus], values }: Invocation): Promise<number> {
   if (given === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
@@ -301,7 +285,6 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
 /**
  * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters, such
  * as slashes and dots.
- * @throws SvcError `E_CLI_USAGE` if the name is empty or has another character
  */
 function nameOf(given: string): string {
   const name = given

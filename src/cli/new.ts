@@ -93,7 +93,6 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   return 0;
 }
 
-/** @throws SvcError `E_CLI_USAGE` if more than one of --vendor, --registry and --link is given */
 function sourceOf(values: Invocation['values']): PackageSource {
   const [source = 'vendor', other] = SOURCES.filter((each) => values[each] === true);
   if (other !== undefined)
@@ -105,10 +104,7 @@ function sourceOf(values: Invocation['values']): PackageSource {
 
 const SOURCES: readonly PackageSource[] = ['vendor', 'registry', 'link'];
 
-/**
- * Returns the requested package name, or one made of the folder's name.
- * @throws SvcError `E_CLI_USAGE` if the name is not a valid package name
- */
+/** Returns the requested package name, or one made of the folder's name. */
 function nameFor(target: string, asked: string | undefined): string {
   const name =
     asked ??
@@ -136,10 +132,7 @@ function stepsAfter(given: string, source: PackageSource): string[] {
   return [...enter, ...install, 'npm run dev        # http://127.0.0.1:8000'];
 }
 
-/**
- * Creates the project and returns the number of its files.
- * @throws SvcError `E_NEW_FOLDER` if the folder is not empty, or if a file cannot be written
- */
+/** Creates the project and returns the number of its files. */
 function create(given: string, target: string, name: string, source: PackageSource): number {
   const isThere = assertFree(given, target);
   const staging = join(
@@ -173,10 +166,7 @@ function issueOf(error: NodeJS.ErrnoException): string {
   return `${what} (${error.code ?? String(error)}); no file of the project is left behind`;
 }
 
-/**
- * Returns true if the folder exists and is empty, and false if it does not exist.
- * @throws SvcError `E_NEW_FOLDER` if the path is a file, or a folder that is not empty or not readable
- */
+/** Returns true if the folder exists and is empty, and false if it does not exist. */
 function assertFree(given: string, target: string): boolean {
   let entries: string[];
   try {

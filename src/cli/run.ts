@@ -111,7 +111,6 @@ async function openInspector({ host, port, waits }: InspectorOptions): Promise<v
   if (waits) inspector.waitForDebugger();
 }
 
-/** @throws SvcError `E_CLI_USAGE` if the address is invalid */
 function readInspector(values: Invocation['values']): InspectorOptions | undefined {
   const waits = values['inspect-brk'] !== undefined;
   // the options have type string, so parseArgs returns strings
@@ -132,9 +131,6 @@ interface RunOptions extends ListenOptions {
   readonly inspector: InspectorOptions | undefined;
 }
 
-/**
- * @throws SvcError `E_CLI_USAGE` if the value of an option is invalid, or if two options exclude each other
- */
 function readRunOptions(values: Invocation['values']): RunOptions {
   const reload = values['reload'] === true;
   if (reload && values['workers'] !== undefined)

@@ -10,7 +10,7 @@
  */
 import { createHmac, pbkdf2, randomBytes, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
-import { BadRequest, HTTPException, SvcError } from '../base/errors.ts';
+import { BadRequest, SvcError, unavailable } from '../base/errors.ts';
 import { bool, given, int, oneOf, readOptions, shown } from '../base/options.ts';
 import { Keyring } from './keys.ts';
 
@@ -272,7 +272,6 @@ const MOST_AT_ONCE = 3;
  * Maximum number of hashes that wait to be computed. In a longer queue, the last clients would wait too long.
  */
 const MOST_WAITING = 64;
-const RETRY_AFTER_SECONDS = '2';
 const inThreadPool = promisify(pbkdf2);
 const waiting: (() => void)[] = [];
 let running = 0;
@@ -289,10 +288,7 @@ async function derive(
   else if (waiting.length < MOST_WAITING)
     // resolved when another computation ends; this one takes its place, so `running` stays unchanged
     await new Promise<void>((resolve) => waiting.push(resolve));
-  else
-    throw new HTTPException(503, 'Too many passwords are being checked; try again later', {
-      headers: { 'Retry-After': RETRY_AFTER_SECONDS },
-    });
+  else throw unavailable('Too many passwords are being checked; try again later', 2);
   try {
     return await inThreadPool(password, salt, iterations, bytes, algorithm);
   } finally {

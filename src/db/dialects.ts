@@ -11,9 +11,6 @@ const MAX_NAME_BYTES = 63;
 /**
  * Quotes a table or column name. A dot is part of the name: for a table in a schema, use
  * `sql.identifier('main', 'users')`.
- *
- * @throws SvcError `E_DB_IDENTIFIER` for a name that is empty, longer than 63 bytes, or contains NUL or half
- *   a surrogate pair
  */
 export function quotedName(dialect: Dialect, name: string): string {
   if (

@@ -6,8 +6,12 @@
  * DataError, ReadOnly or StatementError (except StalePlan), correct the statement or its values. DiskFull,
  * StorageFailed and Corrupt need an operator.
  */
+import { OVERLOADS } from '../base/errors.ts';
 import { ownFolders } from '../base/package-root.ts';
 import type { DriverLoad } from './driver.ts';
+
+/** `Retry-After` of the response to a request that got no connection. */
+const RETRY_AFTER_SECONDS = 5;
 
 /** Codes of the error classes, for a `switch` statement. They never change. */
 export type DatabaseErrorCode =
@@ -36,7 +40,6 @@ export type DatabaseErrorCode =
 
 const RETRYABLE: ReadonlySet<DatabaseErrorCode> = new Set(['serialization', 'deadlock', 'lock_timeout']);
 
-/** Details of a database error. */
 export interface DatabaseErrorDetails {
   /**
    * SQLSTATE of ISO 9075, five characters. For an engine without SQLSTATEs, the code that PostgreSQL uses for
@@ -58,6 +61,9 @@ export interface DatabaseErrorDetails {
   readonly cause?: unknown;
 }
 
+/** Class of the errors for a code of an engine. */
+export type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
+
 /**
  * A failure of the database or of the connection to it. Its `stack` begins where the application called the
  * database.
@@ -78,7 +84,7 @@ export class DatabaseError extends Error {
   constructor(message: string, details: DatabaseErrorDetails = {}) {
     super(message, 'cause' in details ? { cause: details.cause } : undefined);
     this.name = new.target.name;
-    this.sqlstate = details.sqlstate;
+    this.sqlstate = details.sqlstate ?? USUAL_STATES.get(new.target);
     this.errno = details.errno;
     this.constraint = details.constraint;
     this.table = details.table;
@@ -187,7 +193,7 @@ export class QueryTimeout extends DatabaseError {
 }
 /**
  * No connection became free in time, or too many callers already wait. If a connection could not be opened,
- * `cause` is the error of that attempt.
+ * `cause` is the error of that attempt. Without an exception handler, the response to a request is 503 with `Retry-After`.
  */
 export class PoolTimeout extends DatabaseError {
   override readonly code = 'pool_timeout';
@@ -200,6 +206,7 @@ export class PoolTimeout extends DatabaseError {
   ) {
     super(message, details);
     this.load = details.load;
+    OVERLOADS.set(this, RETRY_AFTER_SECONDS);
   }
 }
 
@@ -256,6 +263,17 @@ export class StorageFailed extends DatabaseError {
 export class Corrupt extends DatabaseError {
   override readonly code = 'corrupt';
 }
+
+/** SQLSTATE of an error whose details have none. */
+const USUAL_STATES: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [ConnectionLost, '08006'],
+  [CommitOutcomeUnknown, '08007'],
+  [TransactionAborted, '25P02'],
+  [PoolTimeout, '53300'],
+  [LockTimeout, '55P03'],
+  [QueryCanceled, '57014'],
+  [QueryTimeout, '57014'],
+]);
 
 /** Folders of this package. Frames from these folders are left out of error stacks. */
 const OWN_FOLDERS: readonly string[] = ownFolders('db/');

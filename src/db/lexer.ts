@@ -83,7 +83,6 @@ export interface LexerOptions {
 /** Reads one token at a time. */
 export class Lexer {
   readonly source: string;
-  /** Kind of the current token. */
   kind: TokenKind = 'space';
   start = 0;
   end = 0;

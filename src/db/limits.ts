@@ -33,8 +33,6 @@ export interface QueryOptions {
 /**
  * Returns the limit of a statement. `outer`, the limit of the transaction around it, also applies. Returns
  * undefined when there is no limit.
- *
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function limitOf(
   options: QueryOptions | undefined,
@@ -173,6 +171,12 @@ export function limitReached(
     : undefined;
 }
 
+/** Throws the error of limitReached(), if there is one. */
+export function checkLimit(limit: Limit | undefined, clock: Clock, sql?: string): void {
+  const reached = limitReached(limit, clock, sql);
+  if (reached !== undefined) throw reached;
+}
+
 /**
  * Calls `reached` when the limit is reached. If it is already reached, calls `reached` immediately. Dispose
  * of the result to stop.
@@ -232,7 +236,6 @@ export async function sleepWithin(
 
 function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
   return new QueryCanceled('The caller canceled the statement', {
-    sqlstate: '57014',
     sql,
     cause: limit.signal!.reason,
   });
@@ -241,12 +244,11 @@ function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
 /** Returns the error for a promise of the application that did not settle within its limit. */
 function stalled(what: string, { timeoutMs }: Limit): QueryTimeout {
   const cause = new SvcError('E_DB_STALLED', [what, timeoutMs]);
-  return new QueryTimeout(cause.message, { sqlstate: '57014', cause });
+  return new QueryTimeout(cause.message, { cause });
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {
   return new QueryTimeout(`The statement was not finished within ${limit.timeoutMs} ms`, {
-    sqlstate: '57014',
     sql,
   });
 }

@@ -294,7 +294,7 @@ function serverDriver(
       ...(synchronous === 'normal' ? { synchronous_commit: 'off' } : {}),
     },
   };
-  return async () => new (await import('./postgres/postgres.ts')).PostgresDriver({ ...deps, session });
+  return async () => new (await import('./postgres/connect.ts')).PostgresDriver({ ...deps, session });
 }
 
 /** Returns a callback that passes pool events to `onPoolEvent` and to the subscribers of `svc:db:pool`. */

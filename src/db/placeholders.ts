@@ -90,11 +90,7 @@ export function scanned(
   return found;
 }
 
-/**
- * Scans the text of a statement.
- *
- * @throws SvcError `E_DB_STATEMENT` when the text cannot run as one statement
- */
+/** Scans the text of a statement. */
 export function checkedStatement(
   text: string,
   dialect: Dialect,

@@ -3,7 +3,7 @@
  * of columns.
  */
 import { SvcError } from '../base/errors.ts';
-import { shown } from '../base/options.ts';
+import { shown, outOfRange } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
 import { columnCheck, rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
 import { FAIL, isSchemaClass } from '../schema/types.ts';
@@ -102,22 +102,11 @@ export class RowDecoder<T extends object> {
   readonly #readings: Readings;
   #count = 0;
 
-  /** @throws SvcError `E_OPTION_RANGE` when `as` is not a schema, or `snakeCase` is not a boolean */
   constructor({ as, snakeCase }: RowOptions<T>, dialect: Dialect, usesSnakeCase: boolean) {
     if (!isSchemaClass(as))
-      throw new SvcError('E_OPTION_RANGE', [
-        'the statement',
-        'as',
-        'must be a class that extends Schema',
-        shown(as as unknown),
-      ]);
+      throw outOfRange('the statement', 'as', 'must be a class that extends Schema', shown(as as unknown));
     if (snakeCase !== undefined && typeof snakeCase !== 'boolean')
-      throw new SvcError('E_OPTION_RANGE', [
-        'the statement',
-        'snakeCase',
-        'must be true or false',
-        shown(snakeCase),
-      ]);
+      throw outOfRange('the statement', 'snakeCase', 'must be true or false', shown(snakeCase));
     this.#schema = as;
     this.#dialect = dialect;
     this.#snakeCase = snakeCase ?? usesSnakeCase;

@@ -58,7 +58,6 @@ const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 export interface SplitScript {
   /** Comments above the first statement, as they are written in the script. */
   readonly head: readonly string[];
-  /** Statements in the order of the script. */
   readonly statements: readonly Statement[];
 }
 
@@ -76,12 +75,6 @@ export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean
   return { head, statements };
 }
 
-/**
- * Returns the statements of a script.
- *
- * @throws SvcError `E_DB_STATEMENT` for a statement that begins or ends a transaction, and for a quote or
- *   comment without an end
- */
 export function scriptStatements(script: string, dialect: Dialect): readonly string[] {
   try {
     // SQLite accepts a comment without an end, and itself reports a quote without an end

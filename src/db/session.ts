@@ -2,7 +2,7 @@
  * Methods that run statements, shared by the database and its transactions.
  */
 import { SvcError } from '../base/errors.ts';
-import { isObject, shown } from '../base/options.ts';
+import { isObject, shown, outOfRange } from '../base/options.ts';
 import { quotedName } from './dialects.ts';
 import { atCaller } from './errors.ts';
 import {
@@ -288,12 +288,7 @@ export abstract class Session {
 
   #readSets(sets: Row[][], { as, snakeCase }: SetOptions): object[][] {
     if (!Array.isArray(as))
-      throw new SvcError('E_OPTION_RANGE', [
-        'the statement',
-        'as',
-        'must be a list of schemas',
-        shown(as as unknown),
-      ]);
+      throw outOfRange('the statement', 'as', 'must be a list of schemas', shown(as as unknown));
     if (as.length !== sets.length)
       throw new SvcError('E_DB_ROW', [
         'the results',

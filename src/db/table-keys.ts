@@ -5,10 +5,8 @@
 import type { Database } from './database.ts';
 import type { Dialect } from './driver.ts';
 
-/** A foreign key. */
 interface ForeignKey {
   readonly columns: readonly string[];
-  /** Table to which the key refers. */
   readonly table: string;
   /** Columns of that table. Empty if the key refers to its primary key without naming it. */
   readonly references: readonly string[];

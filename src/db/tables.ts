@@ -32,7 +32,6 @@ export type ColumnType =
   | { readonly kind: 'literal'; readonly values: readonly string[] }
   | { readonly kind: 'list'; readonly item: ColumnType };
 
-/** A column of a table. */
 export interface TableColumn {
   readonly name: string;
   readonly type: ColumnType;

@@ -8,7 +8,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
-import { CALLBACK, endingLimit, limitOf, limitReached, settledBy, type QueryOptions } from './limits.ts';
+import {
+  CALLBACK,
+  endingLimit,
+  limitOf,
+  limitReached,
+  checkLimit,
+  settledBy,
+  type QueryOptions,
+} from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -226,8 +234,7 @@ export class Transaction extends Session {
       while (this.#nested !== undefined)
         // wait in a loop: when one nested transaction ends, another waiting caller may begin the next one
         await settledBy(this.#waitFor(this.#nested), limit, clock, () => undefined);
-      const reached = limitReached(limit, clock);
-      if (reached !== undefined) throw reached;
+      checkLimit(limit, clock);
       const result = work(connection, limit);
       if (!(result instanceof Promise)) return result;
       return await (limit === undefined || isCallback ? result : this.#within(result, limit));
@@ -369,7 +376,6 @@ async function committedBy(
     throw new CommitOutcomeUnknown(
       'The server did not respond to COMMIT in time, so it is unknown whether the transaction was committed',
       {
-        sqlstate: '08007',
         sql: 'commit',
         cause,
       },

@@ -41,7 +41,7 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
   synchronous: ['full', 'normal'],
 };
 
-/** Parses an address. @throws SvcError `E_DB_URL` for an address that is malformed or not supported */
+/** Parses an address. */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const problem = textIssue(url);
   if (problem !== undefined)

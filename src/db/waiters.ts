@@ -59,7 +59,7 @@ export class Waiters<T> {
     else this.#last.after = waiter;
     this.#last = waiter;
     this.size++;
-    this.#timer ??= clock.after(timeoutMs, this.#onTime);
+    this.#timer ??= alarm(clock, timeoutMs, this.#onTime);
     const watched = watchLimit(limit, clock, (error) => this.#giveUp(waiter, error));
     if (this.#isIn(waiter)) waiter.watched = watched;
     return promise;
@@ -77,12 +77,6 @@ export class Waiters<T> {
     for (let waiter = this.shift(); waiter !== undefined; waiter = this.shift()) waiter.reject(error());
   }
 
-  /** Stops the timer after the queue has become empty. add() starts the timer again. */
-  end(): void {
-    this.#timer?.[Symbol.dispose]();
-    this.#timer = undefined;
-  }
-
   readonly #onTime = (): void => {
     this.#timer = undefined;
     const { clock, timedOut } = this.#options;
@@ -92,7 +86,7 @@ export class Waiters<T> {
       this.#giveUp(this.#first, timedOut());
     }
     if (this.#first !== undefined)
-      this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);
+      this.#timer = alarm(clock, Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);
   };
 
   #giveUp(waiter: Waiter<T>, error: Error): void {
@@ -115,5 +109,15 @@ export class Waiters<T> {
     waiter.before = waiter.after = undefined;
     this.size--;
     waiter.watched?.[Symbol.dispose]();
+    if (this.size > 0) return;
+    this.#timer?.[Symbol.dispose]();
+    this.#timer = undefined;
   }
+}
+
+/** Calls `fn` after `ms`. Unlike a timer of {@link Clock.after}, it keeps the process alive: a caller waits for it. */
+function alarm(clock: Clock, ms: number, fn: () => void): Disposable {
+  const stop = new AbortController();
+  void clock.sleep(ms, stop.signal).then(fn, () => undefined);
+  return { [Symbol.dispose]: () => stop.abort() };
 }

@@ -47,10 +47,7 @@ export async function discard(chunks: Chunks): Promise<void> {
   await iterate(chunks).return?.();
 }
 
-/**
- * Checks a chunk that a source yielded. Returns text unchanged, and bytes of any type as a `Uint8Array`.
- * @throws SvcError `E_STREAM` when the value is neither text nor bytes
- */
+/** Checks a chunk that a source yielded. Returns text unchanged, and bytes of any type as a `Uint8Array`. */
 export function checkedChunk(value: unknown): Chunk {
   if (typeof value === 'string') return value;
   const bytes = bytesOf(value);
@@ -63,7 +60,6 @@ export function checkedChunk(value: unknown): Chunk {
 class WebChunks implements ChunkIterator {
   readonly #reader: ReadableStreamDefaultReader<Chunk>;
 
-  /** @throws SvcError `E_STREAM` when another reader has locked the stream */
   constructor(stream: ReadableStream<Chunk>) {
     if (stream.locked)
       throw new SvcError('E_STREAM', ['the stream is locked, because another reader already reads it']);

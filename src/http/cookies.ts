@@ -2,7 +2,7 @@
  * Cookies (RFC 6265): parses the `Cookie` field, and builds `Set-Cookie`.
  */
 import { SvcError } from '../base/errors.ts';
-import { closest, shown } from '../base/options.ts';
+import { closest, shown, outOfRange } from '../base/options.ts';
 import { bare, isToken, stripped } from './headers.ts';
 import type { Env } from '../base/config.ts';
 
@@ -86,9 +86,9 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
       throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
   if (typeof httpOnly !== 'boolean')
-    throw new SvcError('E_OPTION_RANGE', [OWNER, 'httpOnly', 'must be true or false', shown(httpOnly)]);
+    throw outOfRange(OWNER, 'httpOnly', 'must be true or false', shown(httpOnly));
   if (secure !== undefined && typeof secure !== 'boolean')
-    throw new SvcError('E_OPTION_RANGE', [OWNER, 'secure', 'must be true or false', shown(secure)]);
+    throw outOfRange(OWNER, 'secure', 'must be true or false', shown(secure));
   if (typeof name !== 'string' || !isToken(name))
     return refuse(
       name,

@@ -303,8 +303,6 @@ type Writer = (value: unknown) => Written;
 /**
  * Builds a path from a template and its parameters. Parameters are percent-encoded. Without its optional parameter,
  * `/dav/{rest:path?}` becomes `/dav`.
- *
- * @throws SvcError `E_URL_PARAM` for a missing, unknown or invalid parameter
  */
 export function fillTemplate(
   name: string,

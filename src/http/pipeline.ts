@@ -5,7 +5,14 @@
  * `next()` of a middleware calls the next middleware, or at last the handler. If one of these throws, next()
  * returns an error response. So outer middleware can still add header fields to error responses.
  */
-import { ClientDisconnected, HTTPException, SvcError, Unavailable, errorAfter } from '../base/errors.ts';
+import {
+  ClientDisconnected,
+  HTTPException,
+  OVERLOADS,
+  SvcError,
+  Unavailable,
+  errorAfter,
+} from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
 import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
@@ -253,11 +260,7 @@ function isPlainPromise(value: unknown): value is Promise<unknown> {
   return value instanceof Promise && value.constructor === Promise;
 }
 
-/**
- * Returns middleware as an object with handle(): a function is wrapped, an object is returned unchanged.
- * @throws SvcError `E_MIDDLEWARE` when the value is neither a function of at most two parameters nor an
- * object with handle()
- */
+/** Returns middleware as an object with handle(): a function is wrapped, an object is returned unchanged. */
 export function asMiddleware(given: Middleware | MiddlewareFunction): Middleware {
   if (typeof given === 'function') {
     if (/^class\b/.test(Function.prototype.toString.call(given)))
@@ -313,29 +316,32 @@ interface FailureDeps {
 
 /**
  * Returns the response to an error without an exception handler. An HTTPException has its own status. An
- * error because of missing file descriptors leads to 503, any other error to 500. Errors with a status of 500
+ * error because of too much load leads to 503, any other error to 500. Errors with a status of 500
  * or more are logged.
  */
 function plainAnswer(thrown: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
-  const error = !(thrown instanceof HTTPException) && lacksDescriptors(thrown) ? shortage(thrown) : thrown;
+  const error = thrown instanceof HTTPException ? thrown : (overload(thrown) ?? thrown);
   if (isRefusal(error)) return problemFor(error, req, deps);
   if (isDisconnect(error)) {
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });
   }
   const status = error instanceof HTTPException ? error.status : 500;
-  reportFailure(error, req, deps, status);
-  const trace = deps.debug ? stackOf(error) : undefined;
+  reportFailure(thrown, req, deps, status);
+  const trace = deps.debug ? stackOf(thrown) : undefined;
+  if (!(thrown instanceof HTTPException || lacksDescriptors(thrown))) deps.onUnhandled?.(thrown, req.id);
   if (error instanceof HTTPException) return problemFor(error, req, deps, trace);
-  deps.onUnhandled?.(error, req.id);
   return problem(500, req.id, { trace });
 }
 
-function shortage(cause: unknown): HTTPException {
-  return new HTTPException(503, 'The server has too many files open; repeat the request later', {
-    headers: { 'Retry-After': '5' },
-    cause,
-  });
+/** Returns the 503 for an error because of too much load, or undefined for any other error. */
+function overload(cause: unknown): HTTPException | undefined {
+  const lacksFiles = lacksDescriptors(cause);
+  const seconds = lacksFiles ? 5 : OVERLOADS.get(Object(cause) as object);
+  if (seconds === undefined) return undefined;
+  const reason = lacksFiles ? 'The server has too many files open' : 'The server is busy';
+  const headers = { 'Retry-After': String(seconds) };
+  return new HTTPException(503, `${reason}; repeat the request later`, { headers, cause });
 }
 
 /**
@@ -461,10 +467,7 @@ export class ExceptionHandlers {
     return this.#byPrototype.size;
   }
 
-  /**
-   * Sets the exception handler of an error class. Returns whether the class had none before.
-   * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or `handler` is not a function
-   */
+  /** Sets the exception handler of an error class. Returns whether the class had none before. */
   add<E>(
     errorClass: ErrorClass<E>,
     handler: ExceptionHandler<E>,
@@ -495,7 +498,6 @@ export class ExceptionHandlers {
     return prototype === null ? undefined : this.findOf(prototype);
   }
 
-  /** Returns the handler for instances of the class with this prototype. */
   findOf(prototype: object): HandledClass | undefined {
     let found = this.#found.get(prototype);
     if (found === undefined) this.#found.set(prototype, (found = this.#walk(prototype)));

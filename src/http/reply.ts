@@ -162,11 +162,7 @@ function withStatus(
 
 const BYTES = new PreparedType(BYTES_TYPE);
 
-/**
- * Returns the response for bytes or a web Response; undefined for other objects.
- * @throws SvcError `E_REPLY` for objects that the program cannot have meant to send, such as a Map, whose
- * JSON is `{}`
- */
+/** Returns the response for bytes or a web Response; undefined for other objects. */
 function unusualReply(value: object, status: number): HttpResponse | undefined {
   const bytes = bytesOf(value);
   if (bytes !== undefined) return new HttpResponse(bytes, BYTES.get(status));

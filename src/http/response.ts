@@ -243,10 +243,7 @@ function sayNoPromise(prototype: HttpResponse): void {
   Object.defineProperty(prototype, 'then', { value: undefined, writable: true, configurable: true });
 }
 
-/**
- * Returns a body as it is stored: bytes of any kind as a `Uint8Array`, other values unchanged.
- * @throws SvcError `E_REPLY` when the body is a promise
- */
+/** Returns a body as it is stored: bytes of any kind as a `Uint8Array`, other values unchanged. */
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
@@ -272,7 +269,7 @@ export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** Returns the status if it is an integer 200 ... 599. @throws RangeError */
+/** Returns the status if it is an integer 200 ... 599. */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status must be an integer from 200 to 599, found ${String(status)}`);
@@ -325,7 +322,7 @@ export interface StreamingOptions extends ResponseOptions {
   readonly contentLength?: number | undefined;
 }
 
-/** @throws SvcError `E_STREAM` when the source is not an iterable, async iterable or stream @internal */
+/** @internal */
 export function checkedSource<T>(source: T): T & Chunks {
   if (!isChunks(source) || !(Symbol.asyncIterator in source || Symbol.iterator in source))
     throw new SvcError('E_STREAM', [`${shown(source)} is not an iterable, async iterable or stream`]);
@@ -451,10 +448,6 @@ function head(status: number): string {
  * JSON.stringify.
  */
 
-/**
- * @throws SvcError `E_REPLY` when the value contains a cycle or a promise, or has no JSON form; the message
- * names the place
- */
 export function toJson(value: unknown): string {
   let text: string | undefined;
   try {

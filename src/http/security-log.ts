@@ -22,7 +22,6 @@ const MOST_CLIENTS = 10_000;
 
 const logs = new WeakMap<Services, SecurityLog>();
 
-/** Security log of one application. */
 export class SecurityLog {
   readonly #log: Logger;
   readonly #services: Services;

@@ -173,7 +173,6 @@ export function listTools(app: McpApplication): readonly Tool[] {
 
 /**
  * `app.mcpCall()`: calls a tool in this process.
- * @throws SvcError `E_MCP_TOOL` for an unknown tool
  * @internal
  */
 export async function callTool(
@@ -348,7 +347,6 @@ export function functionOfTool(handler: (...args: never[]) => unknown): (...args
   return functions.get(handler) ?? handler;
 }
 
-/** @throws SvcError `E_ROUTE_HANDLER` unless the spec is an object and `fn` a function */
 function assertHandler(subject: string, spec: unknown, fn: unknown): void {
   if (!isRecord(spec) || typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
 }

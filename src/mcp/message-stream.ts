@@ -72,7 +72,6 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
   }
 }
 
-/** Returns the stream as an HTTP response. */
 export function streamed(messages: MessageStream): EventStreamResponse {
   return new EventStreamResponse(messages);
 }

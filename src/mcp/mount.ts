@@ -12,7 +12,6 @@
  * Responses with 401, and with 403 for a missing scope, link to the protected resource metadata of the
  * endpoint (RFC 9728 §5.1; MCP 2025-11-25, authorization).
  */
-import { SvcError } from '../base/errors.ts';
 import { LazyModule } from '../base/promises.ts';
 import { credentialsOf } from './calls.ts';
 import { serverOptions } from './server.ts';
@@ -25,6 +24,7 @@ import {
   isRecord,
   isTextList,
   readOptions,
+  outOfRange,
 } from '../base/options.ts';
 import { Field, list, Schema, str } from '../schema/schema.ts';
 import { viewOfDependency } from '../routing/di.ts';
@@ -259,7 +259,6 @@ type ReadAuthorization = McpAuthorization & { readonly servers: readonly string[
 /**
  * Validates the option `authorization`. Requires a guard, because clients log in only after a response with
  * 401.
- * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid member, or for a missing guard
  */
 function readAuthorization(authorization: McpAuthorization, deps: Dependencies): ReadAuthorization {
   const owner = 'mountMcp() authorization';
@@ -275,20 +274,20 @@ function readAuthorization(authorization: McpAuthorization, deps: Dependencies):
     ),
   });
   if (Object.keys(deps).length === 0)
-    throw new SvcError('E_OPTION_RANGE', [
+    throw outOfRange(
       'mountMcp()',
       'deps',
       'must contain a guard that checks access tokens, such as { me: Depends(IssuerAuth({ issuer, audience })) }',
       'none',
-    ]);
+    );
   const servers = read.servers ?? issuersOf(deps);
   if (servers.length === 0)
-    throw new SvcError('E_OPTION_RANGE', [
+    throw outOfRange(
       owner,
       'servers',
       'must contain the absolute URL of at least one issuer of access tokens, unless IssuerAuth() is in deps',
       'none',
-    ]);
+    );
   return { ...read, servers };
 }
 

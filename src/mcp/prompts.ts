@@ -54,10 +54,7 @@ export class PlannedPrompt {
     });
   }
 
-  /**
-   * Returns path and query of the request that runs the prompt.
-   * @throws RpcError when an argument is unknown, or is not a string
-   */
+  /** Returns path and query of the request that runs the prompt. */
   target(given: JsonObject): string {
     for (const [name, value] of Object.entries(given)) {
       if (!this.#fields.some((field) => field.wireName === name))

@@ -64,7 +64,6 @@ export function abilitiesOf({ elicitation, sampling, roots }: JsonObject): Reado
   return abilities;
 }
 
-/** A request of the server to the client. */
 export interface ClientRequest {
   readonly key: string;
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list';
@@ -496,10 +495,6 @@ export class RepeatedCall implements Asker {
   readonly #open = new Map<string, JsonObject>();
   #lacking: ClientAbility | undefined;
 
-  /**
-   * @throws RpcError -32602 when `inputResponses` is invalid, or when `requestState` is expired, was changed,
-   * or belongs to another call
-   */
   constructor(deps: RepeatedDeps) {
     this.#deps = deps;
     this.abilities = abilitiesOf(deps.capabilities);
@@ -538,8 +533,6 @@ export class RepeatedCall implements Asker {
   /**
    * Returns the result "input_required" for the client's call. It contains the requests to the client that
    * have no response yet. Returns undefined if all have responses.
-   * @throws RpcError -32021 when the call has failed, and its handler has made a request that the client does
-   * not support
    */
   outcome(isRefused: boolean): JsonObject | undefined {
     if (this.#lacking !== undefined && isRefused) {

@@ -91,7 +91,7 @@ function leadDescriptor(from: number, to: number): Disposable {
     const list: unknown = stdio === 'inherit' ? [stdio, stdio, stdio] : stdio;
     return Array.isArray(list)
       ? list.map((one: unknown, index) => {
-          const fd = one === 'inherit' ? index : fdOf(one);
+          const fd = one === 'inherit' ? index : isObject(one) ? (one as { readonly fd?: unknown }).fd : one;
           return fd === from ? to : fd === STDIN ? 'ignore' : one;
         })
       : list;
@@ -149,9 +149,4 @@ for (const name of ${JSON.stringify(WRITERS)}) {
 }
 syncBuiltinESMExports();`;
   return `data:text/javascript,${encodeURIComponent(text)}`;
-}
-
-/** Returns the file descriptor of an item of `stdio`: the item itself, or the descriptor of a stream. */
-function fdOf(value: unknown): unknown {
-  return isObject(value) ? (value as { readonly fd?: unknown }).fd : value;
 }

@@ -19,7 +19,6 @@ export type ResourceContent = { readonly text: string } | { readonly blob: strin
 
 /** The key in a route's `meta` that marks it as a resource. */
 export const RESOURCE = 'mcp resource';
-/** A resource as the application declares it. */
 export interface DeclaredResource {
   readonly uri: string;
   readonly name: string;
@@ -30,10 +29,7 @@ const URI =
   /^[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}|\{[A-Za-z_][A-Za-z0-9_]*\})+$/;
 const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/;
 
-/**
- * Returns the names of a URI's parameters.
- * @throws SvcError `E_MCP_NAME` for an invalid URI, or a repeated parameter
- */
+/** Returns the names of a URI's parameters. */
 export function parametersOf(uri: string): readonly string[] {
   if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
     throw new SvcError('E_MCP_NAME', [
@@ -93,10 +89,7 @@ export class PlannedResource extends PlannedPrompt {
   }
 }
 
-/**
- * Converts the response of a resource's function to the content for the client.
- * @throws RpcError for an error response, and for a response larger than `maxBytes`
- */
+/** Converts the response of a resource's function to the content for the client. */
 export async function contentOf(response: Response, maxBytes: number): Promise<ResourceContent> {
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (!response.ok) throw refusalOf(response.status, jsonOf(new TextDecoder().decode(bytes)));

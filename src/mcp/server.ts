@@ -508,10 +508,6 @@ export class McpDispatcher {
   }
 }
 
-/**
- * Returns the name and the arguments of a call.
- * @throws RpcError -32602 when the name or the arguments have the wrong type
- */
 function namedCall({ name, arguments: given = {} }: JsonObject): {
   readonly name: string;
   readonly given: JsonObject;
@@ -526,10 +522,7 @@ export function comesAlone({ method, params }: RpcRequest): boolean {
   return method === 'initialize' || McpDispatcher.isModern(method, params);
 }
 
-/**
- * Parses the `_meta` of a request of protocol 2026-07-28.
- * @throws RpcError -32602 for missing values, -32022 for an unsupported version
- */
+/** Parses the `_meta` of a request of protocol 2026-07-28. */
 export function readModern(
   params: JsonObject,
 ): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
@@ -575,10 +568,7 @@ function cursorOf(start: number, list: string, length: number): string {
   return `${Buffer.from(String(start)).toString('base64url')}.${tag}`;
 }
 
-/**
- * Returns the index at which the page of a cursor begins.
- * @throws RpcError for an invalid cursor, or for a cursor of a list that has changed
- */
+/** Returns the index at which the page of a cursor begins. */
 function readCursor(cursor: unknown, list: string, length: number): number {
   if (cursor === undefined) return 0;
   const start =

@@ -7,14 +7,13 @@
 import { pathSchema } from '../openapi/inputs.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
-import { SvcError } from '../base/errors.ts';
 import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
-import { closest, isRecord, defined } from '../base/options.ts';
+import { closest, isRecord, defined, outOfRange } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
-import type { FieldPlan, TypeNode, TypeSource } from '../schema/schema.ts';
+import type { FieldPlan, TypeNode } from '../schema/schema.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { RouteSpec, ToolDescription, ToolHints } from '../routing/spec.ts';
 import type { ParsedTemplate } from '../http/path.ts';
@@ -176,7 +175,9 @@ class OutputPlan {
   readonly #wrapped: JsonSchema | undefined;
 
   constructor(subject: string, response: RouteSpec['response']) {
-    const sources = successes(response);
+    const sources = responseTypes(response)
+      .filter(([status = 200]) => status < 300)
+      .map(([, source]) => source);
     if (sources.length === 0) return;
     const schemas = new JsonSchemas({ prefix: PREFIX });
     const variants = sources.map((source) =>
@@ -221,13 +222,6 @@ class OutputPlan {
 }
 
 const PREFIX = '#/$defs/';
-
-/** Returns the types of responses with a status below 300. */
-function successes(response: RouteSpec['response']): readonly TypeSource[] {
-  return responseTypes(response)
-    .filter(([status = 200]) => status < 300)
-    .map(([, source]) => source);
-}
 
 /**
  * Replaces a reference at the root of a schema by its definition, because clients look for `type` at the
@@ -327,17 +321,16 @@ class ArgumentPlan {
     };
   }
 
-  /** @throws SvcError `E_OPTION_RANGE` for a repeated argument that does not exist, or is not one text */
   #assertRepeatable(properties: Readonly<Record<string, JsonSchema>>): void {
     for (const [name] of this.paramHeaders) {
       const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
       if (!['string', 'integer', 'number', 'boolean'].includes(String(schema?.['type'])))
-        throw new SvcError('E_OPTION_RANGE', [
+        throw outOfRange(
           `mcp of ${this.#subject}`,
           'paramHeaders',
           'must name arguments that are text, numbers or booleans',
           name,
-        ]);
+        );
     }
   }
 

@@ -19,7 +19,7 @@ import { LoginEndpoints } from './login-endpoints.ts';
 import { LogoutEndpoints } from './logout-endpoints.ts';
 import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
-import { outOfRange } from './plugin-options.ts';
+import { outOfRange } from '../base/options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
 import { dpopTokenOf } from '../auth/dpop.ts';
 import { Proxies } from '../auth/provider/addresses.ts';
@@ -266,22 +266,20 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
 /**
  * Returns the proxies of the option `proxy`, or of the environment if Node.js uses those too; undefined if there
  * are none.
- *
- * @throws SvcError `E_OPTION_RANGE` for an invalid environment variable
  */
 function proxiesOf({ proxy }: ReadOptions): Proxies | undefined {
   const read = Proxies.chosen(proxy);
   if (typeof read === 'string')
-    throw outOfRange('proxy', 'must be a URL such as http://proxy.example:3128', `the variable ${read}`);
+    throw outOfRange(
+      'OAuthPlugin',
+      'proxy',
+      'must be a URL such as http://proxy.example:3128',
+      `the variable ${read}`,
+    );
   return read;
 }
 
-/**
- * Returns the store of the rate limits; undefined if each process counts in its own memory.
- *
- * @throws SvcError `E_OPTION_RANGE` when the option `limits.store` is `database`, but no DatabasePlugin is
- * registered
- */
+/** Returns the store of the rate limits; undefined if each process counts in its own memory. */
 function limitStoreOf(
   { limits: { store } }: ReadOptions,
   database: (() => Database) | undefined,
@@ -290,10 +288,10 @@ function limitStoreOf(
   if (store !== 'database') return store;
   if (database === undefined)
     throw outOfRange(
+      'OAuthPlugin limits',
       'store',
       'must be omitted, because no DatabasePlugin is registered',
       '"database"',
-      'OAuthPlugin limits',
     );
   return new RecordRateLimitStore(recordsOf(database, clock, USED_TABLE), { clock });
 }

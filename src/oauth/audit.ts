@@ -166,7 +166,6 @@ export class Audit {
   }
 }
 
-/** Returns the fields of an event that describe its request and its login. */
 function fieldsOf(req: HttpRequest | undefined, login?: LoginFields): Readonly<Record<string, string>> {
   return {
     ...(login === undefined ? {} : { provider: login.provider, sub: login.sub, login_id: login.id }),

@@ -38,9 +38,6 @@ export class Authorizations {
   /**
    * Begins a login. Returns the URL of the provider's page. The caller must call `begun.remember(response)`,
    * which sets the cookie of the login.
-   *
-   * @throws OAuthError `invalid_redirect_uri`, `invalid_request` or `invalid_scope` for an invalid parameter;
-   *   `provider_error`, `provider_timeout` or `temporarily_unavailable` when discovery fails
    */
   async begin(
     req: HttpRequest,
@@ -82,7 +79,7 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. @throws SvcError `E_OAUTH_USER` for an invalid value */
+/** Checks the return value of `onLogin`. */
 function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
@@ -107,7 +104,6 @@ export async function calling<T>(call: () => Awaitable<T>): Promise<T> {
     return await call();
   } catch (error) {
     if (!(error instanceof ProviderFault)) throw error;
-    const headers = error.code === 'temporarily_unavailable' ? { 'Retry-After': '1' } : undefined;
-    throw new OAuthError(error.code, { reason: error.reason, cause: error, headers });
+    throw new OAuthError(error.code, { reason: error.reason, cause: error });
   }
 }

@@ -19,7 +19,7 @@
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { challengeOf } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
@@ -30,7 +30,6 @@ import type { IssuedPair } from './token-responses.ts';
 import type { LoginOrigin } from './logins.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** The login of a one-time code. */
 interface CodeLogin {
   readonly loginId: string;
   readonly client: ClientLogin;
@@ -74,9 +73,6 @@ export class ClientCodes {
   /**
    * Exchanges a code for tokens. A second use of the code is refused, and ends the login unless it comes within
    * 10 seconds.
-   *
-   * @throws OAuthError `invalid_request` for a missing parameter, `invalid_grant` for an invalid code or
-   * verifier, `invalid_dpop_proof` for an invalid proof, `access_denied` when the login has ended
    */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const { used: records, refreshTokens, dpop, logins, clock } = this.#deps;
@@ -84,9 +80,7 @@ export class ClientCodes {
     const verifier = parameter('code_verifier');
     const redirectUri = parameter('client_redirect_uri') ?? parameter('redirect_uri');
     if (code === undefined || verifier === undefined || redirectUri === undefined)
-      throw new OAuthError('invalid_request', {
-        description: 'The parameters code, code_verifier and client_redirect_uri are required',
-      });
+      throw invalidRequest('The parameters code, code_verifier and client_redirect_uri are required');
     const key = hash('sha256', code, 'hex');
     const text = CODE.test(code) ? await records.kept('code', key) : undefined;
     const login = text === undefined ? undefined : loginIn(text);

@@ -47,7 +47,6 @@ const FORM = 'application/x-www-form-urlencoded';
 const REF = '#/components';
 const META = { csrf: false, idempotency: false, rateLimit: 'own' } as const;
 
-/** Returns the endpoints that the options require. */
 export function endpointsOf(options: ReadOptions, registered: Registered): readonly Endpoint[] {
   const components = componentsOf(options);
   return rowsOf(options, registered).map(([method, path, describe, handler, dependencies]) => {

@@ -91,7 +91,7 @@ export interface OAuthErrorOptions {
   readonly description?: string | undefined;
   /** HTTP status. Default: the status of the error code. */
   readonly status?: number | undefined;
-  /** Header fields of the reply. */
+  /** Header fields of the reply. Default: `Retry-After: 1` with `temporarily_unavailable`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Reason for the audit log. Clients never see it. */
   readonly reason?: string | undefined;
@@ -106,14 +106,16 @@ export class OAuthError extends HTTPException {
   readonly reason: string | undefined;
 
   constructor(code: OAuthErrorCode, options: OAuthErrorOptions = {}) {
-    const { status, description: usual } = OAUTH_ERRORS[code];
-    const { description = usual, headers, reason } = options;
-    super(options.status ?? status, description, {
-      code,
-      headers,
-      ...('cause' in options ? { cause: options.cause } : {}),
-    });
+    const usual = OAUTH_ERRORS[code];
+    const { status = usual.status, description = usual.description, reason, ...rest } = options;
+    const headers = code === 'temporarily_unavailable' ? { 'Retry-After': '1' } : undefined;
+    super(status, description, { code, headers, ...rest });
     this.description = description;
     this.reason = reason;
   }
+}
+
+/** Returns the error for a request whose parameters are missing or not allowed. */
+export function invalidRequest(description: string, options?: OAuthErrorOptions): OAuthError {
+  return new OAuthError('invalid_request', { ...options, description });
 }

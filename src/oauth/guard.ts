@@ -6,7 +6,7 @@ import { TooManyRequests } from '../base/errors.ts';
 import { MemoryRateLimitStore } from '../cache/stores.ts';
 import { clientOf } from '../http/request/proxy.ts';
 import { outcomeOf } from './audit.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { SITE_BITS } from './limits.ts';
 import { foreignPage } from '../http/origins.ts';
 import type { Clock } from '../base/clock.ts';
@@ -104,14 +104,12 @@ export function pageIssue(
   );
 }
 
-/** @throws OAuthError `invalid_request` 403 for a page of another origin */
 export function assertOwnPage(req: HttpRequest, ownPages: OwnPages, isByCookie: boolean, audit: Audit): void {
   const problem = pageIssue(req, ownPages, isByCookie);
   if (problem === undefined) return;
   audit.foreignPage(req, problem);
-  throw new OAuthError('invalid_request', {
+  throw invalidRequest('The request was not sent by a page of this application', {
     status: 403,
-    description: 'The request was not sent by a page of this application',
     reason: problem,
   });
 }

@@ -80,7 +80,6 @@ export type ReadLimits = {
   readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
 } & Pick<OAuthLimits, 'store'>;
 
-/** @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option */
 export function readLimits(limits: OAuthLimits): ReadLimits {
   return readOptions('OAuthPlugin limits', limits, {
     login: LIMIT(20),
@@ -95,7 +94,6 @@ export function readLimits(limits: OAuthLimits): ReadLimits {
   });
 }
 
-/** Creates the rate limits of the endpoints. */
 export function limitsOf(read: ReadLimits, store: RateLimitStore | undefined): EndpointLimits {
   const limit = (name: string, perMinute: number | false): EndpointLimit | undefined =>
     perMinute === false ? undefined : new EndpointLimit(name, perMinute, store);

@@ -70,12 +70,7 @@ export class LinkEndpoints {
     });
   }
 
-  /**
-   * Completes the link of an account, when the provider redirects to the callback.
-   *
-   * @throws OAuthError `access_denied` when the user is not logged in any more, `account_taken` when `onLink`
-   * refuses
-   */
+  /** Completes the link of an account, when the provider redirects to the callback. */
   async finish(
     req: HttpRequest,
     provider: string,
@@ -132,7 +127,7 @@ export class LinkEndpoints {
     });
   }
 
-  /** Returns the user of a request, whose login lives and is fresh. @throws OAuthError otherwise */
+  /** Returns the user of a request, whose login lives and is fresh. */
   async #proven(
     req: HttpRequest,
     { provider }: ConnectedProvider,
@@ -151,11 +146,7 @@ export class LinkEndpoints {
     }
   }
 
-  /**
-   * Returns the subject of the user's only known identity at a provider; undefined if none is known.
-   *
-   * @throws OAuthError `subject_required` when the user has several
-   */
+  /** Returns the subject of the user's only known identity at a provider; undefined if none is known. */
   async #onlySubject(sub: string, provider: string): Promise<string | undefined> {
     const identities = await identitiesOf(this.#deps, sub);
     const [only, ...others] = identities.filter((each) => each.provider === provider);
@@ -204,11 +195,7 @@ export class LinkEndpoints {
     return row?.sub === sub ? row : undefined;
   }
 
-  /**
-   * Checks that the user is still logged in, and that no other user has logged in in this browser.
-   *
-   * @throws OAuthError `access_denied` when the user has logged out, or another user has logged in
-   */
+  /** Checks that the user is still logged in, and that no other user has logged in in this browser. */
   async #assertStillThere(req: HttpRequest, { sub, loginId, hasSession }: LinkingUser): Promise<void> {
     const session = sessionLoginOf(req);
     const isOther = session === undefined ? hasSession : session.sub !== sub;

@@ -11,7 +11,7 @@ import { isRefusal, refusal } from './error-responses.ts';
 import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
 import { clientAddress } from './client-codes.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { repostPage } from './failure-page.ts';
 import { clientOf, isLook, parametersOf } from './parameters.ts';
 import { providerTokensOf } from './provider-tokens.ts';
@@ -107,8 +107,7 @@ export class LoginEndpoints {
     };
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
     if (answer.code === undefined && answer.error === undefined)
-      throw new OAuthError('invalid_request', {
-        description: 'The request must have the parameter code or the parameter error',
+      throw invalidRequest('The request must have the parameter code or the parameter error', {
         reason: 'neither_code_nor_error',
       });
     const returned = await states.take(req, state, connected.provider.name);
@@ -180,16 +179,13 @@ export class LoginEndpoints {
   /**
    * Checks the parameter `dpop_jkt`, the thumbprint of a DPoP key (RFC 9449 §10). All tokens of the login are
    * bound to this key.
-   *
-   * @throws OAuthError `invalid_request` for an invalid thumbprint, or if the option `dpop` is `off`
    */
   #keyThumbprintOf(given: string | undefined): string | null {
     if (given === undefined) return null;
     if (this.#deps.dpop === undefined || !/^[\w-]{43}$/.test(given))
-      throw new OAuthError('invalid_request', {
-        description:
-          'dpop_jkt must be the SHA-256 thumbprint of a key, and is accepted only if DPoP is enabled',
-      });
+      throw invalidRequest(
+        'dpop_jkt must be the SHA-256 thumbprint of a key, and is accepted only if DPoP is enabled',
+      );
     return given;
   }
 

@@ -151,12 +151,7 @@ export class LoginStates {
     };
   }
 
-  /**
-   * Marks a state as used, and returns its login. If several requests send the state, only one succeeds.
-   *
-   * @throws OAuthError `invalid_state` for an invalid or used state, `state_browser_mismatch` if the browser
-   *   has no cookie for the state
-   */
+  /** Marks a state as used, and returns its login. If several requests send the state, only one succeeds. */
   async take(req: HttpRequest, state: string, provider: string): Promise<ReturnedLogin> {
     const key = this.#keyOf(state);
     const stateHash = hash('sha256', state, 'hex');

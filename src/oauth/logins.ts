@@ -8,7 +8,7 @@ import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
 import { currentLogin, currentUser, sessionLoginOf } from './login-state.ts';
 import { HttpResponse } from '../http/response.ts';
-import { outOfRange } from './plugin-options.ts';
+import { outOfRange } from '../base/options.ts';
 import type { Clock } from '../base/clock.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { Audit } from './audit.ts';
@@ -169,18 +169,18 @@ export class Logins {
       claims: given<Readonly<Record<string, unknown>>>('an object', isObject),
       method: text('local'),
     });
-    if (req === undefined) throw outOfRange('req', 'must be the HTTP request', 'none', owner);
+    if (req === undefined) throw outOfRange(owner, 'req', 'must be the HTTP request', 'none');
     if (!METHOD.test(method) || connected.has(method))
       throw outOfRange(
+        owner,
         'method',
         'must be a name such as "magic-link" that is not the name of a provider',
         method,
-        owner,
       );
     if ((response !== undefined) !== isCookieMode)
       throw isCookieMode
-        ? outOfRange('response', 'must be a response in cookie mode', 'none', owner)
-        : outOfRange('response', 'must be omitted except in cookie mode', 'a response', owner);
+        ? outOfRange(owner, 'response', 'must be a response in cookie mode', 'none')
+        : outOfRange(owner, 'response', 'must be omitted except in cookie mode', 'a response');
     const startedAt = clock.nowMicros();
     const user = access.userOf({ sub, scopes, claims });
     const keyThumbprint = (await dpop?.keyOf(req, '')) ?? null;

@@ -9,7 +9,7 @@
 import { hash } from 'node:crypto';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { calling } from './authorization.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { isLook, bodyParameters, parametersOf } from './parameters.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLoopbackHost } from './redirects.ts';
@@ -40,8 +40,7 @@ export class LogoutEndpoints {
       const parameter = req.method === 'GET' ? parametersOf(req.query) : await bodyParameters(req);
       const to = this.#postLogoutUri(parameter('post_logout_redirect_uri'));
       const given = req.method === 'GET' ? undefined : parameter('refresh_token');
-      if (given === undefined && cookies === undefined)
-        throw new OAuthError('invalid_request', { description: 'The refresh token is missing' });
+      if (given === undefined && cookies === undefined) throw invalidRequest('The refresh token is missing');
       // a page of another site must not log the user out
       if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
       const text = given ?? cookies?.refreshTokenOf(req);
@@ -67,8 +66,7 @@ export class LogoutEndpoints {
     const { guard, audit, ends, clock, used } = this.#deps;
     return guard.watched(req, async () => {
       const token = (await bodyParameters(req))('logout_token', MAX_TOKEN_CHARACTERS);
-      if (token === undefined)
-        throw new OAuthError('invalid_request', { description: 'The parameter logout_token is missing' });
+      if (token === undefined) throw invalidRequest('The parameter logout_token is missing');
       try {
         const { jti, validMs, ...identity } = await calling(() => client.verifyLogout(token));
         const use = hash('sha256', `${provider.name} ${jti}`, 'hex');
@@ -82,20 +80,13 @@ export class LogoutEndpoints {
         if (!(error instanceof OAuthError) || error.code !== 'provider_error') throw error;
         audit.logoutRefused(req, provider.name, error.reason ?? error.code);
         await guard.take('forged', req);
-        throw new OAuthError('invalid_request', {
-          description: 'The logout token is not valid',
-          cause: error,
-        });
+        throw invalidRequest('The logout token is not valid', { cause: error });
       }
       return new HttpResponse(null, { status: 200 });
     });
   }
 
-  /**
-   * Returns the address to which the provider redirects the browser after the logout.
-   *
-   * @throws OAuthError `invalid_redirect_uri` when the given address is not allowed
-   */
+  /** Returns the address to which the provider redirects the browser after the logout. */
   #postLogoutUri(given: string | undefined): string | undefined {
     const { postLogoutRedirectUris: uris = [] } = this.#deps.options;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;

@@ -2,7 +2,7 @@
  * Reads the parameters of requests. Each parameter may occur only once (RFC 6749 §3.1, RFC 6749 §3.2), and
  * has a maximum length.
  */
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { localPath } from '../http/path.ts';
@@ -20,23 +20,14 @@ const MAX_BODY_BYTES = 16_384;
  */
 export type Parameters = (name: string, maxLength?: number) => string | undefined;
 
-/**
- * Returns a function that reads the parameters of a query or form.
- *
- * @throws OAuthError `invalid_request` if a parameter occurs twice, or is too long
- */
+/** Returns a function that reads the parameters of a query or form. */
 export function parametersOf(from: MultiMap): Parameters {
   return (name, maxLength = MAX_LENGTH) => {
     const values = from.getAll(name);
-    if (values.length > 1)
-      throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} occurs more than once`,
-      });
+    if (values.length > 1) throw invalidRequest(`The parameter ${name} occurs more than once`);
     const [value] = values;
     if (value !== undefined && value.length > maxLength)
-      throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} is longer than ${maxLength} characters`,
-      });
+      throw invalidRequest(`The parameter ${name} is longer than ${maxLength} characters`);
     return value === '' ? undefined : value;
   };
 }
@@ -56,16 +47,12 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   await req.json(options); // called only for its error, which names the position of invalid JSON
   const body = parseObject(await req.text(options));
   if (body === undefined)
-    throw new OAuthError('invalid_request', {
-      description: 'The request body must be a JSON object without duplicate members',
-    });
+    throw invalidRequest('The request body must be a JSON object without duplicate members');
   return (name, maxLength = MAX_LENGTH) => {
     const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
     if (value === undefined || value === null || value === '') return undefined;
     if (typeof value !== 'string' || value.length > maxLength)
-      throw new OAuthError('invalid_request', {
-        description: `The parameter ${name} must be a string of at most ${maxLength} characters`,
-      });
+      throw invalidRequest(`The parameter ${name} must be a string of at most ${maxLength} characters`);
     return value;
   };
 }
@@ -88,65 +75,40 @@ export function isLook(req: HttpRequest): boolean {
 /** Maximum length of `return_to` in characters. It is part of a cookie, whose size is limited. */
 const MAX_RETURN_TO = 2_000;
 
-/**
- * Returns the parameter `return_to`, a local path to open after the login.
- *
- * @throws OAuthError `invalid_request` for anything but a path of this application
- */
+/** Returns the parameter `return_to`, a local path to open after the login. */
 export function returnToOf(parameter: Parameters): string | null {
   const given = parameter('return_to', MAX_RETURN_TO);
   if (given === undefined) return null;
   const path = localPath(given);
   if (path === undefined)
-    throw new OAuthError('invalid_request', {
-      description: 'return_to must be a path of this application, such as /account',
-    });
+    throw invalidRequest('return_to must be a path of this application, such as /account');
   return path;
 }
 
-/**
- * Returns the parameter `subject`, the id of a user at a provider; undefined if it is absent.
- *
- * @throws OAuthError `invalid_request` for a text that no id can be
- */
+/** Returns the parameter `subject`, the id of a user at a provider; undefined if it is absent. */
 export function subjectOf(parameter: Parameters): string | undefined {
   const given = parameter('subject');
   if (given === undefined || isSubject(given)) return given;
-  throw new OAuthError('invalid_request', {
-    description: 'subject must be a text of 1 to 255 characters without control characters',
-  });
+  throw invalidRequest('subject must be a text of 1 to 255 characters without control characters');
 }
 
-/**
- * Returns the parameters that the client sends for the provider: `login_hint` and `prompt`.
- *
- * @throws OAuthError `invalid_request` for invalid values
- */
+/** Returns the parameters that the client sends for the provider: `login_hint` and `prompt`. */
 export function extraOf(parameter: Parameters): Readonly<Record<string, string>> {
   const extra: Record<string, string> = {};
   const [hint, prompt] = [parameter('login_hint'), parameter('prompt')];
   if (hint !== undefined) {
     if (!/^[^\p{Cc}]{1,200}$/u.test(hint))
-      throw new OAuthError('invalid_request', {
-        description: 'login_hint must be a text of 1 to 200 characters without control characters',
-      });
+      throw invalidRequest('login_hint must be a text of 1 to 200 characters without control characters');
     extra['login_hint'] = hint;
   }
   if (prompt !== undefined) {
-    if (!PROMPTS.has(prompt))
-      throw new OAuthError('invalid_request', {
-        description: `prompt must be one of ${[...PROMPTS].join(', ')}`,
-      });
+    if (!PROMPTS.has(prompt)) throw invalidRequest(`prompt must be one of ${[...PROMPTS].join(', ')}`);
     extra['prompt'] = prompt;
   }
   return extra;
 }
 
-/**
- * Returns the scopes that a client asks for; undefined if it names none.
- *
- * @throws OAuthError `invalid_scope` for a scope that the provider's options do not have
- */
+/** Returns the scopes that a client asks for; undefined if it names none. */
 export function scopesOf(
   asked: string | undefined,
   configured: readonly string[],
@@ -165,49 +127,38 @@ const MAX_CLIENT_CHARACTERS = 500;
 /**
  * Returns the native client that logs in (RFC 8252); null if the browser itself logs in. `redirects` is the
  * option `nativeRedirects`.
- * @throws OAuthError `invalid_request` for an invalid parameter, `invalid_redirect_uri` for an address that
- * is not allowed
  */
 export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const client = linkClientOf(parameter, redirects);
   const challenge = parameter('code_challenge');
   if (client === null) {
     if (challenge === undefined) return null;
-    throw new OAuthError('invalid_request', {
-      description: 'code_challenge requires the parameter client_redirect_uri',
-    });
+    throw invalidRequest('code_challenge requires the parameter client_redirect_uri');
   }
   if (
     challenge === undefined ||
     !/^[\w-]{43}$/.test(challenge) ||
     parameter('code_challenge_method') !== 'S256'
   )
-    throw new OAuthError('invalid_request', {
-      description:
-        'client_redirect_uri requires a code_challenge of 43 characters and code_challenge_method=S256',
-    });
+    throw invalidRequest(
+      'client_redirect_uri requires a code_challenge of 43 characters and code_challenge_method=S256',
+    );
   return { ...client, challenge };
 }
 
 /**
  * Returns the native client that links an account; null if there is none. A link ends without a code, so the
  * client needs no challenge.
- * @throws OAuthError `invalid_request` for an invalid parameter, `invalid_redirect_uri` for an address that
- * is not allowed
  */
 export function linkClientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
   const state = parameter('client_state', MAX_CLIENT_CHARACTERS) ?? null;
   if (redirectUri === undefined) {
     if (state === null) return null;
-    throw new OAuthError('invalid_request', {
-      description: 'client_state requires the parameter client_redirect_uri',
-    });
+    throw invalidRequest('client_state requires the parameter client_redirect_uri');
   }
   if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
-    throw new OAuthError('invalid_request', {
-      description: 'client_state must consist of printable ASCII characters',
-    });
+    throw invalidRequest('client_state must consist of printable ASCII characters');
   return { redirectUri, challenge: null, state };
 }

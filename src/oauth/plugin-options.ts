@@ -1,5 +1,4 @@
 /** Options of OAuthPlugin with their defaults, and the hooks of the application. */
-import { SvcError } from '../base/errors.ts';
 import {
   bool,
   given,
@@ -10,6 +9,7 @@ import {
   oneOf,
   readOptions,
   text,
+  outOfRange,
 } from '../base/options.ts';
 import { localPath } from '../http/path.ts';
 import { isUnusable, issueOfClientRedirect } from './redirects.ts';
@@ -208,12 +208,6 @@ export type ReadOptions = {
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
 
-/** Returns the error for an invalid option. `owner` is the method or class that has the option. */
-export function outOfRange(option: string, need: string, found: string, owner = 'OAuthPlugin'): SvcError {
-  return new SvcError('E_OPTION_RANGE', [owner, option, need, found]);
-}
-
-/** @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid option */
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
   const { limits, refreshGraceSeconds, nativeRedirects, ...read } = readOptions('OAuthPlugin', options, {
@@ -284,6 +278,7 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
       throw outOfRange(
+        'OAuthPlugin',
         'nativeRedirects',
         'must be redirect URIs of native clients (RFC 8252 §7)',
         `a list whose entry ${index + 1} ${problem}`,
@@ -292,20 +287,23 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
   if (proxyIssue !== undefined)
     throw outOfRange(
+      'OAuthPlugin',
       'proxy',
       'must be a URL such as http://proxy.example:3128',
       `a value that ${proxyIssue}`,
     );
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
     throw outOfRange(
+      'OAuthPlugin',
       'nativeRedirects',
       'must be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
     );
   if (read.onUnlink !== undefined && read.onLink === undefined)
-    throw outOfRange('onLink', 'must be a function, because onUnlink is set', 'none');
+    throw outOfRange('OAuthPlugin', 'onLink', 'must be a function, because onUnlink is set', 'none');
   if (read.mode === 'cookie' && read.dpop !== 'off')
     throw outOfRange(
+      'OAuthPlugin',
       'dpop',
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,

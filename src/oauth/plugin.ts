@@ -12,7 +12,8 @@ import { loginAuthority } from '../http/state.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { endpointsOf } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
-import { outOfRange, readPluginOptions } from './plugin-options.ts';
+import { outOfRange } from '../base/options.ts';
+import { readPluginOptions } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
 import { identitiesOf } from './provider-tokens.ts';
 import { OAuthProvider } from './provider/presets.ts';
@@ -171,7 +172,12 @@ export class OAuthPlugin implements Plugin {
   #storedTokens(): StoredProviderTokens {
     const { providerTokens } = this.#use();
     if (providerTokens !== undefined) return providerTokens;
-    throw outOfRange('storeProviderTokens', 'must be true when providerToken() is used', 'false');
+    throw outOfRange(
+      'OAuthPlugin',
+      'storeProviderTokens',
+      'must be true when providerToken() is used',
+      'false',
+    );
   }
 
   /**
@@ -262,12 +268,7 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/**
- * Checks the options "provider" and "providers". Returns the providers.
- *
- * @throws SvcError `E_OAUTH_PROVIDERS` for missing, invalid or duplicate providers, `E_OPTION_RANGE` for a
- * missing `onUser`
- */
+/** Checks the options "provider" and "providers". Returns the providers. */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
   const refuse = (problem: string): never => {
@@ -281,7 +282,12 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
   if (all.length === 0 && (onUser !== undefined || onLink !== undefined))
     refuse('the options "onUser" and "onLink" require the option "provider" or "providers"');
   if (all.length > 0 && onUser === undefined)
-    throw outOfRange('onUser', 'must be a function (provider, info) that returns the subject', 'none');
+    throw outOfRange(
+      'OAuthPlugin',
+      'onUser',
+      'must be a function (provider, info) that returns the subject',
+      'none',
+    );
   return all;
 }
 

@@ -180,13 +180,7 @@ export class StoredProviderTokens {
     return chosen((await this.#read(keyOf(sub, provider))).identities, subject)?.idToken;
   }
 
-  /**
-   * Returns an access token that stays valid for `minValiditySeconds`, and refreshes it if necessary.
-   *
-   * @throws OAuthError `provider_error` or `provider_timeout` when the provider fails,
-   * `temporarily_unavailable` when the record store fails, `subject_required` when the user has several
-   * identities, and `subject` is undefined
-   */
+  /** Returns an access token that stays valid for `minValiditySeconds`, and refreshes it if necessary. */
   async get(
     sub: string,
     provider: string,
@@ -224,7 +218,6 @@ export class StoredProviderTokens {
       if (this.#deps.clock.monotonicMs() >= endMs)
         throw new OAuthError('temporarily_unavailable', {
           reason: 'provider_token_lock',
-          headers: { 'Retry-After': '1' },
         });
       await pass(this.#deps.clock, POLL_MS);
     }
@@ -308,7 +301,6 @@ export class StoredProviderTokens {
     }
     throw new OAuthError('temporarily_unavailable', {
       reason: 'provider_token_conflict',
-      headers: { 'Retry-After': '1' },
     });
   }
 
@@ -345,8 +337,6 @@ function identitiesIn(payload: string): readonly StoredTokens[] {
 /**
  * Returns the identity with an id, or the only identity if `subject` is undefined. An identity without a name
  * is the only one of its record. It has every id, unless its id_token names another one.
- *
- * @throws OAuthError `subject_required` when there are several, and `subject` is undefined
  */
 function chosen(identities: readonly StoredTokens[], subject: string | undefined): StoredTokens | undefined {
   if (subject === undefined) {

@@ -66,11 +66,7 @@ export class SingleUse {
   }
 }
 
-/**
- * Runs an operation of the record store, or of the database that contains the logins.
- *
- * @throws OAuthError `temporarily_unavailable` when the operation fails
- */
+/** Runs an operation of the record store, or of the database that contains the logins. */
 export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
@@ -80,7 +76,6 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
     throw new OAuthError('temporarily_unavailable', {
       cause: error,
       reason: 'store',
-      headers: { 'Retry-After': '1' },
     });
   }
 }

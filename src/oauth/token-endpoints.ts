@@ -5,7 +5,7 @@
  * `/oauth/revoke` ends the login of a refresh token.
  */
 import { HttpResponse } from '../http/response.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, invalidRequest } from './errors.ts';
 import { assertOwnPage, pageIssue } from './guard.ts';
 import { bodyParameters } from './parameters.ts';
 import type { HttpRequest } from '../http/contracts.ts';
@@ -105,7 +105,6 @@ export class TokenEndpoints {
   /**
    * Returns the refresh token of a request, and whether it came from the cookie. `token` is undefined if the
    * text is not a valid token.
-   * @throws OAuthError `invalid_request` if the request contains no token
    */
   async #presented(
     req: HttpRequest,
@@ -114,12 +113,11 @@ export class TokenEndpoints {
     const { cookies, codec } = this.#deps;
     const text = given ?? cookies?.refreshTokenOf(req);
     if (text === undefined)
-      throw new OAuthError('invalid_request', {
-        description:
-          cookies === undefined
-            ? 'The refresh token is missing'
-            : 'The refresh token is missing: neither the request body nor a cookie contains a refresh token',
-      });
+      throw invalidRequest(
+        cookies === undefined
+          ? 'The refresh token is missing'
+          : 'The refresh token is missing: neither the request body nor a cookie contains a refresh token',
+      );
     const isCookie = given === undefined;
     // In cookie mode, a page of another site must not refresh or revoke, because the browser adds the cookie.
     // Such a page must not send a refresh token of its own either, because that would log the user in as

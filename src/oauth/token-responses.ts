@@ -44,7 +44,6 @@ interface TokenResponsesDeps {
   readonly dpop: DPoP | undefined;
 }
 
-/** Creates token responses. */
 export class TokenResponses {
   readonly #deps: TokenResponsesDeps;
 

@@ -301,13 +301,9 @@ function undeclared(status: number | undefined): Record<string, DocumentedRespon
   return {
     [status]: {
       description: titleOf(status),
-      ...(hasNoContent(status) || isRedirect(status) ? {} : { content: anything }),
+      ...(hasNoContent(status) || (status >= 300 && status < 400) ? {} : { content: anything }),
     },
   };
-}
-
-function isRedirect(status: number): boolean {
-  return status >= 300 && status < 400;
 }
 
 /** Returns the statuses and ranges of the errors that the framework can cause on a route. */
@@ -372,7 +368,6 @@ class ErrorContents {
     for (const status of usualStatuses(prototype)) this.#add(status, prototype, this.#handlers, false);
   }
 
-  /** Moves the contents of a status to its range. */
   move(status: string): void {
     const contents = this.#found.get(status) ?? [];
     if (status !== rangeOf(status)) this.#found.delete(status);

@@ -5,8 +5,7 @@
  * route adds or overrides members of its operations. The document omits routes of the framework such as
  * `/docs`, static files, and routes with `meta: { docs: false }`.
  */
-import { SvcError } from '../base/errors.ts';
-import { defined, given, isRecord, readOptions, shown, text } from '../base/options.ts';
+import { defined, given, isRecord, readOptions, shown, text, outOfRange } from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters, undescribedParts } from './inputs.ts';
@@ -54,10 +53,7 @@ export interface OpenApiOptions {
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
-/**
- * Validates the options of the OpenAPI document.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid value
- */
+/** Validates the options of the OpenAPI document. */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   const read = readOptions('openapi', options, {
     description: text(),
@@ -90,12 +86,12 @@ function readLicense(license: License): License {
   const { name, identifier, url } = read;
   if (name !== undefined && (identifier === undefined || url === undefined))
     return defined({ ...read, name });
-  throw new SvcError('E_OPTION_RANGE', [
+  throw outOfRange(
     'openapi',
     'license',
     'must have "name", and at most one of "identifier" and "url"',
     shown(license),
-  ]);
+  );
 }
 
 /** Validates webhooks and compiles their schemas, so that an invalid schema prevents the start. */

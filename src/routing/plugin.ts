@@ -307,7 +307,7 @@ function checkedValue(name: string, value: unknown, like: Like): unknown {
  * Time in milliseconds in which a step of the shutdown must end. A plugin may have a shorter limit of its
  * own: a database waits ten seconds for running transactions.
  */
-const STEP_MS = 12_000;
+export const STEP_MS = 12_000;
 
 /** Runs a step of the shutdown. Rejects if the step does not end in time, so that the other steps can run. */
 export async function stopped(clock: Clock, stop: () => unknown): Promise<void> {

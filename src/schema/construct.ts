@@ -220,9 +220,6 @@ export function apart<T>(run: () => T): T {
  * Learns the fields of a class by constructing it. Initializers that use other fields get stand-ins for the
  * values of these fields. The first attempt uses a stand-in that supports every operation. If an initializer
  * throws, a second attempt uses samples of the right types.
- *
- * @throws SvcError `E_SCHEMA_PROBE` when both attempts fail, or a call of `Field()` is not assigned to a
- * member
  */
 export function learn(schema: SchemaClass, sample: (declaration: Declaration) => unknown): Learnt {
   return apart(() => {

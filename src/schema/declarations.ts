@@ -3,7 +3,16 @@
  * a {@link FieldPlan}.
  */
 import { SvcError } from '../base/errors.ts';
-import { bool, defined, given, isBoolean, isRecord, readOptions, shown } from '../base/options.ts';
+import {
+  bool,
+  defined,
+  given,
+  isBoolean,
+  isRecord,
+  readOptions,
+  shown,
+  outOfRange,
+} from '../base/options.ts';
 import { checkedMs, isDate, momentMs } from './formats.ts';
 import { kindNamed } from './kinds.ts';
 import { analysePattern } from './pattern.ts';
@@ -285,9 +294,6 @@ export function deprecationMs(value: string | Date): number {
   return isDate(value) ? Date.parse(value) : momentMs(value);
 }
 
-/**
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown member, `E_OPTION_RANGE` for an invalid date or address
- */
 export function readDeprecation(subject: string, options: Deprecation): Deprecation {
   const owner = `deprecated of ${subject}`;
   const needs = 'a date such as "2026-01-31"';
@@ -296,15 +302,9 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
     sunset: given<string | Date>(needs, date),
     link: given<string>('a URI', (value) => typeof value === 'string' && /^[!#-;=?-~]+$/.test(value)),
   });
-  if (read.since === undefined)
-    throw new SvcError('E_OPTION_RANGE', [owner, 'since', `needs ${needs}`, 'undefined']);
+  if (read.since === undefined) throw outOfRange(owner, 'since', `needs ${needs}`, 'undefined');
   if (read.sunset !== undefined && deprecationMs(read.sunset) < deprecationMs(read.since))
-    throw new SvcError('E_OPTION_RANGE', [
-      owner,
-      'sunset',
-      'must not be earlier than the option "since"',
-      shown(read.sunset),
-    ]);
+    throw outOfRange(owner, 'sunset', 'must not be earlier than the option "since"', shown(read.sunset));
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 

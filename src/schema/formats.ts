@@ -313,11 +313,7 @@ export function decimalPattern({ digits = 0, places = 0 }: Constraints): RegExp 
 
 /** Converts an integer to text. */
 export function textOf(value: unknown): unknown {
-  return isInteger(value) ? String(value) : value;
-}
-
-function isInteger(value: unknown): boolean {
-  return typeof value === 'bigint' || Number.isSafeInteger(value);
+  return typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : value;
 }
 
 const WHOLE = /^-?\d+(?:\.0*)?$/;

@@ -250,7 +250,6 @@ export interface Serializer {
   toJson(value: unknown, at?: string): Result<string>;
 }
 
-/** Compiles the serializer of a type. */
 export function serializerOf(node: TypeNode): Serializer {
   const check = checkOf(node, 'output');
   return Object.freeze({
@@ -425,7 +424,6 @@ function choiceCheck(members: readonly Check[]): Check {
   };
 }
 
-/** Returns the check of a tuple: a list with one item for each check. */
 function tupleCheck(members: readonly Check[]): Check {
   const count = members.length;
   const message = `must be a list of ${count} item${count === 1 ? '' : 's'}`;

@@ -47,9 +47,7 @@ export type TypeNode =
   | (Node & { readonly kind: 'lazy'; readonly resolve: () => TypeNode })
   | (Node & { readonly kind: 'standard'; readonly schema: StandardSchema; readonly member?: string })
   | (Node & { readonly kind: 'object'; readonly schema: SchemaClass; readonly plan: () => ObjectPlan });
-/** Names of the kinds of nodes. */
 export type KindName = TypeNode['kind'];
-/** The nodes of one kind. */
 export type NodeOf<K extends KindName> = TypeNode & { readonly kind: K };
 
 /**

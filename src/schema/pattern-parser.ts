@@ -31,7 +31,6 @@ function rangeSet(from: number, to: number): CharSet {
   return to >= 128 ? low | OTHER : low;
 }
 
-/** Returns the set of the characters of a text. */
 function setOf(text: string): CharSet {
   let set = 0n;
   for (const char of text) set |= rangeSet(char.codePointAt(0)!, char.codePointAt(0)!);
@@ -79,7 +78,6 @@ export function repeatsNothing(tree: Tree): boolean {
   return (tree.kind === 'sequence' || tree.kind === 'choice') && tree.parts.some(repeatsNothing);
 }
 
-/** Returns whether a tree can match the empty text. */
 function canBeEmpty(tree: Tree): boolean {
   if (tree.kind === 'chars') return false;
   if (tree.kind === 'sequence') return tree.parts.every(canBeEmpty);

@@ -3,7 +3,7 @@
  * CompiledType}, which validate input.
  */
 import { SvcError } from '../base/errors.ts';
-import { closest, shown } from '../base/options.ts';
+import { closest, shown, outOfRange } from '../base/options.ts';
 import { apart, construct, learn } from './construct.ts';
 import { FieldMarker, fieldFault, readField, readType, shapeIn } from './declarations.ts';
 import { noteRules } from './kinds-object.ts';
@@ -352,7 +352,7 @@ function extraOf(schema: SchemaClass, name: string): Extra {
   if (typeof extra === 'string' && EXTRAS.includes(extra)) return extra as Extra;
   const suggestion = typeof extra === 'string' ? closest(extra, EXTRAS) : undefined;
   const needed = `must be one of "ignore", "forbid", "allow"${suggestion === undefined ? '' : ` (did you mean "${suggestion}"?)`}`;
-  throw new SvcError('E_OPTION_RANGE', [name, 'static extra', needed, shown(extra)]);
+  throw outOfRange(name, 'static extra', needed, shown(extra));
 }
 
 /** The compiled form of a plain object of `Field()` members. */

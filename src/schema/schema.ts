@@ -295,7 +295,6 @@ function standardProps<T extends object>(schema: SchemaClass<T>): StandardProps<
   };
 }
 
-/** @throws SvcError `E_SCHEMA_STANDARD` for a dialect other than `draft-2020-12` */
 function jsonSchemaOf(
   schema: SchemaClass,
   direction: Direction,

@@ -353,7 +353,6 @@ type ConstraintsOf<S> = S extends { readonly '~options': infer O }
 /** Options of `Field(source, ...)`. If `source` is a default, there is no option `default`. */
 export type OptionsOf<S> = ConstraintsOf<S> &
   (S extends string | number | boolean ? DescriptiveOptions<Infer<S>> : FieldOptions<Infer<S>>);
-/** Options of a list item or a record value: its constraints and its description. */
 type ItemOptions<S> = ConstraintsOf<S> &
   Pick<DescriptiveOptions<Infer<S>>, 'title' | 'description' | 'example' | 'examples' | 'deprecated'>;
 

@@ -139,3 +139,25 @@ test('Svc.shutdown() still waits for clean-ups of requests and for background ta
   go.resolve();
   await Promise.all([asked, down]);
 });
+
+test('a startup hook that never settles is named in the log after 12 seconds, and a shutdown waits 12 seconds for it', async () => {
+  const clock = new ManualClock();
+  const { logger, events } = collectedLog();
+  const app = new Svc({ clock, logger });
+  const ran: string[] = [];
+  app.onStartup(() => () => void ran.push('clean-up'));
+  app.onStartup(() => new Promise(() => undefined));
+  const started = assert.rejects(app.startup(), /The application is shutting down/);
+  await turn();
+  await clock.advance(STEP_MS);
+  assert.deepEqual(
+    events.map(({ level, event, hook }) => [level, event, hook]),
+    [['warn', 'startup_hook_slow', 2]],
+  );
+  const down = app.shutdown();
+  await clock.advance(STEP_MS - 1);
+  assert.deepEqual(ran, []);
+  await clock.advance(1);
+  await Promise.all([started, down]);
+  assert.deepEqual(ran, ['clean-up']);
+});

@@ -6,13 +6,14 @@
  *   npm run bench -- http --only=JSON,POST           rows whose names contain one of these texts
  *   npm run bench -- http --against=HEAD^            one more side: svc of another commit
  *   npm run bench -- parts --processes=5             fresh processes of each side. Default: 3
+ *   npm run bench -- --write                         also writes the rows into test/README.md
  *
  * Figures are medians of costs, as multiples of the side in the second column; in brackets the medians of the
  * cheapest and the dearest process. Exits 1 when a figure is above its bound, or when every process of a row
  * cost more than 1.03 times the other commit. A row skips what needs a missing server, program or registry.
  */
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -21,6 +22,7 @@ import { BEFORE, ROOT, figureOf, inTurn, median } from './harness.ts';
 import type { Bench, Costs, Figure, Row } from './harness.ts';
 
 const BENCHES = ['http', 'sockets', 'startup', 'parts', 'tokens', 'dependencies', 'rows', 'streams', 'websocket']; // prettier-ignore
+const HEAD = ['row', 'multiples of', 'svc', 'bound', 'others'];
 /** Highest cost of the cheapest process, as a multiple of the other commit. */
 const MOST_OF_BEFORE = 1.03;
 
@@ -30,6 +32,7 @@ const { values, positionals } = parseArgs({
     against: { type: 'string' },
     only: { type: 'string', default: '' },
     processes: { type: 'string', default: '3' },
+    write: { type: 'boolean', default: false },
   },
 });
 
@@ -75,8 +78,21 @@ async function measure(row: Row, before: string | undefined): Promise<void> {
     bound === Infinity ? '' : `≤ ${bound}`,
     others.map((side) => `${side} ${shown(figure(side).median)}`).join(', '),
   ];
+  if (values.write) writeRow(name, cells);
   if (before !== undefined) cells.push(...(change ? [spread(figure(BEFORE)), spread(change)] : ['', '']));
   console.log(`| ${cells.join(' | ')} |`);
+}
+
+/** Replaces a row of the manual's table, or adds it at the end. */
+function writeRow(name: string, cells: readonly string[]): void {
+  const manual = join(ROOT, 'test/README.md');
+  const lines = readFileSync(manual, 'utf8').split('\n');
+  const head = lines.indexOf(`| ${HEAD.join(' | ')} |`);
+  const at = lines.findIndex(
+    (line, index) => index > head && (line === '' || line.startsWith(`| ${name} |`)),
+  );
+  lines.splice(at, lines[at] === '' ? 0 : 1, `| ${cells.join(' | ')} |`);
+  writeFileSync(manual, lines.join('\n'));
 }
 
 /** Returns the costs of a row. If the other commit cannot run it, its side is left out. */
@@ -94,8 +110,7 @@ async function costsOf(row: Row, before: string | undefined): Promise<ReadonlyMa
 const unknown = positionals.find((name) => !BENCHES.includes(name));
 if (unknown !== undefined) throw new Error(`"${unknown}" is not a bench: ${BENCHES.join(', ')}`);
 const before = values.against === undefined ? undefined : builtCommit(values.against);
-const head = ['', 'multiples of', 'svc', 'bound', 'others'];
-if (before !== undefined) head.push(values.against!, `svc × ${values.against}`);
+const head = [...HEAD, ...(before ? [values.against!, `svc × ${values.against}`] : [])];
 console.log(`${process.version}\n\n| ${head.join(' | ')} |\n|${'---|'.repeat(head.length)}`);
 for (const name of positionals.length > 0 ? positionals : BENCHES) {
   const file = ['.ts', '.mjs'].map((end) => join(import.meta.dirname, `${name}${end}`)).find(existsSync)!;

@@ -20,7 +20,7 @@ import type { Tracer } from 'svc';
 import type { Bench, Row } from './harness.ts';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
-const values = argumentsOf('side', 'scenario', 'peers', 'listen');
+const values = argumentsOf('side', 'scenario', 'peers', 'listen', 'folder');
 /** Name of the measured scenario, in a child process. */
 const NAME = values.scenario!;
 const TAGS = ['a', 'b'];
@@ -87,7 +87,7 @@ const BROWSER = Object.entries({
   .map((field) => `${field.join(': ')}\r\n`)
   .join('');
 const PEERS = ['fastify', 'hono', 'nest'] as const;
-type Peer = (typeof PEERS)[number] | 'koa';
+type Peer = (typeof PEERS)[number] | 'koa' | 'sirv';
 const GETS = { status: 200, bound: 0.95, others: PEERS } as const;
 const POSTS = { status: 201, bound: 1.05, others: ['fastify', 'hono'] } as const;
 const ORIGIN = 'Origin: https://app.example\r\n';
@@ -206,9 +206,12 @@ async function withToken(request: string): Promise<string> {
 async function peer(name: Peer): Promise<Server> {
   const makers = (await import(pathToFileURL(values.peers!).href)) as Record<
     Peer,
-    (application: { routes: readonly string[] }) => Promise<Server>
+    (application: { routes: readonly string[]; folder: string | undefined }) => Promise<Server>
   >;
-  return makers[name]({ routes: PATHS.map((path) => path.replace(/\{(\w+)\}/g, ':$1')) });
+  return makers[name]({
+    routes: PATHS.map((path) => path.replace(/\{(\w+)\}/g, ':$1')),
+    folder: values.folder,
+  });
 }
 
 /** The product as a user would write it, from the built package. */
@@ -223,6 +226,7 @@ async function svc(): Promise<Server> {
   });
   app.get('/json', payload);
   app.get('/text', () => 'Hello, World!');
+  if (values.folder !== undefined) app.mountStatic('/', values.folder);
   for (const path of PATHS) app.get(path as '/{id}', ({ params }) => params);
   app.post('/users', async ({ req }) => {
     const body = (await req.json()) as { name: string };

@@ -3,6 +3,8 @@
  * function resolves to the node:http server that it listens with. The file is copied to the folder where the
  * packages are installed.
  */
+import { createServer } from 'node:http';
+
 const TAGS = ['a', 'b'];
 const payload = () => ({ id: 1, name: 'Ada Lovelace', email: 'ada@example.com', active: true, tags: TAGS });
 const HOST = '127.0.0.1';
@@ -62,6 +64,13 @@ export async function hono({ routes }) {
   return new Promise((resolve) => {
     const server = serve({ fetch: app.fetch, port: 0, hostname: HOST }, () => resolve(server));
   });
+}
+
+/** sirv, which looks at each file once. */
+export async function sirv({ folder }) {
+  const { default: handlerOf } = await import('sirv');
+  const server = createServer(handlerOf(folder, { etag: true })).listen(0, HOST);
+  return new Promise((resolve) => server.once('listening', () => resolve(server)));
 }
 
 /** Koa with its router. */

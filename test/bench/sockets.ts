@@ -3,14 +3,15 @@
  * core, and the servers answer in turn, a second each.
  *
  *   JSON, one parameter    the applications of http.ts
+ *   file                   beside sirv
  *   realistic              a browser's 13 fields and a session cookie: `GET /api/notes/7` passes security headers, CORS, a rate
  *                          limit, compression, a session and CSRF protection, reads one row of PostgreSQL and sends it through a
  *                          schema; each framework with its usual middleware and plugins. Then with session and limit in Redis.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, readFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { randomBytes } from 'node:crypto';
 import { openDatabase } from '../../src/db/index.ts';
@@ -40,6 +41,7 @@ const PEERS = {
   ioredis: '^6',
   pg: '^8',
   redis: '^6',
+  sirv: '^3',
 };
 const FIELDS: readonly string[] = [
   'User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0 Safari/537.36',
@@ -58,15 +60,26 @@ const FIELDS: readonly string[] = [
 const cleanUps: (() => unknown)[] = [];
 const scope: Scope = { after: (fn) => void cleanUps.unshift(fn) };
 
+/** Files that sirv and svc serve. */
+const FILES = { 'short.txt': 1_024, 'long.txt': 1_048_576 };
+
 async function rows(peers: string | undefined): Promise<readonly Row[]> {
   if (spawnSync('wrk', ['--version']).error !== undefined) return skipped('there is no wrk on PATH');
   if (peers === undefined) return [];
   const problem = postgresProblem() ?? redisProblem();
   const ofBrowser = problem === undefined ? await realistic(peers) : skipped(problem);
-  const file = peersIn(peers);
+  const folder = mkdtempSync(join(tmpdir(), 'svc-bench-'));
+  scope.after(() => rmSync(folder, { recursive: true }));
+  for (const [name, bytes] of Object.entries(FILES)) writeFileSync(join(folder, name), 'x'.repeat(bytes));
+  const given = { peers: peersIn(peers) };
+  const json = { base: 'bare', others: ['fastify', 'hono', 'koa'], bound: 0.95 };
+  const file = { base: 'sirv' };
   return [
-    plain('JSON over sockets', '/json', ['fastify', 'hono', 'koa'], file),
-    plain('one parameter among 200 routes over sockets', '/api/v1/r100/12345', ['fastify', 'hono', 'koa'], file), // prettier-ignore
+    plain('JSON over sockets', '/json', given, json),
+    plain('one parameter among 200 routes over sockets', '/api/v1/r100/12345', given, json),
+    plain('file of 1 KiB', '/short.txt', { ...given, folder }, { ...file, bound: 0.3 }),
+    plain('file of 1 MiB', '/long.txt', { ...given, folder }, { ...file, bound: 0.91 }),
+    plain('file that the client has', '/short.txt', { ...given, folder }, { ...file, bound: 1.11 }, true),
     ...ofBrowser,
   ];
 }
@@ -78,13 +91,21 @@ function skipped(problem: string): readonly Row[] {
 
 const SLICES = { unit: 'µs', slices: 8 } as const;
 
-function plain(name: string, path: string, others: readonly string[], peers: string): Row {
+function plain(
+  name: string,
+  path: string,
+  given: Readonly<Record<string, string>>,
+  compared: Pick<Row, 'base' | 'others' | 'bound'>,
+  isKnown = false,
+): Row {
   const start: Row['start'] = async (side, root) => {
-    const program = [join(root, 'test/bench/http.ts'), ...argumentList({ side, peers, listen: 1 })];
+    const program = [join(root, 'test/bench/http.ts'), ...argumentList({ ...given, side, listen: 1 })];
     const server = await listening(program, process.env);
-    return loading(server, `${server.url}${path}`, []);
+    const url = `${server.url}${path}`;
+    const etag = isKnown ? (await fetch(url)).headers.get('etag') : undefined;
+    return loading(server, url, etag ? [`If-None-Match: ${etag}`] : []);
   };
-  return { name, ...SLICES, base: 'bare', others, bound: 0.95, start };
+  return { name, ...SLICES, ...compared, start };
 }
 
 /** Returns the rows of the realistic request, and starts the servers that it needs. */

@@ -1,19 +1,17 @@
 /**
- * Cost of long bodies, files and compression: CPU of the server process for a request. Clients run in another
+ * Cost of long bodies and compression: CPU of the server process for a request. Clients run in another
  * process.
  */
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, createServer, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync, zstdCompressSync } from 'node:zlib';
 import { answering, argumentsOf, ask, cpuMicros, started } from './harness.ts';
 import type { Bench, Row, Worker } from './harness.ts';
 import type { AddressInfo } from 'node:net';
-import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import type { Server } from 'node:http';
 
-const values = argumentsOf('side', 'scenario', 'port', 'folder', 'peers');
+const values = argumentsOf('side', 'scenario', 'port');
 const REQUESTS = 250;
 const LONG = 'x'.repeat(1_048_576);
 const UPLOAD = Buffer.alloc(4_194_304, 'x');
@@ -24,22 +22,13 @@ const PAYLOAD = Array.from({ length: 60 }, (_, id) => ({
   active: id % 3 === 0,
 }));
 
-interface Scenario {
-  readonly name: string;
-  /** Maximum CPU of svc, as a multiple of `base`. */
-  readonly bound: number;
-  /** Default: `bare`. */
-  readonly base?: 'bare' | 'sirv';
-}
-const SCENARIOS: Readonly<Record<string, Scenario>> = {
-  long: { name: 'text of 1 MiB', bound: 1.2 },
-  upload: { name: 'body of 4 MiB by req.stream()', bound: 1.2 },
-  gzip: { name: '6 kB of JSON by gzip', bound: 1.3 },
-  br: { name: '6 kB of JSON by Brotli', bound: 1.3 },
-  zstd: { name: '6 kB of JSON by Zstandard', bound: 1.4 },
-  'long.txt': { name: 'file of 1 MiB', bound: 1 / 1.1, base: 'sirv' },
-  'short.txt': { name: 'file of 1 KiB', bound: 1 / 3.3, base: 'sirv' },
-  'same.txt': { name: 'file that the client has', bound: 1 / 0.9, base: 'sirv' },
+/** Rows with the maximum CPU of svc, as a multiple of node:http. */
+const SCENARIOS: Readonly<Record<string, readonly [name: string, bound: number]>> = {
+  long: ['text of 1 MiB', 1.2],
+  upload: ['body of 4 MiB by req.stream()', 1.2],
+  gzip: ['6 kB of JSON by gzip', 1.3],
+  br: ['6 kB of JSON by Brotli', 1.3],
+  zstd: ['6 kB of JSON by Zstandard', 1.4],
 };
 const QUALITY = { [constants.BROTLI_PARAM_QUALITY]: 4 };
 const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
@@ -49,28 +38,13 @@ const CODERS: Readonly<Record<string, (body: string) => Buffer>> = {
   zstd: (body) => zstdCompressSync(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
 
-const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'svc-bench-'));
+const rows = (): readonly Row[] =>
+  Object.entries(SCENARIOS).map(([scenario, [name, bound]]) => ({
+    ...{ name, unit: 'µs', base: 'bare', bound, slices: 6 },
+    start: (side, root) => serverWithClients(root, { side, scenario }),
+  }));
 
-function rows(peers: string | undefined): readonly Row[] {
-  for (const [name, bytes] of Object.entries({
-    'long.txt': LONG.length,
-    'short.txt': 1_024,
-    'same.txt': 1_024,
-  }))
-    writeFileSync(join(folder, name), LONG.slice(0, bytes));
-  return Object.entries(SCENARIOS)
-    .filter(([, { base }]) => base !== 'sirv' || peers)
-    .map(([scenario, { name, bound, base = 'bare' }]) => ({
-      ...{ name, unit: 'µs', base, bound, slices: 6 },
-      start: (side, root) => serverWithClients(root, { side, scenario, folder, peers }),
-    }));
-}
-
-export const bench: Bench = {
-  packages: { sirv: '^3' },
-  rows,
-  close: () => rmSync(folder, { recursive: true }),
-};
+export const bench: Bench = { packages: {}, rows };
 
 /** Starts a server and its clients. A slice costs microseconds of the server's CPU for a request. */
 async function serverWithClients(root: string, given: Readonly<Record<string, unknown>>): Promise<Worker> {
@@ -88,14 +62,6 @@ async function serverWithClients(root: string, given: Readonly<Record<string, un
       server.kill('SIGKILL');
     },
   };
-}
-
-/** Serves the folder by sirv, which looks at each file once. */
-async function sirv(): Promise<number> {
-  const { default: handlerOf } = (await import(join(values.peers!, 'node_modules/sirv/build.mjs'))) as {
-    default: (folder: string, options: object) => RequestListener;
-  };
-  return portOf(createServer(handlerOf(folder, { etag: true })));
 }
 
 async function portOf(server: Server): Promise<number> {
@@ -126,7 +92,6 @@ async function svc(scenario: string): Promise<number> {
   const app = new Svc({ logger: createLogger({ level: 'error' }) });
   if (CODERS[scenario] !== undefined) app.use(new CompressionMiddleware()).get('/', () => PAYLOAD);
   else if (scenario === 'long') app.get('/', () => LONG);
-  else if (scenario.endsWith('.txt')) app.mountStatic('/', folder);
   else
     app.post('/', { public: 'a benchmark' }, async ({ req }) => {
       let length = 0;
@@ -137,27 +102,23 @@ async function svc(scenario: string): Promise<number> {
 }
 
 /** Sends requests over four connections when asked. */
-async function clients(port: number, scenario: string): Promise<void> {
+function clients(port: number, scenario: string): void {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const body = scenario === 'upload' ? UPLOAD : undefined;
-  const path = scenario.endsWith('.txt') ? `/${scenario}` : '/';
-  const headers: Record<string, string | number> = { 'Accept-Encoding': scenario };
-  if (body !== undefined) headers['Content-Length'] = body.length;
+  const headers = { 'Accept-Encoding': scenario, ...(body && { 'Content-Length': body.length }) };
   const method = body === undefined ? 'GET' : 'POST';
-  const send = (status: number): Promise<IncomingMessage> =>
+  const send = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      const sent = request({ port, host: '127.0.0.1', path, agent, method, headers }, (res) => {
-        if (res.statusCode !== status) return reject(new Error(`${scenario}: ${res.statusCode}`));
-        res.resume().on('end', () => resolve(res));
+      const sent = request({ port, host: '127.0.0.1', agent, method, headers }, (res) => {
+        if (res.statusCode !== 200) return reject(new Error(`${scenario}: ${res.statusCode}`));
+        res.resume().on('end', resolve);
       });
       sent.on('error', reject).end(body);
     });
-  const isSame = scenario === 'same.txt';
-  if (isSame) headers['If-None-Match'] = (await send(200)).headers.etag!;
   answering(0, async () => {
     let left = REQUESTS;
     const run = async (): Promise<void> => {
-      while (left-- > 0) await send(isSame ? 304 : 200);
+      while (left-- > 0) await send();
     };
     await Promise.all([run(), run(), run(), run()]);
     return REQUESTS;
@@ -166,8 +127,5 @@ async function clients(port: number, scenario: string): Promise<void> {
 
 if (!import.meta.main) {
   /* imported by all.ts */
-} else if (values.side === 'clients') await clients(Number(values.port), values.scenario!);
-else {
-  const serve = { bare, svc, sirv }[values.side as 'bare' | 'svc' | 'sirv'];
-  answering(await serve(values.scenario!), () => cpuMicros());
-}
+} else if (values.side === 'clients') clients(Number(values.port), values.scenario!);
+else answering(await { bare, svc }[values.side as 'bare' | 'svc'](values.scenario!), () => cpuMicros());

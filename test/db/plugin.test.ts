@@ -7,6 +7,7 @@ import { DatabasePlugin, database, db, recordStoreMigration } from '../../src/db
 import { SvcError } from '../../src/base/errors.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { fault } from '../contract/database.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { folder, write } from '../support/run.ts';
 import type { Database } from '../../src/db/index.ts';
 
@@ -32,6 +33,30 @@ test('DatabasePlugin provides a typed database to handlers through Depends(db), 
   assert.equal(typed, app.state.get(db));
   await app.shutdown();
   assert.throws(() => app.state.db, fault('E_DB_CLOSED'));
+});
+
+test('the response to a request that gets no connection is 503 with Retry-After, and the log has the PoolTimeout', async () => {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ env: 'test', logger });
+  app.register(new DatabasePlugin('sqlite::memory:', { pool: { acquireTimeoutMs: 1 } }));
+  app.get('/busy', { db: Depends(db) }, ({ db: held }) =>
+    held.transaction(() => app.state.db.execute('select 1')),
+  );
+  const begun = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  await app.startup();
+  const holder = app.state.db.transaction(() => {
+    begun.resolve();
+    return ended.promise;
+  });
+  await begun.promise;
+  const response = await app.fetch(new Request('http://localhost/busy'));
+  assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5']);
+  const [failed] = events.filter(({ event }) => event === 'unhandled_error');
+  assert.equal((failed?.['error'] as { code: string }).code, 'pool_timeout');
+  ended.resolve();
+  await holder;
+  await app.shutdown();
 });
 
 test('app.state.db without a registered DatabasePlugin throws an error that names the plugin', () => {

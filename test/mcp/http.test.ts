@@ -657,7 +657,12 @@ test(
       [404, -32_600, 1],
     );
     assert.equal(
-      (await post(of, ping, { 'mcp-session-id': `${id.slice(0, -2)}AA`, authorization: 'Bearer a' })).status,
+      (
+        await post(of, ping, {
+          'mcp-session-id': `${id.slice(0, -2)}${id.endsWith('AA') ? 'QA' : 'AA'}`,
+          authorization: 'Bearer a',
+        })
+      ).status,
       404,
     );
     assert.equal((await post(of, ping, { 'mcp-session-id': 'x', authorization: 'Bearer a' })).status, 404);

@@ -330,6 +330,49 @@ for (const handles of [false, true]) {
   });
 }
 
+const NATIVE = {
+  grant_type: 'authorization_code',
+  code: 'x',
+  code_verifier: 'x',
+  client_redirect_uri: 'a.example:/x',
+};
+
+for (const [request, limit, path, form] of [
+  ['a forged token at /oauth/token', 'forged', '/oauth/token', { refresh_token: 'x' }],
+  ['a forged token at /oauth/revoke', 'forged', '/oauth/revoke', { token: 'x' }],
+  ['a forged token at /oauth/logout', 'forged', '/oauth/logout', { refresh_token: 'x' }],
+  ['the code of a native client', 'callback', '/oauth/token', NATIVE],
+  ['the token of a login at /oauth/revoke', 'token', '/oauth/revoke', { token: '' }],
+  ['the token of a login at /oauth/logout', 'token', '/oauth/logout', { refresh_token: '' }],
+] as const)
+  test(`OAuthPlugin answers 429 to ${request} when the limit "${limit}" is exceeded`, async () => {
+    await using site = await LoginSite.open({
+      plugin: {
+        limits: { [limit]: 2 },
+        postLogoutRedirectUris: [],
+        nativeRedirects: ['a.example:/done'],
+      },
+    });
+    const { refresh_token: token } = limit === 'token' ? await site.login() : { refresh_token: '' };
+    const fields = Object.fromEntries(Object.entries(form).map(([name, value]) => [name, value || token]));
+    const statuses: number[] = [];
+    for (let count = 0; count < 3; count++)
+      statuses.push((await site.client.post(path, { form: fields })).status);
+    assert.equal(statuses[2], 429);
+    assert.ok(!statuses.slice(0, 2).includes(429), String(statuses));
+  });
+
+test('OAuthPlugin does not count a logout without a token as a forged token', async () => {
+  await using site = await LoginSite.open({
+    plugin: { mode: 'cookie', limits: { forged: 1 }, postLogoutRedirectUris: [] },
+  });
+  for (let count = 0; count < 3; count++)
+    assert.equal(
+      (await site.client.post('/oauth/logout', { headers: { 'Sec-Fetch-Site': 'same-origin' } })).status,
+      303,
+    );
+});
+
 test('OAuthPlugin answers 429 with Retry-After to logins, callbacks, token requests and forged tokens that exceed their rate limits', async () => {
   await using site = await LoginSite.open({
     plugin: { limits: { login: 2, callback: 2, token: 2, forged: 2 } },

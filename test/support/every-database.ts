@@ -65,12 +65,15 @@ export const ENGINES: readonly TestedEngine[] = [
   ...SERVERS,
 ];
 
+/** Engines that {@link onEveryDatabase} uses. */
+export const tested: { engines: readonly TestedEngine[] } = { engines: ENGINES };
+
 /** Registers a test for each engine. The test gets the address of its own database. */
 export function onEveryDatabase(
   behavior: string,
   run: (db: Database, url: string, t: TestContext) => Promise<void>,
 ): void {
-  for (const { name, address } of ENGINES) {
+  for (const { name, address } of tested.engines) {
     test(`${name}: ${behavior}`, async (t) => {
       const scope = inReverse(t);
       const url = await address(t, scope);

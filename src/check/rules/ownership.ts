@@ -109,7 +109,10 @@ function findAlternatives(trace: Trace, report: ReportAt): void {
       module,
       node,
       'the statement compares the client in one part of "or" only, because "and" binds closer: the other part selects rows of every client',
-      { severity: 'warning', remedy: 'Write parentheses: where owner = ? and (subject like ? or body like ?)' },
+      {
+        severity: 'warning',
+        remedy: 'Write parentheses: where owner = ? and (subject like ? or body like ?)',
+      },
     );
   }
 }

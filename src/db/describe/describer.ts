@@ -22,7 +22,6 @@ import type { Database } from '../database.ts';
 import type { Dialect, EngineType, PreparedColumn, PreparedStatement } from '../driver.ts';
 import type { ColumnType, ReadType, TableColumn, TableDescription } from '../tables.ts';
 
-/** A parameter of a described statement. */
 interface DescribedParameter {
   /** Type as the engine names it; undefined if the engine does not tell. */
   readonly type: string | undefined;
@@ -30,7 +29,6 @@ interface DescribedParameter {
   readonly kind: ColumnType | undefined;
 }
 
-/** A column of a described statement. */
 export interface DescribedColumn extends DescribedParameter {
   readonly name: string;
   /** Table from which the column comes, with its schema unless that is the current one; undefined for an expression. */

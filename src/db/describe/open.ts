@@ -92,7 +92,6 @@ async function describing(
   }
 }
 
-/** @throws SvcError `E_MIGRATION_DIFFERS` when a migration is not applied, changed or unknown */
 async function refuseOthers(
   url: string,
   database: Database,

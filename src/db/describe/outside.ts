@@ -28,8 +28,6 @@ const READABLE: ReadonlySet<string> = new Set(['information_schema', 'performanc
 
 /**
  * Refuses migrations that act outside of their database. `others` are the names of the other databases on the server.
- *
- * @throws SvcError `E_SCRATCH_DATABASE`
  */
 export function refuseOutside(
   migrations: readonly Migration[],

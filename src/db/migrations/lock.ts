@@ -54,8 +54,6 @@ const RUNNER_TRIES = 50;
  * Takes the lock that {@link isRunning} checks, for a migration without a transaction. The lock lasts until
  * the result is disposed of or the process ends. Takes no lock in MySQL and MariaDB, where locked() already
  * holds one.
- *
- * @throws LockTimeout when another process holds the lock of a SQLite file
  */
 export async function beginRunning(
   connection: Connection,
@@ -74,7 +72,6 @@ export async function beginRunning(
   if (dialect === 'postgres') return undefined;
   throw new LockTimeout(
     'Another process is migrating the database file: try again when that process has finished',
-    { sqlstate: '55P03' },
   );
 }
 
@@ -205,7 +202,6 @@ async function takeLock(connection: Connection, limit: Limit): Promise<void> {
   if (Number(await connection.scalar(`select get_lock(${MYSQL_NAME}, ?)`, [seconds], limit)) !== 1)
     throw new LockTimeout(
       `Another process has been migrating the database for ${seconds} s: try again when that process has finished`,
-      { sqlstate: '55P03' },
     );
 }
 

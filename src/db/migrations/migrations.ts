@@ -17,7 +17,7 @@
  */
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
-import { given, int, readOptions, shown } from '../../base/options.ts';
+import { given, int, readOptions, shown, outOfRange } from '../../base/options.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.ts';
 import { limitOf } from '../limits.ts';
 import { beginRunning, commitsByItself, isRunning, isUndoneTogether, locked } from './lock.ts';
@@ -186,12 +186,7 @@ export class Migrator {
     MigrationDone[]
   > {
     if (!int(1, 1, 9_999).accepts(steps))
-      throw new SvcError('E_OPTION_RANGE', [
-        'down()',
-        'steps',
-        'must be an integer from 1 to 9999',
-        shown(steps),
-      ]);
+      throw outOfRange('down()', 'steps', 'must be an integer from 1 to 9999', shown(steps));
     const migrations = this.#migrations();
     let left = steps;
     return this.#repeat(signal, (connection, limit) =>
@@ -527,10 +522,6 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
   );
 }
 
-/**
- * Runs one statement of a migration.
- * @throws SvcError `E_MIGRATION_FAILED` with the line and the beginning of the statement
- */
 async function runStatement(
   connection: Connection,
   { origin, hasTransaction }: Script,

@@ -117,9 +117,6 @@ export function fileNamed(directory: string, name: string): string | undefined {
 /**
  * Returns the next free migration number in a folder, as four digits. It is `0001` if the folder does not
  * exist.
- *
- * @throws SvcError `E_MIGRATION_FILES` if the folder cannot be read, has a file that is not a migration, or
- *   already has the number 9999
  */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));

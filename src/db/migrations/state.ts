@@ -156,7 +156,6 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   return { migration, script: migration.down() };
 }
 
-/** @throws SvcError `E_MIGRATION_UNFINISHED` if a migration has begun and not ended */
 export function refuseUnfinished(rows: readonly Applied[]): void {
   const unfinished = rows.find(isUnfinished);
   if (unfinished !== undefined)

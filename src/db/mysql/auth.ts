@@ -77,9 +77,6 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
 /**
  * Encrypts the password with the server's RSA key. The plain text is the password and a NUL, XORed with the
  * nonce.
- *
- * @throws ProtocolViolation for a key that is invalid or not an RSA key; RangeError for a password that is
- *   too long for the key
  */
 export function encryptedPassword(password: string, nonce: Uint8Array, publicKey: string | Buffer): Buffer {
   const text = xor(Buffer.from(`${password}\0`), nonce);
@@ -100,10 +97,7 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
   return publicEncrypt({ key, padding: constants.RSA_PKCS1_OAEP_PADDING, oaepHash: 'sha1' }, text);
 }
 
-/**
- * Parses the salt and the number of PBKDF2 rounds that the server sends for parsec.
- * @throws ProtocolViolation for an invalid salt or too many rounds
- */
+/** Parses the salt and the number of PBKDF2 rounds that the server sends for parsec. */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
   const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
   if (kind !== 0x50 || data.length < 2 + 8)

@@ -16,7 +16,7 @@ import { converse } from '../wire/conversation.ts';
 import { MySqlConnection } from './connection.ts';
 import { MySqlConversation } from './conversation.ts';
 import { MySqlLogin } from './login.ts';
-import { CAPABILITY, COMMAND } from './wire.ts';
+import { CAPABILITY } from './wire.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
@@ -94,7 +94,7 @@ async function logIn(
   limit: Limit,
   name: string,
 ): Promise<LoggedIn> {
-  const endpoint = endpointOf(at);
+  const endpoint = { at, path: isUnixHost(at.host) ? at.host : undefined };
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
   const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
   if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
@@ -187,19 +187,7 @@ async function cancel(
   const limit = limitIn(CANCEL_MS, clock);
   const { conversation } = await logIn(address, { ...options, database: undefined }, limit, name);
   try {
-    conversation.writer.command(COMMAND.query);
-    conversation.writer.text(`kill query ${connectionId}`);
-    await conversation.finish(
-      conversation.add(
-        conversation.exchange({
-          sql: 'kill query',
-          kind: 'query',
-          wanted: 'none',
-          sequence: conversation.writer.end(),
-        }),
-      ),
-      limit,
-    );
+    await conversation.finish(conversation.query(`kill query ${connectionId}`), limit);
   } finally {
     await conversation.leave();
   }
@@ -211,8 +199,4 @@ async function cancel(
  */
 function pinsTypes({ version, isMariaDb }: Greeting): boolean {
   return !isMariaDb && Number.parseInt(version, 10) >= 8;
-}
-
-function endpointOf(at: ServerHost): Endpoint {
-  return { at, path: isUnixHost(at.host) ? at.host : undefined };
 }

@@ -2,7 +2,7 @@
 import { ReadOnly, TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
-import { limitReached } from '../limits.ts';
+import { checkLimit } from '../limits.ts';
 import { UNTIMED, type BatchTiming } from '../slow-statements.ts';
 import { isOfReadingServer } from './errors.ts';
 import { insertRows, runMany } from './many.ts';
@@ -217,8 +217,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     timing: BatchTiming,
   ): AsyncGenerator<readonly Row[], void, undefined> {
     for (;;) {
-      const reached = limitReached(limit, this.#options.clock, cursor.sql);
-      if (reached !== undefined) throw reached;
+      checkLimit(limit, this.#options.clock, cursor.sql);
       const chunk = await timing.wait(() => this.runner.fetch(cursor, BATCH_ROWS, limit));
       if (chunk.rows.length > 0) yield chunk.rows as Row[];
       if (((chunk.status ?? 0) & STATUS.lastRowSent) !== 0) return;

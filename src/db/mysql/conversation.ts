@@ -66,6 +66,18 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     return new Exchange(options, this.dialogue);
   }
 
+  /** Sends the packet that was written. */
+  ask(options: Omit<ExchangeDeps, 'sequence'>): Exchange {
+    return this.add(this.exchange({ ...options, sequence: this.writer.end() }));
+  }
+
+  /** Sends SQL text whose rows are not wanted. */
+  query(text: string): Exchange {
+    this.writer.command(COMMAND.query);
+    this.writer.text(text);
+    return this.ask({ sql: text, kind: 'query', wanted: 'none' });
+  }
+
   /** Closes an exchange, a group of requests and their replies. No further requests can be added. */
   close(exchange: Exchange): void {
     exchange.close();
@@ -140,11 +152,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
    */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
-    this.writer.command(COMMAND.query);
-    this.writer.text('do 0');
-    const exchange = this.add(
-      this.exchange({ sql: 'do 0', kind: 'query', wanted: 'none', sequence: this.writer.end() }),
-    );
+    const exchange = this.query('do 0');
     // ignore the error: the connection has ended, and the caller's next request will fail
     await exchange.done.catch(() => undefined);
     if (exchange.error?.errno === INTERRUPTED) await this.#settle();
@@ -153,7 +161,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
         new ConnectionLost(
           'After an error or a cancellation, the server did not report the status of the transaction, so the connection was closed',
           {
-            sqlstate: '08006',
             cause: exchange.error,
           },
         ),

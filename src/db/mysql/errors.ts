@@ -20,10 +20,9 @@ import {
   StorageFailed,
   UniqueViolation,
   type DatabaseErrorDetails,
+  type ErrorClass,
 } from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
-
-type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
  * Error class of each MySQL error number. The second element is the SQLSTATE of PostgreSQL, if MySQL's own is

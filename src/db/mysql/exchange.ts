@@ -134,9 +134,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
 
-  /**
-   * Handles a packet. Returns true when the packet was the last one of all replies. @throws ProtocolViolation
-   */
+  /** Handles a packet. Returns true when the packet was the last one of all replies. */
   onPacket(bytes: Buffer, at: number, end: number): boolean {
     if (at === end) throw new ProtocolViolation('the server sent an empty packet');
     this.#isAtHead = false;

@@ -84,7 +84,7 @@ export class Fields extends FieldReader {
     return this.bytes(this.left);
   }
 
-  /** Reads a length prefix. @throws ProtocolViolation for NULL, or for a length above 2^53 */
+  /** Reads a length prefix. */
   length(): number {
     const value = this.integer();
     if (typeof value === 'bigint') throw new ProtocolViolation('the server sent a length above 2^53');
@@ -126,10 +126,7 @@ export class Fields extends FieldReader {
   }
 }
 
-/**
- * Parses Handshake V10. @throws ProtocolViolation for an invalid greeting, or for a server older than MySQL
- * 4.1
- */
+/** Parses Handshake V10. */
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();

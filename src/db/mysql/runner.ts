@@ -155,14 +155,9 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   async command(code: number, name: string, limit: Limit | undefined): Promise<void> {
     while (this.mustWait) await this.turn();
     this.check(name, limit);
-    const { writer } = this.conversation;
-    writer.command(code);
-    await this.conversation.finish(
-      this.conversation.add(
-        this.conversation.exchange({ sql: name, kind: 'command', wanted: 'none', sequence: writer.end() }),
-      ),
-      limit,
-    );
+    this.conversation.writer.command(code);
+    const exchange = this.conversation.ask({ sql: name, kind: 'command', wanted: 'none' });
+    await this.conversation.finish(exchange, limit);
   }
 
   /** Opens a cursor with a prepared statement of its own, which no other request uses. */
@@ -188,7 +183,6 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return { id: id ?? 0, sql: text, opened };
   }
 
-  /** Fetches further rows of a cursor. */
   async fetch({ id, sql, opened }: Cursor, rows: number, limit: Limit | undefined): Promise<Exchange> {
     while (this.mustWait) await this.turn();
     this.check(sql, limit);
@@ -196,18 +190,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     writer.command(COMMAND.stmtFetch);
     writer.uint32(id);
     writer.uint32(rows);
-    return this.conversation.finish(
-      this.conversation.add(
-        this.conversation.exchange({
-          sql,
-          kind: 'fetch',
-          wanted: 'objects',
-          sequence: writer.end(),
-          plan: opened.plan,
-        }),
-      ),
-      limit,
-    );
+    const exchange = this.conversation.ask({ sql, kind: 'fetch', wanted: 'objects', plan: opened.plan });
+    return this.conversation.finish(exchange, limit);
   }
 
   /**
@@ -393,9 +377,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     writer.command(COMMAND.stmtPrepare);
     writer.text(text);
     this.checkLength(before, text);
-    const exchange = this.conversation.add(
-      this.conversation.exchange({ sql: text, kind: 'prepare', wanted: 'none', sequence: writer.end() }),
-    );
+    const exchange = this.conversation.ask({ sql: text, kind: 'prepare', wanted: 'none' });
     try {
       await this.conversation.finish(exchange, limit);
     } catch (error) {

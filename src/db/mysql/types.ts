@@ -282,58 +282,10 @@ function dateTimeOf(
   decimals: number,
   { zeroDates }: MySqlValueOptions,
 ): string | null {
-  if (end - at === 7 && decimals === 0) return isoOf(bytes, at);
   const date = dateText(bytes, at, end);
   if (end - at < 7)
     return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
   return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
-}
-
-/** Formats a date and time without fractions, such as `2024-02-29T12:00:00`. */
-function isoOf(bytes: Buffer, at: number): string {
-  const year = bytes[at]! | (bytes[at + 1]! << 8);
-  if (year > MAX_YEAR)
-    throw new ProtocolViolation(
-      `the server sent a date with the year ${year}; the last valid year is ${MAX_YEAR}`,
-    );
-  const century = Math.trunc(year / 100);
-  const rest = year % 100;
-  const [month, day, hour, minute, second] = [
-    bytes[at + 2]!,
-    bytes[at + 3]!,
-    bytes[at + 4]!,
-    bytes[at + 5]!,
-    bytes[at + 6]!,
-  ];
-  return String.fromCharCode(
-    tens(century),
-    ones(century),
-    tens(rest),
-    ones(rest),
-    HYPHEN,
-    tens(month),
-    ones(month),
-    HYPHEN,
-    tens(day),
-    ones(day),
-    LETTER_T,
-    tens(hour),
-    ones(hour),
-    COLON,
-    tens(minute),
-    ones(minute),
-    COLON,
-    tens(second),
-    ones(second),
-  );
-}
-
-const [ZERO, HYPHEN, COLON, LETTER_T] = [0x30, 0x2d, 0x3a, 0x54];
-function tens(value: number): number {
-  return ZERO + Math.trunc(value / 10);
-}
-function ones(value: number): number {
-  return ZERO + (value % 10);
 }
 
 /** Decodes a date and time in UTC. Returns a Date, or text if the option `timestamps` is `string`. */
@@ -383,7 +335,12 @@ const ZERO_DATE = '0000-00-00';
 function dateText(bytes: Buffer, at: number, end: number): string {
   checkTime(end - at);
   if (end === at) return ZERO_DATE;
-  return `${String(bytes[at]! | (bytes[at + 1]! << 8)).padStart(4, '0')}-${TWO[bytes[at + 2]!]}-${TWO[bytes[at + 3]!]}`;
+  const year = bytes[at]! | (bytes[at + 1]! << 8);
+  if (year > MAX_YEAR)
+    throw new ProtocolViolation(
+      `the server sent a date with the year ${year}; the last valid year is ${MAX_YEAR}`,
+    );
+  return `${TWO[Math.trunc(year / 100)]}${TWO[year % 100]}-${TWO[bytes[at + 2]!]}-${TWO[bytes[at + 3]!]}`;
 }
 
 function checkTime(length: number): void {

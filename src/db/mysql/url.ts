@@ -79,7 +79,6 @@ const rules = (dialect: 'mysql' | 'mariadb'): UrlRules => ({
   ]),
 });
 
-/** Parses the address of a MySQL or MariaDB database. */
 export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse: Refuse): MySqlUrl {
   const url = parseServerUrl(rest, rules(dialect), refuse);
   const { settings, parameters } = url;

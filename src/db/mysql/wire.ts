@@ -128,7 +128,6 @@ export class PacketReader extends FrameReader {
     return super.hasPartial || this.#chunks.length > 0;
   }
 
-  /** Sequence number that the next packet must have. */
   get sequence(): number {
     return this.#sequence;
   }
@@ -168,7 +167,6 @@ export class PacketReader extends FrameReader {
   }
 }
 
-/** Returns the error for a packet with a wrong sequence number. */
 export function wrongSequence(found: number, expected: number): ProtocolViolation {
   return new ProtocolViolation(`the server sent packet number ${found}, but ${expected} is expected`);
 }

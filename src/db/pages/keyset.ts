@@ -301,11 +301,7 @@ interface Cursor {
   readonly position: Position;
 }
 
-/**
- * Returns the signing keys, derived from `secret`, or else from the `authSecret` of the application.
- *
- * @throws SvcError `E_SECRET_ABSENT` when there is neither a secret nor a request
- */
+/** Returns the signing keys, derived from `secret`, or else from the `authSecret` of the application. */
 function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): Keyring {
   const config = req?.state.get(services).config;
   const secrets = secret ?? (config === undefined ? undefined : authSecrets(config));
@@ -316,11 +312,7 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   return Keyring.of(secrets).derive(LABEL);
 }
 
-/**
- * Converts a cursor to text.
- *
- * @throws SvcError `E_DB_PAGE` if the text is longer than MAX_CURSOR_CHARACTERS
- */
+/** Converts a cursor to text. */
 function writeCursor(keys: Keyring, order: string, { isForward, position }: Cursor): string {
   const values = position.map((value) => {
     if (typeof value === 'bigint') return { bigint: String(value) };
@@ -337,11 +329,7 @@ function writeCursor(keys: Keyring, order: string, { isForward, position }: Curs
   return cursor;
 }
 
-/**
- * Parses and verifies a cursor.
- *
- * @throws BadRequest for a cursor without a valid signature
- */
+/** Parses and verifies a cursor. */
 function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [payload = '', mac = ''] = text.split('.', 2);
   const given = Buffer.from(mac);

@@ -23,7 +23,6 @@ export type PageOrder = Readonly<Record<string, Direction>>;
 /** Values of one row in the sort columns. */
 export type Position = readonly (Parameter & (string | number | bigint | boolean | Uint8Array | null))[];
 
-/** A column of a sort order. */
 export interface OrderColumn {
   readonly name: string;
   readonly isAscending: boolean;

@@ -1,20 +1,76 @@
 /**
- * Connects to one PostgreSQL server: socket, TLS and login. Cancels a statement over a second socket.
+ * The PostgreSQL driver: a pool of connections, and a separate connection for LISTEN. Connects to one server:
+ * socket, TLS and login. Cancels a statement over a second socket.
  */
+import { SvcError } from '../../base/errors.ts';
 import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
 import { PostgresLogin, type LoggedIn } from './login.ts';
+import { PostgresListener } from './listener.ts';
 import { endpointOf, foreignRefusal, openSocket, type PostgresSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
 import { MessageWriter } from './writer.ts';
+import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
-import type { Limit } from '../driver.ts';
-import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
+import type { Limit, ListenOptions, Notified } from '../driver.ts';
+import type { ServerKind } from '../wire/server-hosts.ts';
+import type { PostgresConnectionOptions, PostgresHost, PostgresSession } from './url.ts';
 
 /** Maximum time for canceling a statement over a second connection, in milliseconds. */
 const CANCEL_MS = 4_000;
+
+const KIND =
+  "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
+
+/** Driver for PostgreSQL. */
+export class PostgresDriver extends ServerDriver<PostgresSession> {
+  readonly #listener: PostgresListener;
+
+  constructor(deps: ServerDriverDeps<PostgresConnectionOptions>) {
+    const { session, clock, log } = deps;
+    const types = new PostgresTypes(session.int8, session.timestamps, session.types);
+    super(deps, {
+      connect: (host, limit) => connectPostgres(host, session, limit, types),
+      kindOf: async (connection, limit) => String(await connection.scalar(KIND, [], limit)) as ServerKind,
+    });
+    const { connect } = this;
+    this.#listener = new PostgresListener({
+      connect:
+        session.statementCache > 0 ? connect : async (limit) => checkedToListen(await connect(limit), limit),
+      connectTimeoutMs: this.connectTimeoutMs,
+      clock,
+      log,
+    });
+  }
+
+  listen(channel: string, notified: Notified, options: ListenOptions): Promise<AsyncDisposable> {
+    return this.#listener.listen(channel, notified, options);
+  }
+
+  override async close(): Promise<void> {
+    await Promise.all([this.#listener.close(), super.close()]);
+  }
+}
+
+/**
+ * Checks that LISTEN works: the process id from the login must be the id of the server session. A pooler that
+ * changes the session between two transactions reports an id of its own.
+ */
+async function checkedToListen(session: PostgresSession, limit: Limit): Promise<PostgresSession> {
+  try {
+    if ((await session.scalar('select pg_catalog.pg_backend_pid()', [], limit)) === session.processId)
+      return session;
+  } catch (error) {
+    session.destroy();
+    throw error;
+  }
+  void session.close();
+  throw new SvcError('E_DB_OPTION', [
+    'LISTEN needs a permanent session, but the connection pooler changes the session after each transaction: call listen() on a second database with the address of the server',
+  ]);
+}
 
 /**
  * Returns a connection that is ready for statements. All connections to one database share `types`, so the

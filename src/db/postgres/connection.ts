@@ -2,7 +2,7 @@
 import { TransactionAborted, type DatabaseError } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
-import { endingLimit, limitReached } from '../limits.ts';
+import { endingLimit, checkLimit } from '../limits.ts';
 import { checkedStatement, scanned } from '../placeholders.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
@@ -127,8 +127,7 @@ export class PostgresConnection
         if (exchange.rows.length > 0) yield exchange.rows as Row[];
         hasFailed = true;
         if (!exchange.isSuspended) break;
-        const reached = limitReached(limit, this.#options.clock, sql);
-        if (reached !== undefined) throw reached;
+        checkLimit(limit, this.#options.clock, sql);
       }
       hasFailed = false;
     } finally {
@@ -187,7 +186,6 @@ export class PostgresConnection
     const { tag } = await this.runner.simple('commit', limit);
     if (tag === 'ROLLBACK')
       throw new TransactionAborted('PostgreSQL has rolled the transaction back after an earlier error', {
-        sqlstate: '25P02',
         sql: 'commit',
       });
   }
@@ -250,7 +248,6 @@ export class PostgresConnection
   }
 }
 
-/** State of a stream at its end. */
 interface StreamState {
   /** Name of its portal. */
   readonly name: string;

@@ -22,11 +22,9 @@ import {
   StorageFailed,
   TransactionAborted,
   UniqueViolation,
-  type DatabaseErrorDetails,
+  type ErrorClass,
 } from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
-
-type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /** Error class for each SQLSTATE. A key is a whole SQLSTATE or its first two characters. */
 const CLASSES: Readonly<Record<string, ErrorClass>> = {

@@ -6,6 +6,7 @@
  * LISTEN for all channels. Then `onReconnect` of each listener is called, because notifications may have been
  * lost.
  */
+import { Turns } from '../../base/promises.ts';
 import { Backoff } from '../wire/backoff.ts';
 import { quotedName } from '../dialects.ts';
 import { ConnectionLost } from '../errors.ts';
@@ -38,10 +39,8 @@ export class PostgresListener {
   readonly #channels = new Map<string, Set<Subscription>>();
   readonly #abort = new AbortController();
   #session: PostgresSession | undefined;
-  /**
-   * Settles when all work on the connection has ended. Connecting, LISTEN and UNLISTEN run one after another.
-   */
-  #work: Promise<unknown> = Promise.resolve();
+  /** Connecting, LISTEN and UNLISTEN run one after another. */
+  readonly #turns = new Turns();
   #keepalive: Disposable | undefined;
   #isReconnecting = false;
 
@@ -60,7 +59,7 @@ export class PostgresListener {
   ): Promise<AsyncDisposable> {
     quotedName('postgres', channel); // throws for an invalid name before anything is sent
     const subscription: Subscription = { channel, notified, onReconnect };
-    await this.#inTurn(() => this.#add(subscription));
+    await this.#turns.take(() => this.#add(subscription));
     return { [Symbol.asyncDispose]: () => this.#remove(subscription) };
   }
 
@@ -68,7 +67,7 @@ export class PostgresListener {
   async close(): Promise<void> {
     this.#abort.abort(new ConnectionLost('The database is closed'));
     this.#channels.clear();
-    await this.#work.catch(() => undefined);
+    await this.#turns.settled();
     await this.#end();
   }
 
@@ -92,7 +91,7 @@ export class PostgresListener {
     const known = this.#channels.get(channel);
     if (known?.delete(subscription) !== true || known.size > 0) return;
     this.#channels.delete(channel);
-    if (this.#session !== undefined) await this.#inTurn(() => this.#unlisten(channel));
+    if (this.#session !== undefined) await this.#turns.take(() => this.#unlisten(channel));
   }
 
   async #unlisten(channel: string): Promise<void> {
@@ -131,13 +130,11 @@ export class PostgresListener {
 
   /**
    * Throws if `session` is no longer the current connection, because it was lost just after its last reply.
-   * @throws ConnectionLost
    */
   #assertCurrent(session: PostgresSession): void {
     if (this.#session !== session)
       throw new ConnectionLost(
         'The connection was lost just after the server confirmed LISTEN: call listen() again',
-        { sqlstate: '08006' },
       );
   }
 
@@ -175,7 +172,7 @@ export class PostgresListener {
     for (let isBack = false; !isBack;) {
       const startedMs = clock.monotonicMs();
       try {
-        await this.#inTurn(() => this.#reconnected());
+        await this.#turns.take(() => this.#reconnected());
         isBack = true;
       } catch {
         backoff.fail(startedMs, clock.monotonicMs());
@@ -225,12 +222,6 @@ export class PostgresListener {
     const session = this.#session;
     this.#session = undefined;
     await session?.close();
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#work.then(work, work);
-    this.#work = done.catch(() => undefined);
-    return done;
   }
 
   #within(timeoutMs: number): Limit {

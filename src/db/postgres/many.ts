@@ -60,7 +60,6 @@ export class RepeatableRows {
     this.#at = 0;
   }
 
-  /** Ends the source of the rows. */
   end(): void {
     endRows(this.#source);
   }

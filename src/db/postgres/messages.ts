@@ -169,7 +169,7 @@ export class BodyReader extends FieldReader {
     return count;
   }
 
-  /** Throws when bytes of the body are left. @throws ProtocolViolation */
+  /** Throws when bytes of the body are left. */
   done(): void {
     if (this.left !== 0)
       throw new ProtocolViolation(`the server sent ${this.left} extra bytes at the end of a message`);

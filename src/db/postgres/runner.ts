@@ -48,6 +48,8 @@ const DESCRIBE_AND_RUN: readonly Step[] = [STEP.parameters, STEP.rows, ...RUN];
 const PARSE_AND_RUN: readonly Step[] = [STEP.parse, ...DESCRIBE_AND_RUN];
 const PREPARE: readonly Step[] = [STEP.parse, STEP.parameters, STEP.rows, STEP.ready];
 const SIMPLE: readonly Step[] = [STEP.simple];
+const MORE: readonly Step[] = [STEP.execute, STEP.ready];
+const CLOSE: readonly Step[] = [STEP.close, STEP.ready];
 
 /**
  * Minimum number of rows for which insert() checks whether it can use COPY. Fewer rows are always inserted
@@ -159,7 +161,17 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     while (this.mustWait) await this.turn();
     this.check(text, limit);
     this.conversation.writer.query(text);
-    const exchange = new Exchange({ sql: text, steps: SIMPLE, wanted: 'none', types: this.types });
+    return this.#asked(text, SIMPLE, limit);
+  }
+
+  /** Sends the messages that were written, and waits for their reply. */
+  #asked(
+    sql: string,
+    steps: readonly Step[],
+    limit: Limit | undefined,
+    rows: { readonly wanted: RowsWanted; readonly plan?: RowPlan | undefined } = { wanted: 'none' },
+  ): Promise<Exchange> {
+    const exchange = new Exchange({ sql, steps, types: this.types, ...rows });
     this.conversation.send(exchange);
     return this.conversation.finish(exchange, limit);
   }
@@ -171,15 +183,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const { writer } = this.conversation;
     writer.execute(portal, maxRows);
     writer.sync();
-    const exchange = new Exchange({
-      sql: first.sql,
-      steps: [STEP.execute, STEP.ready],
-      wanted: 'objects',
-      types: this.types,
-      plan: first.plan,
-    });
-    this.conversation.send(exchange);
-    await this.conversation.finish(exchange, limit);
+    const exchange = await this.#asked(first.sql, MORE, limit, { wanted: 'objects', plan: first.plan });
     this.#reread(exchange);
     return exchange;
   }
@@ -190,14 +194,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const { writer } = this.conversation;
     writer.close('portal', portal);
     writer.sync();
-    const exchange = new Exchange({
-      sql: 'close',
-      steps: [STEP.close, STEP.ready],
-      wanted: 'none',
-      types: this.types,
-    });
-    this.conversation.send(exchange);
-    await this.conversation.finish(exchange, limit);
+    await this.#asked('close', CLOSE, limit);
   }
 
   /**
@@ -543,9 +540,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     writer.parse(name, text);
     writer.describe('statement', name);
     writer.sync();
-    const exchange = new Exchange({ sql: text, steps: PREPARE, wanted: 'none', types: this.types });
-    this.conversation.send(exchange);
-    await this.conversation.finish(exchange, limit);
+    const exchange = await this.#asked(text, PREPARE, limit);
     // `parameterOids` is set, because the server has described the statement
     const oids = exchange.parameterOids!;
     await this.#learn(oids, exchange.plan, limit);

@@ -9,6 +9,7 @@
  * A value that does not fit the type of its parameter is sent as text, so that the server reports the error.
  */
 import { SvcError } from '../../base/errors.ts';
+import { isObject } from '../../base/options.ts';
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
@@ -54,10 +55,7 @@ export function needsTypes(params: Params): boolean {
 
 /**
  * Writes the values of a Bind message. `oids` has the types of the parameters. It is undefined if the types
- * are not known.
- *
- * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type;
- *   after such an error, the Bind message is incomplete
+ * are not known. After an error, the message is incomplete.
  */
 export function writeParams(
   writer: MessageWriter,
@@ -68,22 +66,77 @@ export function writeParams(
   row?: number,
 ): void {
   for (let index = 0; index < params.length; index++) {
-    const oid = oids === undefined ? UNDESCRIBED : oids[index]!;
-    const refusal = writeParam(
-      writer,
-      params[index],
-      index,
-      oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid),
-      types,
-    );
-    if (refusal !== undefined) refuseParameter(refusal, { position: index + 1, row, sql });
+    const value = params[index];
+    const described = oids?.[index] ?? UNDESCRIBED;
+    const oid = described < FIRST_OWN_OID ? described : (types.get(described)?.oid ?? described);
+    if (writeBinary(writer, value, oid)) {
+      writer.binary(index);
+      continue;
+    }
+    // a Date inside a JSON document is quoted, but a Date for a JSON parameter is not
+    const text = valueText(value, value instanceof Date && isJson(oid) ? UNDESCRIBED : oid, types);
+    if (typeof text === 'string') writer.valueText(text);
+    else if (text === null) writer.valueNull();
+    else {
+      const problem = `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea`;
+      refuseParameter(text ?? parameterIssue(value) ?? { problem }, { position: index + 1, row, sql });
+    }
   }
 }
 
-/**
- * Returns the text of a value for a column of the type `oid`, or null for NULL.
- * @throws DataError for content that cannot be stored, SvcError `E_DB_PARAMETER` for a value of a wrong type
- */
+/** Writes a value in the binary form of its type. Returns false if the value must be sent as text. */
+function writeBinary(writer: MessageWriter, value: unknown, oid: number): boolean {
+  switch (oid) {
+    case OID.int2:
+      if (!isInteger(value, 16)) return false;
+      writer.valueInt16(value);
+      return true;
+    case OID.int4:
+      if (!isInteger(value, 32)) return false;
+      writer.valueInt32(value);
+      return true;
+    case OID.int8:
+      return writeInt8(writer, value);
+    case OID.float8:
+      if (typeof value !== 'number' || !Number.isFinite(value)) return false;
+      writer.valueFloat64(value);
+      return true;
+    case OID.bool:
+      if (typeof value !== 'boolean') return false;
+      writer.valueByte(value ? 1 : 0);
+      return true;
+    case OID.timestamp:
+    case OID.timestamptz:
+      if (!(value instanceof Date) || Number.isNaN(value.getTime())) return false;
+      writer.valueInt64(...microsOf(value));
+      return true;
+    case OID.bytea: {
+      const bytes = isObject(value) ? bytesOf(value) : undefined;
+      if (bytes === undefined) return false;
+      writer.valueBytes(bytes);
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+function isInteger(value: unknown, bits: 16 | 32): value is number {
+  return typeof value === 'number' && (value << (32 - bits)) >> (32 - bits) === value;
+}
+
+function writeInt8(writer: MessageWriter, value: unknown): boolean {
+  if (typeof value === 'number' && Number.isSafeInteger(value)) {
+    const high = Math.floor(value / TWO_32);
+    writer.valueInt64(high, value - high * TWO_32);
+    return true;
+  }
+  if (typeof value !== 'bigint' || BigInt.asIntN(64, value) !== value) return false;
+  writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn));
+  return true;
+}
+
+/** Returns the text of a value for a column of the type `oid`, or null for NULL. */
 export function textOf(
   value: unknown,
   index: number,
@@ -92,122 +145,14 @@ export function textOf(
   place: RowPlace,
 ): string | null {
   const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
-  const text =
-    typeof value === 'object' && value !== null && !(value instanceof Date || value instanceof Json)
-      ? objectText(value, base, types)
-      : elementText(value, base);
+  const text = valueText(value, base, types);
   if (typeof text === 'string' || text === null) return text;
   const problem = `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`;
   return refuseParameter(text ?? parameterIssue(value) ?? { problem }, { ...place, position: index + 1 });
 }
 
-function objectText(value: object, oid: number, types: PostgresTypes): ElementText {
-  if (value instanceof Bound) return parameterIssue(value);
-  const own = ownText(value, oid, types);
-  if (own !== undefined) return typeof own === 'string' ? (textIssue(own) ?? own) : own;
-  return bytesOf(value) === undefined ? structureText(value, oid, types) : elementText(value, oid);
-}
-
-/** Returns the reason why the server cannot store a text, or undefined. */
-function textIssue(text: string): Refusal | undefined {
-  if (text.includes('\0')) return NUL;
-  return text.isWellFormed() ? undefined : parameterIssue(text);
-}
-
-/**
- * Checks the number of values. @throws SvcError `E_DB_PARAMETER_COUNT` when the number of values is not
- * `needed`
- */
 export function checkCount(params: Params, needed: number, row?: number): void {
   if (params.length !== needed) refuseCount(needed, params.length, row);
-}
-
-function writeParam(
-  writer: MessageWriter,
-  value: unknown,
-  index: number,
-  oid: number,
-  types: PostgresTypes,
-): Refusal | undefined {
-  switch (typeof value) {
-    case 'string':
-      return writeString(writer, value);
-    case 'number':
-      return writeNumber(writer, value, index, oid);
-    case 'bigint':
-      return writeBigInt(writer, value, index, oid);
-    case 'boolean':
-      return writeBoolean(writer, value, index, oid);
-    case 'object':
-      return value === null
-        ? (writer.valueNull() as undefined)
-        : writeObject(writer, value, index, oid, types);
-    default:
-      return parameterIssue(value);
-  }
-}
-
-function writeString(writer: MessageWriter, value: string): Refusal | undefined {
-  if (value.includes('\0') || !value.isWellFormed()) return textIssue(value);
-  writer.valueText(value);
-  return undefined;
-}
-
-function writeNumber(writer: MessageWriter, value: number, index: number, oid: number): Refusal | undefined {
-  if (!Number.isFinite(value)) {
-    if (oid !== OID.float8 && oid !== OID.float4 && oid !== OID.numeric) return parameterIssue(value);
-    writer.valueText(String(value));
-    return undefined;
-  }
-  if (oid === OID.float8) return isBinary(writer, index, writer.valueFloat64(value));
-  if (Number.isInteger(value)) {
-    if (oid === OID.int4 && (value | 0) === value) return isBinary(writer, index, writer.valueInt32(value));
-    if (oid === OID.int8 && Number.isSafeInteger(value))
-      return isBinary(
-        writer,
-        index,
-        writer.valueInt64(Math.floor(value / TWO_32), value - Math.floor(value / TWO_32) * TWO_32),
-      );
-    if (oid === OID.int2 && value >= -32_768 && value <= 32_767)
-      return isBinary(writer, index, writer.valueInt16(value));
-  }
-  writer.valueText(numberText(value));
-  return undefined;
-}
-
-function writeBigInt(writer: MessageWriter, value: bigint, index: number, oid: number): Refusal | undefined {
-  const refusal = oid === OID.numeric ? undefined : parameterIssue(value);
-  if (refusal !== undefined) return refusal;
-  if (oid === OID.int8)
-    return isBinary(writer, index, writer.valueInt64(Number(value >> 32n), Number(value & 0xffff_ffffn)));
-  writer.valueText(String(value));
-  return undefined;
-}
-
-function writeBoolean(writer: MessageWriter, value: boolean, index: number, oid: number): undefined {
-  if (oid === OID.bool) return isBinary(writer, index, writer.valueByte(value ? 1 : 0));
-  writer.valueText(value ? 'true' : 'false');
-  return undefined;
-}
-
-function writeObject(
-  writer: MessageWriter,
-  value: object,
-  index: number,
-  oid: number,
-  types: PostgresTypes,
-): Refusal | undefined {
-  if (value instanceof Date) return writeDate(writer, value, index, oid);
-  if (value instanceof Json) return writeString(writer, value.text);
-  if (value instanceof Bound) return parameterIssue(value);
-  const own = ownText(value, oid, types);
-  if (own !== undefined) return typeof own === 'string' ? writeString(writer, own) : own;
-  const bytes = bytesOf(value);
-  if (bytes !== undefined) return writeBytes(writer, bytes, index, oid, types);
-  const text = structureText(value, oid, types);
-  if (typeof text !== 'string') return text ?? parameterIssue(value);
-  writer.valueText(text);
-  return undefined;
 }
 
 /**
@@ -230,53 +175,17 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
   }
 }
 
-/**
- * Encodes a list or an object as JSON or as an array, depending on the type. Returns undefined for other
- * types.
- */
-function structureText(value: object, oid: number, types: PostgresTypes): string | Refusal | undefined {
-  if (oid === OID.json || oid === OID.jsonb) return jsonText(value);
-  const type = types.get(oid);
-  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED)
-    ? listText(value, type)
-    : undefined;
-}
-
-function writeDate(writer: MessageWriter, value: Date, index: number, oid: number): Refusal | undefined {
-  if (Number.isNaN(value.getTime())) return parameterIssue(value);
-  if (oid === OID.timestamptz || oid === OID.timestamp)
-    return isBinary(writer, index, writer.valueInt64(...microsOf(value)));
-  writer.valueText(oid === OID.date ? dateTextOf(value) : instantText(value));
-  return undefined;
-}
-
-function writeBytes(
-  writer: MessageWriter,
-  value: Uint8Array,
-  index: number,
-  oid: number,
-  types: PostgresTypes,
-): Refusal | undefined {
-  if (oid === OID.bytea) return isBinary(writer, index, writer.valueBytes(value));
-  if (oid !== UNDESCRIBED)
-    return { problem: `bytes for a parameter of type ${types.get(oid)?.name ?? oid}: write ?::bytea` };
-  writer.valueText(hexText(value));
-  return undefined;
-}
-
 function numberText(value: number): string {
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-/** Marks the value at `index`, which was just written, as binary. */
-function isBinary(writer: MessageWriter, index: number, _written: void): undefined {
-  writer.binary(index);
-  return undefined;
+function isJson(oid: number): boolean {
+  return oid === OID.json || oid === OID.jsonb;
 }
 
 function dateAsText(value: Date, oid: number): string {
   if (oid === OID.date) return dateTextOf(value);
-  return oid === OID.json || oid === OID.jsonb ? JSON.stringify(value) : instantText(value);
+  return isJson(oid) ? JSON.stringify(value) : instantText(value);
 }
 
 function hexText(value: Uint8Array): string {
@@ -300,7 +209,11 @@ function jsonText(value: object): string | Refusal | undefined {
  * Returns the text of an array. If an element cannot be stored, returns the reason. If an element has a wrong
  * type, or lists are nested too deep, returns undefined.
  */
-function listText(list: readonly unknown[], type: PostgresType | undefined): string | Refusal | undefined {
+function listText(
+  list: readonly unknown[],
+  type: PostgresType | undefined,
+  types: PostgresTypes,
+): string | Refusal | undefined {
   let refused: Refusal | undefined;
   let isGood = true;
   if (isTooDeep(list)) return undefined;
@@ -308,7 +221,7 @@ function listText(list: readonly unknown[], type: PostgresType | undefined): str
   const text = arrayText(
     element?.encode === undefined ? list : list.map(encodedElement(element.encode)),
     (value) => {
-      const written = elementText(value, element?.oid ?? UNDESCRIBED);
+      const written = valueText(value, element?.oid ?? UNDESCRIBED, types);
       if (typeof written === 'string' || written === null) return written;
       isGood = false;
       refused ??= written;
@@ -334,12 +247,13 @@ function isTooDeep(list: readonly unknown[], level: number = 1): boolean {
 }
 
 /** Text of a value; null for NULL, a refusal for wrong content, undefined for a wrong type. */
-type ElementText = string | null | Refusal | undefined;
+type ValueText = string | null | Refusal | undefined;
 
-function elementText(value: unknown, oid: number): ElementText {
+function valueText(value: unknown, oid: number, types: PostgresTypes): ValueText {
   switch (typeof value) {
     case 'string':
-      return textIssue(value) ?? value;
+      if (value.includes('\0')) return NUL;
+      return value.isWellFormed() ? value : parameterIssue(value);
     case 'number':
       return Number.isFinite(value) || oid === OID.float8 || oid === OID.float4 || oid === OID.numeric
         ? numberText(value)
@@ -349,17 +263,23 @@ function elementText(value: unknown, oid: number): ElementText {
     case 'boolean':
       return String(value);
     case 'object':
-      return value === null ? null : objectElementText(value, oid);
+      return value === null ? null : objectText(value, oid, types);
     default:
       return undefined;
   }
 }
 
-function objectElementText(value: object, oid: number): string | Refusal | undefined {
+function objectText(value: object, oid: number, types: PostgresTypes): ValueText {
   if (value instanceof Date) return parameterIssue(value) ?? dateAsText(value, oid);
   if (value instanceof Json) return value.text;
   if (value instanceof Bound) return parameterIssue(value);
+  const own = ownText(value, oid, types);
+  if (own !== undefined) return typeof own === 'string' ? valueText(own, oid, types) : own;
   const bytes = bytesOf(value);
   if (bytes !== undefined) return oid === OID.bytea || oid === UNDESCRIBED ? hexText(bytes) : undefined;
-  return oid === OID.json || oid === OID.jsonb ? jsonText(value) : undefined;
+  if (isJson(oid)) return jsonText(value);
+  const type = types.get(oid);
+  return Array.isArray(value) && (type?.element !== undefined || oid === UNDESCRIBED)
+    ? listText(value, type, types)
+    : undefined;
 }

@@ -18,10 +18,7 @@ export interface RedisCommandOptions {
 
 const MAX_ARGUMENTS = 1_000_000;
 
-/**
- * Returns the deadline and the signal of one command, or undefined if it has neither.
- * @throws QueryCanceled when the signal is already aborted
- */
+/** Returns the deadline and the signal of one command, or undefined if it has neither. */
 export function limitOf(
   options: RedisCommandOptions | undefined,
   usualMs: number,
@@ -31,14 +28,11 @@ export function limitOf(
   const signal = options?.signal;
   if (timeoutMs === 0 && signal === undefined) return undefined;
   if (signal?.aborted === true)
-    throw new QueryCanceled('The caller canceled the command', { sqlstate: '57014', cause: signal.reason });
+    throw new QueryCanceled('The caller canceled the command', { cause: signal.reason });
   return { signal, deadlineMs: timeoutMs === 0 ? Infinity : nowMs + timeoutMs, timeoutMs };
 }
 
-/**
- * Returns the name of a command in capitals.
- * @throws SvcError `E_REDIS_ARGUMENT` for a missing name or an invalid argument
- */
+/** Returns the name of a command in capitals. */
 export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
   const [name] = parts;
@@ -53,7 +47,6 @@ export function commandName(parts: readonly unknown[]): string {
 /**
  * Refuses invalid arguments, such as text with a lone surrogate. UTF-8 replaces each lone surrogate by
  * U+FFFD, so different keys would become equal.
- * @throws SvcError `E_REDIS_ARGUMENT` for a command without arguments or with an invalid argument
  */
 export function checkArguments(parts: readonly unknown[]): void {
   if (parts.length === 0 || parts.length > MAX_ARGUMENTS)

@@ -119,11 +119,7 @@ function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/**
- * Selects the database that the address names.
- * @throws RedisFault when the server does not have this database, or is a cluster node, which has only
- *   database 0
- */
+/** Selects the database that the address names. */
 async function select(
   connection: RedisConnection,
   database: number,

@@ -139,9 +139,6 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
     return Promise.reject(
       new PoolTimeout(
         `Too many Redis commands are pending: ${this.size} commands wait for replies (the limit is ${this.#maxPending}), or more than ${MAX_UNSENT_BYTES} bytes wait to be sent`,
-        {
-          sqlstate: '53300',
-        },
       ),
     );
   }
@@ -195,7 +192,6 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
       if (quietMs >= SILENT_MS)
         this.abandon(
           new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, {
-            sqlstate: '08006',
             cause: error,
           }),
         );
@@ -296,6 +292,6 @@ function redisError({ kind: first, message }: RespError, name: string): Database
   if (kind === 'READONLY') return new ReadOnly(`${name}: ${REPLICA}`, { sqlstate: '25006' });
   if (kind === 'MOVED' || kind === 'ASK') return new RedisError(kind, `${name}: ${CLUSTER}`, '0A000');
   if (AWAY.has(kind)) return new ConnectionLost(text, { sqlstate: '57P03' });
-  if (kind === 'BUSY') return new LockTimeout(text, { sqlstate: '55P03' });
+  if (kind === 'BUSY') return new LockTimeout(text);
   return new RedisError(kind, text);
 }

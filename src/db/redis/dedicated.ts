@@ -86,9 +86,7 @@ export class DedicatedRedis implements AsyncDisposable {
   destroy(): void {
     this.#onClose();
     this.#connection.destroy(
-      new ConnectionLost('The connection to Redis was closed before a reply to the command arrived', {
-        sqlstate: '08006',
-      }),
+      new ConnectionLost('The connection to Redis was closed before a reply to the command arrived'),
     );
   }
 

@@ -148,9 +148,7 @@ export class RedisLink {
       await prepare?.(connection);
       this.#abort.signal.throwIfAborted();
       if (connection.isEnded)
-        throw new ConnectionLost('The connection to Redis ended right after it was opened', {
-          sqlstate: '08006',
-        });
+        throw new ConnectionLost('The connection to Redis ended right after it was opened');
       return connection;
     } catch (error) {
       connection.destroy();

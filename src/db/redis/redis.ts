@@ -11,7 +11,7 @@
  */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { given, int, isObject, readOptions, shown, text } from '../../base/options.ts';
+import { given, int, isObject, readOptions, shown, text, outOfRange } from '../../base/options.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { ConnectionLost, PoolTimeout, QueryTimeout, ReadOnly, atCaller } from '../errors.ts';
 import { MAX_TIMEOUT_MS, limitIn } from '../limits.ts';
@@ -117,12 +117,7 @@ export class Redis implements AsyncDisposable {
         tracer: given<Tracer>('a tracer', isObject),
       });
     if (!/^[!-~]{1,64}$/.test(clientName))
-      throw new SvcError('E_OPTION_RANGE', [
-        'Redis',
-        'clientName',
-        'must be 1 to 64 visible ASCII characters',
-        shown(clientName),
-      ]);
+      throw outOfRange('Redis', 'clientName', 'must be 1 to 64 visible ASCII characters', shown(clientName));
     this.#url = url;
     this.#address = parseRedisUrl(url);
     this.#clock = clock ?? systemClock;

@@ -9,6 +9,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readOptions, text } from '../../base/options.ts';
+import { Turns } from '../../base/promises.ts';
 import { MemoryRoomBus, type RoomBus, type RoomSubscriber } from '../../cache/stores.ts';
 import type { Redis } from './redis.ts';
 
@@ -32,8 +33,7 @@ export class RedisRoomBus implements RoomBus {
   readonly #publisher = randomBytes(PUBLISHER_BYTES);
   #count = 0;
   #listening: Promise<AsyncDisposable> | undefined;
-  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for this promise. */
-  #work: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
   constructor(redis: Redis, options: RedisRoomBusOptions = {}) {
@@ -51,7 +51,7 @@ export class RedisRoomBus implements RoomBus {
   subscribe(fn: RoomSubscriber): Disposable {
     const subscription = this.#here.subscribe(fn);
     if (this.#count++ === 0)
-      this.#listening = this.#inTurn(() =>
+      this.#listening = this.#turns.take(() =>
         this.#redis.subscribeLater(this.#channel, (message) => this.#onMessage(message)),
       );
     let isOver = false;
@@ -64,14 +64,14 @@ export class RedisRoomBus implements RoomBus {
         // `#listening` is set, because the first call of subscribe() sets it
         const listening = this.#listening!;
         // errors are ignored, because the client may be closed
-        void this.#inTurn(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
+        void this.#turns.take(async () => (await listening)[Symbol.asyncDispose]()).catch(() => undefined);
       },
     };
   }
 
   /** Resolves when all requested subscriptions are active, or are postponed until the server is reachable. */
   async settled(): Promise<void> {
-    await this.#work;
+    await this.#turns.settled();
   }
 
   #message(room: string, frame: Uint8Array, isText: boolean): Uint8Array {
@@ -103,11 +103,5 @@ export class RedisRoomBus implements RoomBus {
       bytes.subarray(end),
       (message[1]! & TEXT) !== 0,
     );
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#work.then(work, work);
-    this.#work = done.catch(() => undefined);
-    return done;
   }
 }

@@ -6,6 +6,7 @@
  * sends SUBSCRIBE for all channels. Then `onReconnect` of each subscription is called, because messages may
  * have been lost.
  */
+import { Turns } from '../../base/promises.ts';
 import { ConnectionLost } from '../errors.ts';
 import { limitIn } from '../limits.ts';
 import { RedisLink, type RedisEventKind } from './link.ts';
@@ -46,8 +47,7 @@ export class RedisSubscriber {
   #link: RedisLink | undefined;
   #hadConnection = false;
   #keepalive: Disposable | undefined;
-  /** Settles when the last subscribe or unsubscribe is complete. The next one waits for this promise. */
-  #work: Promise<unknown> = Promise.resolve();
+  readonly #turns = new Turns();
   #isClosed = false;
 
   constructor(deps: RedisSubscriberDeps) {
@@ -65,13 +65,13 @@ export class RedisSubscriber {
     mayWait: boolean = false,
   ): Promise<AsyncDisposable> {
     const subscription: Subscription = { fn, onReconnect };
-    await this.#inTurn(() => this.#add(channel, subscription, mayWait));
+    await this.#turns.take(() => this.#add(channel, subscription, mayWait));
     let isOver = false;
     return {
       [Symbol.asyncDispose]: async () => {
         if (isOver) return;
         isOver = true;
-        await this.#inTurn(() => this.#remove(channel, subscription));
+        await this.#turns.take(() => this.#remove(channel, subscription));
       },
     };
   }
@@ -81,7 +81,7 @@ export class RedisSubscriber {
     this.#channels.clear();
     this.#keepalive?.[Symbol.dispose]();
     await this.#link?.close();
-    await this.#work;
+    await this.#turns.settled();
   }
 
   async #add(channel: string, subscription: Subscription, mayWait: boolean): Promise<void> {
@@ -172,12 +172,6 @@ export class RedisSubscriber {
     } catch (error) {
       this.#deps.log()?.error('subscriber_failed', error, { channel });
     }
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#work.then(work, work);
-    this.#work = done.catch(() => undefined);
-    return done;
   }
 
   #within(timeoutMs: number): Limit {

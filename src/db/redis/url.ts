@@ -44,7 +44,7 @@ const RULES: UrlRules = {
 };
 const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
-/** Parses an address. @throws SvcError `E_REDIS_URL`, whose message does not contain the password */
+/** Parses an address. */
 export function parseRedisUrl(url: string): RedisUrl {
   const refuse: Refuse = (problem) => {
     throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);

@@ -5,7 +5,7 @@
 import { randomInt } from 'node:crypto';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
-import { limitReached, sleepWithin } from '../limits.ts';
+import { checkLimit, sleepWithin } from '../limits.ts';
 import { endRows } from '../parameters.ts';
 import { isBusy, isSqliteError, sqliteError, type SqliteError } from './errors.ts';
 import { BATCH_ROWS, SqliteStatements, type SqliteStatement } from './statement.ts';
@@ -151,8 +151,7 @@ export class SqliteConnection implements Connection {
       while (next.done !== true) {
         yield next.value;
         await turn(); // give other events a turn, because a fast reader would block the event loop
-        const reached = limitReached(limit, this.#options.clock, sql);
-        if (reached !== undefined) throw reached;
+        checkLimit(limit, this.#options.clock, sql);
         const startedMs = this.#timing?.begin() ?? 0;
         next = this.#try(sql, () => batches.next());
         this.#timing?.end(startedMs, sql);
@@ -263,13 +262,9 @@ export class SqliteConnection implements Connection {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
     if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
       throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', {
-        sqlstate: '25P02',
         sql,
       });
-    if (limit !== undefined) {
-      const reached = limitReached(limit, this.#options.clock, sql);
-      if (reached !== undefined) throw reached;
-    }
+    checkLimit(limit, this.#options.clock, sql);
     const startedMs = this.#timing?.begin() ?? 0;
     try {
       return work();

@@ -20,9 +20,8 @@ import {
   StorageFailed,
   UniqueViolation,
   type DatabaseErrorDetails,
+  type ErrorClass,
 } from '../errors.ts';
-
-type ErrorClass = new (message: string, details: DatabaseErrorDetails) => DatabaseError;
 
 /**
  * Error class and SQLSTATE for each result code. The SQLSTATE is the one that PostgreSQL reports for such an

@@ -70,7 +70,6 @@ export class FairLock {
   give(): void {
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve();
-    this.#waiters.end();
     this.#free++;
     if (this.inUse === 0) this.#drained?.resolve();
   }
@@ -86,5 +85,5 @@ export class FairLock {
 }
 
 function timeout(problem: string): PoolTimeout {
-  return new PoolTimeout(`No connection to the database: ${problem}`, { sqlstate: '53300' });
+  return new PoolTimeout(`No connection to the database: ${problem}`);
 }

@@ -56,15 +56,11 @@ class SqliteReader implements Connection {
     process.on('exit', this.#kill);
     child.on('message', (reply: ReaderReply) => this.#onReply(reply));
     child.on('error', (error) =>
-      this.#break(
-        new errors.ConnectionLost('The SQLite reader process failed', { sqlstate: '08006', cause: error }),
-      ),
+      this.#break(new errors.ConnectionLost('The SQLite reader process failed', { cause: error })),
     );
     child.on('exit', () => {
       process.off('exit', this.#kill);
-      this.#break(
-        new errors.ConnectionLost('The SQLite reader process ended unexpectedly', { sqlstate: '08006' }),
-      );
+      this.#break(new errors.ConnectionLost('The SQLite reader process ended unexpectedly'));
     });
   }
 
@@ -85,7 +81,6 @@ class SqliteReader implements Connection {
       // fork() failed, for example because no file descriptors are free: the event "error" follows
       const [cause] = await once(child, 'error');
       throw new errors.ConnectionLost('The SQLite reader process cannot be started', {
-        sqlstate: '08006',
         cause,
       });
     }
@@ -198,7 +193,7 @@ class SqliteReader implements Connection {
       await this.#ask('close', undefined).catch(() => {
         /* ignore the error: the process exits when it is disconnected below */
       });
-    this.#broken ??= new errors.ConnectionLost('The SQLite reader process is closed', { sqlstate: '08006' });
+    this.#broken ??= new errors.ConnectionLost('The SQLite reader process is closed');
     if (ended === undefined) return;
     this.#process.ref();
     if (this.#process.connected) this.#process.disconnect();
@@ -258,7 +253,6 @@ class SqliteReader implements Connection {
         : new errors.ConnectionLost(
             'The SQLite reader process was ended, because an earlier statement exceeded its time limit or was canceled',
             {
-              sqlstate: '08006',
               cause: error,
             },
           );

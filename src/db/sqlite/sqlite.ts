@@ -9,7 +9,7 @@ import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
 import { SvcError } from '../../base/errors.ts';
 import { StorageFailed, atCaller } from '../errors.ts';
-import { limitReached } from '../limits.ts';
+import { checkLimit } from '../limits.ts';
 import { MEMORY, SqliteConnection, type SqliteOptions } from './connection.ts';
 import { identityOf, openFile, openIssue, prepareFile, type FileIdentity } from './file.ts';
 import { SqliteReads, readerProcess } from './reader.ts';
@@ -277,10 +277,7 @@ export class SqliteDriver implements Driver {
   async #copyTo(path: string, limit: Limit | undefined): Promise<void> {
     const { backup } = await import('node:sqlite');
     const { clock, path: source } = this.#options;
-    const progress = (): void => {
-      const reached = limitReached(limit, clock);
-      if (reached !== undefined) throw reached;
-    };
+    const progress = (): void => checkLimit(limit, clock);
     progress();
     if (source !== MEMORY) {
       this.#opened();

@@ -71,7 +71,6 @@ interface Counters {
   hasRowid(target: Target): boolean;
 }
 
-/** A prepared statement of SQLite. */
 export class SqliteStatement {
   readonly scanned: ScannedStatement;
   readonly #statement: StatementSync;

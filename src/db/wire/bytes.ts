@@ -109,10 +109,7 @@ export class FieldReader {
     return this.source[this.take(1)]!;
   }
 
-  /**
-   * Skips the next bytes and returns their offset.
-   * @throws ProtocolViolation when fewer bytes are left
-   */
+  /** Skips the next bytes and returns their offset. */
   protected take(count: number): number {
     const { at } = this;
     if (this.end - at < count) throw new ProtocolViolation('the server sent a truncated message');
@@ -176,7 +173,7 @@ export class ByteWriter {
     this.at += this.bytes.write(text, this.at, 'utf8');
   }
 
-  /** Writes text and a terminating NUL. @throws ProtocolViolation when the text contains a NUL */
+  /** Writes text and a terminating NUL. */
   textNul(text: string): void {
     if (text.includes('\0')) throw new ProtocolViolation('the text to send contains a NUL');
     this.text(text);

@@ -87,7 +87,6 @@ export class Canceling {
         new ConnectionLost(
           `The server did not end a canceled statement within ${CANCEL_GRACE_MS} ms, so the connection was closed`,
           {
-            sqlstate: '08006',
             cause: reached,
           },
         ),

@@ -43,7 +43,6 @@ type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 export interface RowReader {
   /** Decodes a row as a plain object. An object without a prototype would be slow. */
   object(bytes: Buffer, at: number, end: number): Row;
-  /** Decodes a row as a list of values. */
   list(bytes: Buffer, at: number, end: number): unknown[];
 }
 
@@ -159,7 +158,6 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     ? new CommitOutcomeUnknown(
         'The connection broke during COMMIT, so it is unknown whether the transaction was committed',
         {
-          sqlstate: '08007',
           sql: 'commit',
           cause: error,
         },
@@ -171,7 +169,6 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
 export interface PendingRequest<R> {
   /** SQL text of the request, for errors. */
   readonly sql?: string;
-  /** The next request in the queue. */
   next: R | undefined;
   /** Called when the server begins to work on this request. */
   onFirst?: (() => void) | undefined;
@@ -221,12 +218,10 @@ export abstract class RequestQueue<
     this.reader = reader;
     this.#peer = peer;
     socket.on('error', (cause) =>
-      this.#lose(
-        new ConnectionLost(`The connection to ${peer} broke: ${cause.message}`, { sqlstate: '08006', cause }),
-      ),
+      this.#lose(new ConnectionLost(`The connection to ${peer} broke: ${cause.message}`, { cause })),
     );
     socket.on('close', () => {
-      this.#lose(new ConnectionLost(`The server closed the connection to ${peer}`, { sqlstate: '08006' }));
+      this.#lose(new ConnectionLost(`The server closed the connection to ${peer}`));
       this.#closed.resolve();
     });
   }
@@ -302,7 +297,6 @@ export abstract class RequestQueue<
     this.onEnd();
   }
 
-  /** Returns the error of a request on a connection that has already ended. */
   protected closedError(sql?: string): ConnectionLost {
     return new ConnectionLost(`The connection to ${this.#peer} is closed`, {
       sqlstate: '08003',
@@ -554,7 +548,6 @@ export async function converse<
   const onEnd = (cause?: Error): void =>
     login.end(
       new ConnectionLost('The server closed the connection during the login', {
-        sqlstate: '08006',
         ...(cause instanceof Error && { cause }),
       }),
     );

@@ -87,7 +87,6 @@ export interface PoolEvent {
 // the cast adds the type of the messages, which channel() does not declare
 export const poolEvents: Channel<unknown, PoolEvent> = channel('svc:db:pool') as Channel<unknown, PoolEvent>;
 
-/** Interface of the connections in a pool. */
 export interface PooledConnection extends Connection {
   /** Whether the connection is unusable. The pool then closes it. */
   readonly isBroken: boolean;

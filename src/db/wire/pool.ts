@@ -457,7 +457,6 @@ export class Pool<C extends PooledConnection> {
     await drained.promise;
     late[Symbol.dispose]();
     await Promise.all(this.#ending);
-    this.#waiters.end();
     this.#ticking?.[Symbol.dispose]();
     this.#fillingLater?.[Symbol.dispose]();
   }
@@ -579,7 +578,6 @@ class PoolReports {
         : `; the last attempt to connect to the database failed: ${failure instanceof Error ? failure.message : String(failure)}`;
     const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} callers wait`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts}${why})`, {
-      sqlstate: '53300',
       load: { inUse, idle, waiting },
       ...(failure === undefined ? {} : { cause: failure }),
     });

@@ -2,7 +2,7 @@
  * Base classes for a connection to a database server, for any protocol. They run statements and end
  * transactions.
  */
-import { limitReached } from '../limits.ts';
+import { checkLimit } from '../limits.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
 import { allRows, commitError, firstRow, firstValue } from './conversation.ts';
 import type { BeginOptions, ExecuteResult, Limit, Row, Table } from '../driver.ts';
@@ -215,8 +215,7 @@ export abstract class ServerRunner<
 
   check(text: string | undefined, limit: Limit | undefined): void {
     this.conversation.check(text);
-    const reached = limit === undefined ? undefined : limitReached(limit, this.#options.clock, text);
-    if (reached !== undefined) throw reached;
+    if (limit !== undefined) checkLimit(limit, this.#options.clock, text);
   }
 
   /**

@@ -96,9 +96,7 @@ export class Opening {
   readonly #watched: Disposable | undefined;
   readonly #onError = (cause: Error): void => this.#failed.reject(this.#failure(cause));
   readonly #onClose = (): void =>
-    this.#failed.reject(
-      new ConnectionLost(`${this.shown} closed the connection before the login`, { sqlstate: '08006' }),
-    );
+    this.#failed.reject(new ConnectionLost(`${this.shown} closed the connection before the login`));
   readonly #isPlain: boolean;
   #isEncrypting = false;
 
@@ -269,11 +267,7 @@ export async function tlsOptions(tls: ServerTls, name: string, shown: string): P
   };
 }
 
-/**
- * Reads a file that a parameter of the address names, for example `sslrootcert`.
- *
- * @throws SvcError `E_DB_CONNECT` when the file cannot be read
- */
+/** Reads a file that a parameter of the address names, for example `sslrootcert`. */
 export async function fileOf(path: string | undefined, shown: string): Promise<Buffer | undefined> {
   if (path === undefined) return undefined;
   try {

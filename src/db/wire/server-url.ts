@@ -295,7 +295,6 @@ export type SslMode = 'disable' | 'prefer' | 'require' | 'verify-ca' | 'verify-f
 /** Required kind of server, as in libpq's parameter `target_session_attrs`. */
 export type TargetSession = 'any' | 'read-write' | 'read-only' | 'primary' | 'standby' | 'prefer-standby';
 
-/** Host and port of one server. */
 export interface ServerHost {
   /** Host name, IP address, or path of a Unix socket. A path begins with a slash. */
   readonly host: string;

@@ -359,7 +359,6 @@ export class OpenFile implements FileState {
     return bytes.subarray(0, at);
   }
 
-  /** Whether the file is unchanged since it was opened. */
   async isUnchanged(): Promise<boolean> {
     return isSameState(this, await this.#handle.stat());
   }

@@ -152,10 +152,7 @@ function select(request: Answered, answer: HttpResponse, content: Content): Http
   return clientHas(request, content) ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/**
- * Returns a response with the ranges that the field `Range` requests, or with the whole content.
- * @throws HTTPException 416 if no requested range is within the content
- */
+/** Returns a response with the ranges that the field `Range` requests, or with the whole content. */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   // `Range` is defined for GET only (RFC 9110 §14.2)
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;

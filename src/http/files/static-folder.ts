@@ -77,7 +77,6 @@ export class StaticFolder {
   /**
    * Determines the real path of the served folder, without symbolic links, and checks that it leads to a
    * folder. `trustedMs` is the time in milliseconds for which a cached entry is used without checking the file.
-   * @throws SvcError `E_STATIC_DIRECTORY` if the folder does not exist, is not a folder, or cannot be read
    */
   open(trustedMs: number): void {
     this.#trustedMs = trustedMs;

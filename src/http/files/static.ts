@@ -62,7 +62,6 @@ export class StaticMount {
   readonly #fallback: readonly string[] | undefined;
   #clock: Clock = systemClock;
 
-  /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value out of range */
   constructor(directory: string | URL, options: StaticOptions) {
     const read = readOptions('mountStatic()', options, {
       index: given<readonly string[]>(

@@ -20,8 +20,8 @@
  */
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash, randomUUID } from 'node:crypto';
-import { BadRequest, Conflict, HTTPException, SvcError, UnprocessableContent } from '../../base/errors.ts';
-import { bool, given, int, isFunction, readOptions, shown, text } from '../../base/options.ts';
+import { BadRequest, Conflict, HTTPException, UnprocessableContent } from '../../base/errors.ts';
+import { bool, given, int, isFunction, readOptions, shown, text, outOfRange } from '../../base/options.ts';
 import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { isToken } from '../headers.ts';
@@ -145,12 +145,7 @@ export class IdempotencyMiddleware implements Middleware {
       maxAnswerBytes: int(65_536, 0, 16_777_216),
     });
     if (!isToken(read.header))
-      throw new SvcError('E_OPTION_RANGE', [
-        owner,
-        'header',
-        'must be the name of a header field',
-        JSON.stringify(read.header),
-      ]);
+      throw outOfRange(owner, 'header', 'must be the name of a header field', JSON.stringify(read.header));
     this.header = read.header;
     this.#field = read.header.toLowerCase();
     this.#principal = read.principal;
@@ -268,12 +263,12 @@ export class IdempotencyMiddleware implements Middleware {
     const principal: unknown = await this.#principal?.(req);
     if (typeof principal === 'string') return ['principal', principal];
     if (principal !== undefined)
-      throw new SvcError('E_OPTION_RANGE', [
+      throw outOfRange(
         'IdempotencyMiddleware',
         'principal',
         'must return text or undefined',
         shown(principal),
-      ]);
+      );
     const shownByClient: string[] = [];
     const add = (what: string, value: string | undefined): void => {
       if (value !== undefined) shownByClient.push(what, value);

@@ -5,8 +5,7 @@
  * If several limits apply, the `rateLimit` of the route takes precedence, then the rule with the most
  * specific path, then the limit of the middleware.
  */
-import { SvcError } from '../../base/errors.ts';
-import { bool, closest, given, readOptions, text } from '../../base/options.ts';
+import { bool, closest, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { isToken } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
@@ -310,7 +309,7 @@ export class RateLimitMiddleware implements Middleware {
 
   #fillTable(): void {
     const refuse = (option: string, requirement: string, { name }: Limit): never => {
-      throw new SvcError('E_OPTION_RANGE', ['RateLimitMiddleware rules', option, requirement, name]);
+      throw outOfRange('RateLimitMiddleware rules', option, requirement, name);
     };
     const names = new Set([this.name]);
     const add = (method: string, { template, limit }: Rule): void => {

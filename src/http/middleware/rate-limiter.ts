@@ -12,8 +12,8 @@
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { SvcError, TooManyRequests, unavailable, withoutStack } from '../../base/errors.ts';
-import { given, int, oneOf, readOptions, shown, text, optionalInt } from '../../base/options.ts';
+import { TooManyRequests, unavailable, withoutStack } from '../../base/errors.ts';
+import { given, int, oneOf, readOptions, shown, text, optionalInt, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
@@ -116,12 +116,7 @@ export class RateLimiter {
    */
   take(req: HttpRequest, key?: string, cost = 1): Awaitable<RateLimitResult | undefined> {
     if (!Number.isSafeInteger(cost) || cost < 0)
-      throw new SvcError('E_OPTION_RANGE', [
-        'RateLimiter.take()',
-        'cost',
-        'must be an integer of 0 or more',
-        shown(cost),
-      ]);
+      throw outOfRange('RateLimiter.take()', 'cost', 'must be an integer of 0 or more', shown(cost));
     this.#gate.attach(req.state.get(services));
     const result = this.#gate.take(this.#limit, req, key, cost);
     return whenReady(result, (ready) => this.#pass(ready));
@@ -169,21 +164,18 @@ export class Limit {
     this.#epochMs = epochMs;
   }
 
-  /**
-   * Returns the key by which a request is counted. Undefined means the client's address.
-   * @throws SvcError `E_OPTION_RANGE` if the function of the option `key` returns a promise
-   */
+  /** Returns the key by which a request is counted. Undefined means the client's address. */
   keyOf(req: HttpRequest): string | undefined {
     const key: unknown = this.#key?.(req);
     if (isThenable(key)) {
       // without this handler, a rejection of the promise would end the process
       key.then(undefined, () => undefined);
-      throw new SvcError('E_OPTION_RANGE', [
+      throw outOfRange(
         `the limit "${this.name}"`,
         'key',
         'must be a function that returns text or undefined at once, not a promise',
         'a promise',
-      ]);
+      );
     }
     return typeof key === 'string' ? key : undefined;
   }
@@ -382,22 +374,15 @@ const STORE_FAILED = '\nstore';
 /**
  * Returns `name` if it is a valid name of a limit. The error message names `owner`, for example
  * `RateLimiter`.
- * @throws SvcError `E_OPTION_RANGE` unless `name` consists of 1 to 64 letters, digits, `_`, `-` or `.`
  */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
-    throw new SvcError('E_OPTION_RANGE', [
-      owner,
-      'name',
-      'must consist of 1 to 64 letters, digits, "_", "-" or "."',
-      shown(name),
-    ]);
+    throw outOfRange(owner, 'name', 'must consist of 1 to 64 letters, digits, "_", "-" or "."', shown(name));
   return name;
 }
 
 /**
  * Returns the checked option `rateLimit` of a route. `subject` is the name of the route in error messages.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
  */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
   return Object.freeze(

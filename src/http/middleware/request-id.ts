@@ -1,6 +1,5 @@
 /** Middleware that configures request ids. The ids themselves are made in http/request-id.ts. */
-import { SvcError } from '../../base/errors.ts';
-import { bool, given, isFunction, readOptions, text } from '../../base/options.ts';
+import { bool, given, isFunction, readOptions, text, outOfRange } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
 import { RequestIdentity } from '../request-id.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -52,12 +51,12 @@ export class RequestIDMiddleware implements Middleware {
       generate: given<() => string>('a function', isFunction),
     });
     if (!isToken(read.header) || TAKEN.has(read.header.toLowerCase())) {
-      throw new SvcError('E_OPTION_RANGE', [
+      throw outOfRange(
         'RequestIDMiddleware',
         'header',
         'must be a header field without another meaning in HTTP, such as "X-Request-Id"',
         JSON.stringify(read.header),
-      ]);
+      );
     }
     this.identity = new RequestIdentity(read);
   }

@@ -7,7 +7,17 @@
  */
 import { randomBytes } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { bool, closest, given, int, isRecord, oneOf, readOptions, shown } from '../../base/options.ts';
+import {
+  bool,
+  closest,
+  given,
+  int,
+  isRecord,
+  oneOf,
+  readOptions,
+  shown,
+  outOfRange,
+} from '../../base/options.ts';
 import { isFieldValue } from '../headers.ts';
 import { HttpResponse, JSON_TYPE } from '../response.ts';
 import { readTrustProxy } from '../request/proxy.ts';
@@ -301,12 +311,12 @@ function transportSecurity(options: StrictTransportSecurity): string {
     preload: bool(false),
   });
   if (preload && (maxAgeSeconds < YEAR_SECONDS || !includeSubDomains))
-    throw new SvcError('E_OPTION_RANGE', [
+    throw outOfRange(
       owner,
       'preload',
       'requires includeSubDomains: true, and maxAgeSeconds of at least 31536000 (one year)',
       shown(maxAgeSeconds),
-    ]);
+    );
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
@@ -413,7 +423,6 @@ const DEFAULT_DIRECTIVES: Directives = Object.freeze({
   objectSrc: "'none'",
 });
 
-/** A valid content security policy. */
 export class ContentSecurityPolicy {
   /** The policy as the value of the header field, without a nonce. */
   readonly text: string;

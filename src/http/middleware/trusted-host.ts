@@ -142,10 +142,7 @@ function addressOf(text: string): string | undefined {
   return isIPv4(address) ? formatAddress(address) : `[${formatAddress(address)}]`;
 }
 
-/**
- * Returns an entry of the option `hosts` in canonical form.
- * @throws SvcError `E_TRUSTED_HOST` if the entry is not a host name
- */
+/** Returns an entry of the option `hosts` in canonical form. */
 function readName(entry: unknown): string {
   if (typeof entry !== 'string')
     throw new SvcError('E_TRUSTED_HOST', [

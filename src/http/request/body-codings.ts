@@ -62,8 +62,6 @@ function strictness(coding: BodyCoding): DecoderOptions {
 /**
  * Returns the coding in a Content-Encoding field; undefined for `identity`. `isWanted`: whether the
  * application decodes request bodies.
- * @throws HTTPException 415 for any other coding; the field `Accept-Encoding` of this response names the
- *   supported codings (RFC 9110 §15.5.16)
  */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();

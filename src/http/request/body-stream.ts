@@ -29,8 +29,6 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
 /**
  * Begins to read a body. Returns all bytes that are left of it if the body has arrived completely; undefined
  * while bytes are missing. A client that has disconnected cannot take back a complete body.
- * @throws ClientDisconnected when the rest will not arrive
- * @throws SvcError `E_BODY_DISCARDED` when the server discarded the body, because the response was sent
  */
 function begin(source: BodySource): Uint8Array | undefined {
   const { destroyed, complete } = source;

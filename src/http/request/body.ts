@@ -16,7 +16,7 @@
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
-import { isObject, shown } from '../../base/options.ts';
+import { isObject, shown, outOfRange } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-stream.ts';
 import { clientOf } from './proxy.ts';
@@ -83,7 +83,6 @@ export type JsonUse<T> = (value: unknown, text: string) => T | Promise<T>;
  */
 const MAX_DEPTH = 1_000;
 const DEFAULT_MAX_BYTES = 10_000_000;
-/** Default maximum size of a form in bytes. */
 const DEFAULT_FORM_BYTES = 10_000_000;
 /** Decoders replace bytes that are not UTF-8 by this character. */
 const REPLACEMENT = '\ufffd';
@@ -96,7 +95,6 @@ export class RequestBody implements Holder {
   #client: string | undefined;
   readonly #owner: BodyOwner;
   readonly #incoming: BodySource;
-  /** Header fields of the request that describe the body. */
   readonly #fields: BodyHead;
   readonly #defaults: BodyDefaults;
   /** The whole body, or a promise of it; undefined until a caller asks for it. All callers share it. */
@@ -272,12 +270,7 @@ export class RequestBody implements Holder {
     const { maxBodyBytes: ofRoute } = this.#owner.bodyRules;
     const { maxBytes = ofRoute ?? fallback } = options;
     if (typeof maxBytes !== 'number' || !(maxBytes >= 0))
-      throw new SvcError('E_OPTION_RANGE', [
-        'body readers',
-        'maxBytes',
-        'must be a number of bytes, 0 or more',
-        shown(maxBytes),
-      ]);
+      throw outOfRange('body readers', 'maxBytes', 'must be a number of bytes, 0 or more', shown(maxBytes));
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
@@ -359,7 +352,6 @@ function same<T>(value: T): T {
   return value;
 }
 
-/** @throws BadRequest when the text is not valid JSON */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -398,7 +390,7 @@ function isJsonType(declared: string): boolean {
   return value === 'application/json' || /^application\/[\w!#$&^.+-]+\+json$/.test(value);
 }
 
-/** Decodes UTF-8 without its byte order mark. @throws BadRequest when the bytes are not valid UTF-8 */
+/** Decodes UTF-8 without its byte order mark. */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   const buffer = Buffer.isBuffer(bytes)

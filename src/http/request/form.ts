@@ -39,7 +39,6 @@ const USUAL: ResolvedFormOptions = readOptions('form()', {}, OPTIONS);
 /**
  * Checks the options of a form, and fills in defaults. `directory` is the application's folder for temporary
  * files.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readFormOptions(
   owner: string,
@@ -52,10 +51,7 @@ export function readFormOptions(
   return directory === undefined || resolved.directory !== undefined ? resolved : { ...resolved, directory };
 }
 
-/**
- * Reads the Content-Type of a form. Returns no boundary for an urlencoded form.
- * @throws HTTPException 415 for any other Content-Type, 400 for a multipart form without a valid boundary
- */
+/** Reads the Content-Type of a form. Returns no boundary for an urlencoded form. */
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
   if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };

@@ -309,7 +309,6 @@ export class LeadingFields implements MultipartSink {
   }
 }
 
-/** @throws HTTPException for `problem`, unless it is undefined */
 function assertSound(problem: MultipartIssue | undefined): void {
   if (problem !== undefined) throw new HTTPException(problem.status, problem.detail, { code: problem.code });
 }

@@ -101,7 +101,6 @@ export function parseNetwork(text: string): Network | undefined {
   return bits > 128 ? undefined : { address, bits };
 }
 
-/** Whether an address belongs to a network. */
 export function contains({ address, bits }: Network, candidate: Address): boolean {
   const whole = bits >> 4;
   for (let index = 0; index < whole; index++) if (address[index] !== candidate[index]) return false;
@@ -191,11 +190,7 @@ interface Chain {
   readonly read: number;
 }
 
-/**
- * Parses the setting `trustProxy`. Returns undefined if no proxy is trusted.
- * @throws SvcError `E_TRUST_PROXY` when the setting is not a number from 1 to 32 or a list of addresses, or
- * trusts every client
- */
+/** Parses the setting `trustProxy`. Returns undefined if no proxy is trusted. */
 export function readTrustProxy(
   setting: unknown,
   fields: ForwardedFields = { header: 'x-forwarded', saysHost: false },

@@ -113,10 +113,7 @@ function decodePart(part: string, isStrict: boolean): string {
   }
 }
 
-/**
- * Percent-decodes text that decodeURIComponent() refuses. Malformed escapes stay unchanged.
- * @throws BadRequest when the decoded bytes are not UTF-8
- */
+/** Percent-decodes text that decodeURIComponent() refuses. Malformed escapes stay unchanged. */
 function strictlyDecoded(text: string): string {
   const decoded = Buffer.from(text)
     .toString('latin1')

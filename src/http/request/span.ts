@@ -31,7 +31,6 @@ interface TracedRequest extends HttpRequest {
   field(name: string): string | undefined;
 }
 
-/** The span of one request. */
 export class RequestSpan {
   readonly #span: Span;
   readonly #tracer: Tracer;

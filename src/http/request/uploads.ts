@@ -176,8 +176,6 @@ export class ReceivedFile implements UploadFile {
   /**
    * Saves the file: moves or copies it to a temporary file beside the destination, and renames that file when
    * it is complete.
-   * @throws SvcError `E_UPLOAD_EXISTS` when the destination exists and `overwrite` is false, or an error of
-   * the file system
    */
   async #saveTo(path: string, overwrite: boolean): Promise<void> {
     const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);

@@ -134,7 +134,6 @@ export class Connection {
 
 const CONNECTION: unique symbol = Symbol('connection');
 
-/** Returns the state of the connection of a socket. */
 export function connectionOf(socket: Socket & { [CONNECTION]?: Connection }): Connection {
   return (socket[CONNECTION] ??= new Connection(socket.remoteAddress));
 }

@@ -45,11 +45,7 @@ const MAX_PATH_BYTES = 103;
  */
 const CLOSED_UMASK = 0o177;
 
-/**
- * Opens the address. Resolves when the server listens.
- * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_PERMISSION` when Node runs with
- * --permission and without --allow-net
- */
+/** Opens the address. Resolves when the server listens. */
 export async function listenOn(
   server: Server,
   { host = '127.0.0.1', port = 8000, socket, socketMode = USUAL_SOCKET_MODE }: ListenOptions,
@@ -76,10 +72,7 @@ export async function listenOn(
   };
 }
 
-/**
- * Opens a Unix socket.
- * @throws SvcError `E_LISTEN` when the path is too long or taken, or the file cannot be created
- */
+/** Opens a Unix socket. */
 async function listenOnSocket(server: Server, path: string, mode: number): Promise<ListenAddress> {
   if (Buffer.byteLength(path) > MAX_PATH_BYTES)
     throw new SvcError('E_LISTEN', [
@@ -126,7 +119,6 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
 
 /**
  * Returns whether a file is a socket on which no process listens, for example because the process was killed.
- * @throws SvcError `E_LISTEN` when the path leads to another kind of file
  */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())

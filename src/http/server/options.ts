@@ -95,10 +95,6 @@ export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | 
 /** Range of the option `requestTimeoutMs` of a route, for readOptions(). @internal */
 export const REQUEST_TIMEOUT: OptionKind<number | undefined> = LIMIT_OPTIONS.requestTimeoutMs;
 
-/**
- * Reads all limits from the configuration.
- * @throws SvcError `E_CONFIG_CAST` when a setting is not a number in its range
- */
 export function readLimits(config: Config): Limits {
   const read = (name: keyof Limits): number => {
     const { needs, accepts, fallback } = KINDS[name];
@@ -140,8 +136,6 @@ export interface ServerTlsOptions extends TlsOptions {
 /**
  * Checks the TLS options. Certificate and key default to the settings `tlsCert` and `tlsKey`. Returns
  * undefined, which means plain HTTP, if neither options nor settings are given.
- * @throws SvcError `E_TLS` when the certificate or the key is missing, `E_OPTION_UNKNOWN` for an unknown
- * option, `E_OPTION_RANGE` for a value that is not allowed
  */
 export function readTlsOptions(
   options: TlsOptions | undefined,

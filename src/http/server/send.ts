@@ -37,7 +37,6 @@ import type { HttpResponse } from '../response.ts';
 interface SentTo {
   readonly method: string;
   readonly id: string;
-  /** Name of the header field for the request id. */
   readonly identity: Pick<RequestIdentity, 'field' | 'name'>;
   readonly scheme: 'http' | 'https';
 }

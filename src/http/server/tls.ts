@@ -119,7 +119,6 @@ export class SecureTransport {
   }
 }
 
-/** @throws SvcError `E_TLS` when the files cannot be read, or the key does not belong to the certificate */
 function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOptions): Credentials {
   const credentials: Credentials = {
     cert: readPem(cert, 'certificate'),
@@ -142,10 +141,7 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
   return credentials;
 }
 
-/**
- * Returns PEM text: `source` itself, or the content of the file at this path.
- * @throws SvcError `E_TLS` when the file cannot be read
- */
+/** Returns PEM text: `source` itself, or the content of the file at this path. */
 function readPem(source: string, what: string): string {
   if (source.includes('-----BEGIN ')) return source;
   try {

@@ -166,11 +166,7 @@ class SessionCookie {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
 
-  /**
-   * Returns the text of a session. If the session is too large, omits the oldest flash messages.
-   * @throws PayloadTooLarge with the cause `E_SESSION_SIZE` if the session is too large even without flash
-   *   messages
-   */
+  /** Returns the text of a session. If the session is too large, omits the oldest flash messages. */
   fitted(
     req: HttpRequest,
     data: SessionData,

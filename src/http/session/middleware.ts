@@ -8,9 +8,8 @@
  * A response that depends on the session has `Vary: Cookie`. A response that sets a cookie is not stored in
  * shared caches.
  */
-import { SvcError } from '../../base/errors.ts';
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
-import { bool, given, isObject, readOptions } from '../../base/options.ts';
+import { bool, given, isObject, readOptions, outOfRange } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
 import { fieldOf } from '../origins.ts';
@@ -103,12 +102,12 @@ export class SessionMiddleware implements Middleware {
     const { absoluteSeconds = 2_592_000 } = read;
     const { maxAgeSeconds = Math.min(604_800, absoluteSeconds) } = read;
     if (maxAgeSeconds > absoluteSeconds)
-      throw new SvcError('E_OPTION_RANGE', [
+      throw outOfRange(
         owner,
         'maxAgeSeconds',
         `must not exceed the option absoluteSeconds, which is ${absoluteSeconds}`,
         String(maxAgeSeconds),
-      ]);
+      );
     noteSecrets('SessionMiddleware', read.secrets);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
     this.secrets = this.#own === undefined ? ['authSecret'] : undefined;

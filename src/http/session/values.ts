@@ -302,11 +302,7 @@ export class RequestSession implements Session {
     this.#read();
   }
 
-  /**
-   * Returns a value if it can be stored.
-   * @throws SvcError `E_SESSION_VALUE` if JSON would change or omit a part of the value; BadRequest if a
-   *   request body can contain such a part
-   */
+  /** Returns a value if it can be stored. */
   #checked(name: string, value: unknown): unknown {
     const problem = issueOf(value, []);
     if (problem === undefined) return value;

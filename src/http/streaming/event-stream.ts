@@ -9,7 +9,7 @@ import { Heartbeat } from './heartbeat.ts';
 import { EndlessChunks, inContext, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { endWithLogin, services } from '../state.ts';
-import { SvcError, HTTPException } from '../../base/errors.ts';
+import { SvcError, unavailable } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';
@@ -291,7 +291,7 @@ export function encodeEvent(given: unknown): string {
   return `${text}\n`;
 }
 
-/** Encodes the field `retry`. @throws SvcError `E_EVENT` if `ms` is out of range */
+/** Encodes the field `retry`. */
 function retryOf(ms: unknown): string {
   if (!Number.isInteger(ms) || (ms as number) < 0 || (ms as number) > 2_147_483_647)
     throw new SvcError('E_EVENT', [
@@ -415,9 +415,7 @@ export class EventBroadcast {
 
   #listen(earlier: string, request: Streamed): Listener {
     if (this.#listeners.size >= this.#maxStreams)
-      throw new HTTPException(503, 'There are too many event streams; connect again later', {
-        headers: { 'Retry-After': '5' },
-      });
+      throw unavailable('There are too many event streams; connect again later', 5);
     const { clock } = request.state.get(services);
     this.#flush(); // writes waiting events now, because the new client must not get them
     const listener: Listener = new Listener(

@@ -69,10 +69,7 @@ export function asksForWebSocket({
   return false;
 }
 
-/**
- * Parses the handshake of a request that {@link asksForWebSocket} has accepted.
- * @throws HTTPException 400 for a malformed handshake, 426 for another version of the protocol
- */
+/** Parses the handshake of a request that {@link asksForWebSocket} has accepted. */
 export function readHandshake(req: HttpRequest): Handshake {
   // does not use req.headers, because that object would stay in memory as long as the socket is open
   const key = fieldOf(req, 'sec-websocket-key');
@@ -107,10 +104,7 @@ function upgradeRequired(detail: string): HTTPException {
   });
 }
 
-/**
- * Parses `Sec-WebSocket-Protocol`: a list of different tokens (RFC 6455 §4.1 item 10).
- * @throws HTTPException 400 for any other value
- */
+/** Parses `Sec-WebSocket-Protocol`: a list of different tokens (RFC 6455 §4.1 item 10). */
 function readProtocols(field: string | undefined): readonly string[] {
   if (field === undefined) return NONE;
   const protocols = field.split(',').map((part) => part.trim());
@@ -217,10 +211,7 @@ export type ResolvedCompressionOptions = {
   readonly [K in keyof Required<WebSocketCompression>]: NonNullable<WebSocketCompression[K]>;
 };
 
-/**
- * Returns the checked options with their defaults.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
- */
+/** Returns the checked options with their defaults. */
 export function readCompression(owner: string, options: WebSocketCompression): ResolvedCompressionOptions {
   return readOptions(owner, options, {
     level: int(3, 1, 9),

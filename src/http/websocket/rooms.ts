@@ -164,7 +164,7 @@ export class Memberships {
     this.#maxRooms = maxRooms;
   }
 
-  /** Adds the socket to a room. @throws SvcError `E_ROOM` for an invalid name, or beyond `maxRooms` */
+  /** Adds the socket to a room. */
   join(room: string): void {
     const joined = this.#joined;
     if (!joined.has(room) && joined.size >= this.#maxRooms)

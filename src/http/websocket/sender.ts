@@ -395,7 +395,6 @@ export class FrameSender {
     this.#wrote();
   }
 
-  /** Joins a short frame with the frames before it. */
   #join(opcode: number, payload: string | Uint8Array, length: number, isCompressed: boolean): void {
     const start = this.#joinedEnd;
     const needed = start + headBytes(length) + length;

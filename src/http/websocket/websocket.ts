@@ -169,10 +169,7 @@ export class WebSocketConnection
     return this.#ping.durationMs;
   }
 
-  /**
-   * Closes the socket after all earlier messages were sent. `reason` is cut to 123 bytes.
-   * @throws SvcError `E_WEBSOCKET_CLOSE` for an invalid code
-   */
+  /** Closes the socket after all earlier messages were sent. `reason` is cut to 123 bytes. */
   close(code: number = CLOSE.normal, reason = ''): void {
     if (!isCloseCode(code)) throw new SvcError('E_WEBSOCKET_CLOSE', [code]);
     if (this.isOpen) this.#sayClose(code, reason);
@@ -199,7 +196,7 @@ export class WebSocketConnection
     this.#deps.rooms.broadcastJson(room, value, { except: this });
   }
 
-  /** Iterates the messages. @throws SvcError `E_WEBSOCKET_ITERATED` if other code reads the messages */
+  /** Iterates the messages. */
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);

@@ -69,10 +69,6 @@ const URLS = given<readonly string[]>('a list of URLs, or of paths', (value) =>
   ),
 );
 
-/**
- * @throws SvcError `E_DEV_PROVIDER` in production, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an invalid
- * option
- */
 export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
   const { users, redirectUris, postLogoutRedirectUris, env, clock, ...read } = readOptions(
     'DevProvider',

@@ -163,9 +163,6 @@ export class ProviderClient {
   /**
    * Checks the parameter `iss` of an authorization response: it must be the issuer of this provider (RFC 9207
    * §2.4). Without a configured issuer, every response passes.
-   *
-   * @throws ProviderFault `issuer_mismatch` when `iss` names another issuer, or is missing although the
-   *   provider's metadata announces it
    */
   async checkIssuer(iss: string | undefined): Promise<void> {
     const { issuer, tenants } = this.#options;
@@ -302,7 +299,6 @@ export class ProviderClient {
     return verifyIdToken(idToken, rules, this.#keys);
   }
 
-  /** Returns the requirements for id_tokens and logout tokens. */
   #tokenRules(): LogoutRules {
     const { issuer, tenants, clientId, idTokenAlgorithms, clientSecret, leewaySeconds } = this.#options;
     return {

@@ -19,7 +19,6 @@ import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
 import type { IdTokenAlgorithm } from './options.ts';
 
-/** Requirements for an id_token. */
 export interface IdTokenRules {
   /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID in the claim `tid`. */
   readonly issuer: string;
@@ -49,7 +48,6 @@ export interface IdTokenKeys {
   renewed?(): Promise<KeySet> | undefined;
 }
 
-/** The claims of a verified id_token. */
 export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
 
 interface DecodedIdToken {

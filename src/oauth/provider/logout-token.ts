@@ -9,7 +9,6 @@ import { ProviderFault } from '../../auth/provider/failure.ts';
 import { checkAudience, isExpectedIssuer, isTime, verifiedToken } from './id-token.ts';
 import type { IdTokenKeys, IdTokenRules } from './id-token.ts';
 
-/** Claims of a logout token. */
 export interface LogoutClaims {
   /** Id of the user at the provider. If undefined, the token applies to each user of the session. */
   readonly subject: string | undefined;
@@ -23,7 +22,6 @@ export interface LogoutClaims {
   readonly validMs: number;
 }
 
-/** Requirements for a logout token. */
 export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
 
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';

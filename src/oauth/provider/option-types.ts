@@ -136,7 +136,6 @@ export interface OAuthProviderOptions {
   readonly leewaySeconds?: number | undefined;
 }
 
-/** Names of options with a default. */
 type Defaulted =
   | 'scopes'
   | 'idTokenAlgorithms'
@@ -154,7 +153,6 @@ type Defaulted =
   | 'timeoutMs'
   | 'leewaySeconds';
 
-/** Validated options of a provider, with defaults and the client secret. */
 export type ResolvedProviderOptions = {
   readonly [
     Name in Exclude<keyof OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>

@@ -287,7 +287,6 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
   return key;
 }
 
-/** @throws SvcError `E_OAUTH_PROVIDER` for an invalid host name */
 function hostOf(name: string, domain: string): string {
   if (!/^[a-z\d-]+(?:\.[a-z\d-]+)+$/.test(domain))
     throw new SvcError('E_OAUTH_PROVIDER', [

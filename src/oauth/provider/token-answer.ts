@@ -23,8 +23,6 @@ const MAX_TOKEN_CHARACTERS = 16_384;
 /**
  * Parses a token response. A response with the member `error` is refused even if its status is 200, because
  * GitHub sends errors with this status.
- *
- * @throws ProviderFault `provider_error` for an error response, or an invalid member
  */
 export function readTokenAnswer(
   answer: OutboundAnswer,

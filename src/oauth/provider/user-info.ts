@@ -100,8 +100,6 @@ const FORMS: Readonly<Record<CheckedClaim, (text: string) => boolean>> = {
 /**
  * Checks the user that `mapUser` returned. `refused` is called with the name of each member whose form is
  * wrong; this member is then null.
- *
- * @throws ProviderFault `provider_error` if the user's id is missing or invalid
  */
 export function userInfoOf(
   mapped: MappedUser | undefined,

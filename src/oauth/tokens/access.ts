@@ -45,7 +45,6 @@ const USUAL_TOKEN = 8_192;
 /** A text as long as the id of a login, used to compute the length of a token. */
 const ANY_ID = 'x'.repeat(22);
 
-/** Issues access tokens. */
 export class AccessTokens {
   readonly #deps: AccessTokensDeps;
   #hasWarned = false;
@@ -77,11 +76,7 @@ export class AccessTokens {
     });
   }
 
-  /**
-   * Checks the user that `onUser` has returned, and adds defaults.
-   *
-   * @throws SvcError `E_OAUTH_USER` when the user cannot be in a token
-   */
+  /** Checks the user that `onUser` has returned, and adds defaults. */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
     const {
       sub,

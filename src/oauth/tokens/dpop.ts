@@ -55,12 +55,7 @@ export class DPoP {
     return this.#deps.nonces.current();
   }
 
-  /**
-   * Returns the thumbprint of the key that a request proves; null if the request has no proof.
-   *
-   * @throws OAuthError `use_dpop_nonce` when the proof needs a nonce, `invalid_dpop_proof` when it is
-   * invalid, or missing but required
-   */
+  /** Returns the thumbprint of the key that a request proves; null if the request has no proof. */
   async keyOf(req: HttpRequest, loginId: string): Promise<string | null> {
     if (req.headers['dpop'] === undefined && !this.#deps.isRequired) return null;
     const proven = await readProof(req, this.#checks());

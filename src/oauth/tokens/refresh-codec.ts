@@ -14,7 +14,6 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
-/** A parsed refresh token. */
 export interface RefreshToken {
   /** Id of the login. */
   readonly id: string;

@@ -48,7 +48,6 @@ interface RefreshPolicy {
   readonly apart: number;
 }
 
-/** Parameters of a new login. */
 interface NewLogin {
   readonly sub: string;
   readonly provider: string;
@@ -213,8 +212,6 @@ export class RefreshTokens {
    * Issues the first tokens of a login that was stored with `activeWithin`. If several requests do, the
    * database decides which one gets them. Returns the reason if another request has them, or if the login is
    * bound to another key.
-   *
-   * @throws OAuthError `access_denied` when the login has ended meanwhile
    */
   async activate(
     id: string,
@@ -242,11 +239,7 @@ export class RefreshTokens {
     return { refreshToken: codec.format(token), login, issuedAt: now };
   }
 
-  /**
-   * Returns the time of the user's last `revokeAll()`.
-   *
-   * @throws OAuthError `access_denied` if the revocation was after the start of the login
-   */
+  /** Returns the time of the user's last `revokeAll()`. */
   async #revokedBefore(row: LoginRow, startedAt: number): Promise<number> {
     const revokedAt = await this.#deps.store.validAfter(row.sub);
     if (revokedAt + this.#deps.policy.clockSkew < startedAt) return revokedAt;

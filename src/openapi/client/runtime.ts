@@ -109,7 +109,7 @@ export class UnexpectedResponse extends Error {
   }
 }
 
-/** Returns the data of a successful result, or throws. @throws HttpError for a failure */
+/** Returns the data of a successful result, or throws. */
 export async function unwrap<R extends Success<number, unknown> | Failure<number, unknown>>(
   result: R | Promise<R>,
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
@@ -276,10 +276,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/**
- * Returns the path with its parameters filled in.
- * @throws TypeError for a value that would change the path
- */
+/** Returns the path with its parameters filled in. */
 function pathOf(template: string, params: Readonly<Record<string, unknown>> = {}): string {
   return template.replace(/\{([^}]+)\}/g, (_, name: string) => {
     const text = textOf(params[name] ?? '');

@@ -942,3 +942,17 @@ test(
     assert.equal(stdout, 'ConnectionLost EMFILE []\nclosed 0\n', stderr);
   },
 );
+
+test('a caller that waits for the connection keeps the process alive until its PoolTimeout', async (t) => {
+  const path = folder(t, {
+    'wait.ts': `import { openDatabase } from ${JSON.stringify(pathToFileURL(join(ROOT, 'src/db/index.ts')).href)};
+const db = await openDatabase('sqlite:./data.db', { pool: { acquireTimeoutMs: 50 } });
+const begun = Promise.withResolvers();
+void db.transaction(() => { begun.resolve(); return new Promise(() => {}); });
+await begun.promise;
+await db.execute('create table t (a int)').catch(({ code }) => console.log(code));
+`,
+  });
+  const { status, stdout } = await run(process.execPath, ['wait.ts'], { cwd: path });
+  assert.deepEqual([status, stdout], [0, 'pool_timeout\n']);
+});

@@ -21,7 +21,11 @@ import { discard } from '../../../src/http/chunks.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
+import { serve, type Serving } from '../../support/serve.ts';
 import type { Chunks } from '../../../src/http/chunks.ts';
+
+/** Serves the responses of a function at `/`. */
+const served = (make: () => unknown): Promise<Serving> => serve((app) => app.get('/', make));
 
 const directory = mkdtempSync(join(tmpdir(), 'svc-files-'));
 after(() => rmSync(directory, { recursive: true }));
@@ -45,26 +49,8 @@ function openPaths(path: string): number {
   }).length;
 }
 
-async function serve(
-  make: () => unknown,
-): Promise<{ client: RawClient; events: Record<string, unknown>[] } & AsyncDisposable> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger });
-  app.get('/', make);
-  const server = await app.run({ port: 0, handleSignals: false });
-  const client = await RawClient.open(server.port);
-  return {
-    client,
-    events,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await server.close();
-    },
-  };
-}
-
 test('FileResponse sends a file with Content-Length and its media type; HEAD gets no body', async () => {
-  await using it = await serve(() => new FileResponse(hello));
+  await using it = await served(() => new FileResponse(hello));
   const answer = await it.client.get('/').answer();
   assert.deepEqual(
     [answer.status, answer.text(), answer.field('content-length'), answer.field('content-type')],
@@ -77,10 +63,10 @@ test('FileResponse sends a file with Content-Length and its media type; HEAD get
 
 test('FileResponse sends a file of several blocks, and an empty file', async () => {
   const path = file('big.bin', big);
-  await using it = await serve(() => new FileResponse(path));
+  await using it = await served(() => new FileResponse(path));
   assert.ok((await it.client.get('/').answer()).body.equals(big));
   const none = file('none.json', '');
-  await using empty = await serve(() => new FileResponse(none));
+  await using empty = await served(() => new FileResponse(none));
   const answer = await empty.client.get('/').answer();
   assert.deepEqual(
     [answer.status, answer.field('content-length'), answer.field('content-type')],
@@ -90,7 +76,7 @@ test('FileResponse sends a file of several blocks, and an empty file', async () 
 
 test('one FileResponse object can be returned for many requests, also for concurrent requests and for HEAD', async () => {
   const kept = new FileResponse(hello);
-  await using it = await serve(() => kept);
+  await using it = await served(() => kept);
   await it.client.send('HEAD / HTTP/1.1\r\nHost: a\r\n\r\n').answer('HEAD');
   for (let round = 0; round < 3; round++) assert.equal((await it.client.get('/').answer()).text(), 'hello');
   it.client.get('/').get('/').get('/');
@@ -195,7 +181,7 @@ for (const [size, path, length] of smallAndLarge) {
   const content = size === 'small' ? Buffer.from(digits) : big;
 
   test(`FileResponse sends validators, and answers 304 to a client that has the current content (${size} file)`, async () => {
-    await using it = await serve(
+    await using it = await served(
       () => new FileResponse(path, { headers: { 'Cache-Control': 'no-cache', 'X-Own': '1' } }),
     );
     const answer = await it.client.get('/').answer();
@@ -249,7 +235,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 
   test(`FileResponse answers a request for one range with status 206 and the bytes of the range (${size} file)`, async () => {
-    await using it = await serve(() => new FileResponse(path));
+    await using it = await served(() => new FileResponse(path));
     for (const [range, start, end] of [
       ['0-3', 0, 4],
       ['-4', length - 4, length],
@@ -277,7 +263,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 
   test(`FileResponse answers a request for several ranges with a multipart/byteranges body (${size} file)`, async () => {
-    await using it = await serve(() => new FileResponse(path));
+    await using it = await served(() => new FileResponse(path));
     const last = length - 1;
     const answer = await it.client.get('/', `Range: bytes=0-1,4-6,-1\r\n`).answer();
     const boundary = /^multipart\/byteranges; boundary=(\S+)$/.exec(answer.field('content-type')!)![1]!;
@@ -289,7 +275,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 
   test(`FileResponse answers unsatisfiable ranges with 416 and failed preconditions with 412, as problem+json (${size} file)`, async () => {
-    await using it = await serve(() => new FileResponse(path));
+    await using it = await served(() => new FileResponse(path));
     const outside = await it.client.get('/', `Range: bytes=${length}-\r\n`).answer();
     assert.deepEqual(
       [outside.status, outside.field('content-range'), outside.field('content-type')],
@@ -307,7 +293,7 @@ for (const [size, path, length] of smallAndLarge) {
   });
 
   test(`FileResponse sends a range only if If-Range matches the current content (${size} file)`, async () => {
-    await using it = await serve(() => new FileResponse(path));
+    await using it = await served(() => new FileResponse(path));
     const etag = (await it.client.get('/').answer()).field('etag')!;
     for (const [condition, status] of [
       [etag, 206],
@@ -330,7 +316,7 @@ test('FileResponse sends weak validators for a file modified within the last sec
   const path = file('young.txt', digits);
   const inAMinute = Date.now() / 1_000 + 60; // stays new on a slow machine
   utimesSync(path, inAMinute, inAMinute);
-  await using it = await serve(() => new FileResponse(path));
+  await using it = await served(() => new FileResponse(path));
   const answer = await it.client.get('/').answer();
   assert.match(answer.field('etag')!, /^W\/"/);
   assert.equal(
@@ -347,7 +333,7 @@ test('FileResponse sends weak validators for a file modified within the last sec
 });
 
 test('FileResponse compares If-None-Match and If-Unmodified-Since with the ETag and Last-Modified that the handler has set', async () => {
-  await using it = await serve(
+  await using it = await served(
     () =>
       new FileResponse(smallAndLarge[0][1], {
         headers: { ETag: '"mine"', 'Last-Modified': 'Mon, 07 Nov 1994 08:49:37 GMT' },
@@ -404,7 +390,7 @@ test('FileResponse closes its file after a full response, a range, a 304 or a HE
 
 test('FileResponse closes its file when the client leaves during the response, and when the client never reads the response', async () => {
   const path = old('left.bin', Buffer.alloc(40_000_000));
-  await using it = await serve(() => new FileResponse(path));
+  await using it = await served(() => new FileResponse(path));
   for (let round = 0; round < 5; round++) {
     const client = await RawClient.open(it.client.socket.remotePort!);
     client.socket.pause();
@@ -476,7 +462,7 @@ test('for generated ranges, FileResponse sends exactly the requested bytes, both
 test('curl reads a FileResponse completely and in ranges, and resumes an interrupted download', async (t) => {
   if (spawnSync('curl', ['--version']).status !== 0) return t.skip('no curl');
   const path = old('curl.bin', big);
-  await using it = await serve(() => new FileResponse(path));
+  await using it = await served(() => new FileResponse(path));
   const url = `http://127.0.0.1:${it.client.socket.remotePort!}/`;
   const curl = (...args: string[]): Promise<Buffer> =>
     new Promise((resolve, reject) => {

@@ -13,32 +13,8 @@ import { FIRST } from '../../support/certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { turn } from '../../support/turn.ts';
+import { serve } from '../../support/serve.ts';
 import type { TLSSocket } from 'node:tls';
-import type { SvcOptions } from 'svc';
-
-/** An application on a free port, and one connection to it. */
-async function serve(
-  declare: (app: Svc) => void,
-  options: SvcOptions = {},
-): Promise<
-  { app: Svc; client: RawClient; port: number; events: Record<string, unknown>[] } & AsyncDisposable
-> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...options });
-  declare(app);
-  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-  const client = await RawClient.open(port);
-  return {
-    app,
-    client,
-    port,
-    events,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await close();
-    },
-  };
-}
 
 const metric = (app: Svc, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(app.metrics.render())?.[1] ?? 0);

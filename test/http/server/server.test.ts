@@ -12,42 +12,11 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
+import { serve } from '../../support/serve.ts';
 import type { SvcError } from '../../../src/base/errors.ts';
 import type { Socket } from 'node:net';
-import type { SvcOptions } from '../../../src/app/options.ts';
 import type { FormPart, HttpRequest } from '../../../src/http/contracts.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
-
-/** An application on a free port, and one connection to it. */
-async function serve(
-  declare: (app: Svc) => void,
-  options: SvcOptions = {},
-): Promise<
-  {
-    app: Svc;
-    client: RawClient;
-    port: number;
-    events: Record<string, unknown>[];
-    close(): Promise<void>;
-  } & AsyncDisposable
-> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...options });
-  declare(app);
-  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-  const client = await RawClient.open(port);
-  return {
-    app,
-    client,
-    port,
-    events,
-    close,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await close();
-    },
-  };
-}
 
 /** A connection whose client is the test: pushes its bytes, and records the server's, which count as taken after `done`. */
 function inMemory(onSent: (bytes: Buffer, done: () => void) => void): Duplex {

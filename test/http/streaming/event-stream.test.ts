@@ -14,39 +14,8 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
-import type { ServerSentEvent, SvcOptions } from 'svc';
-
-async function serve(
-  declare: (app: Svc) => void,
-  options: SvcOptions = {},
-): Promise<
-  {
-    app: Svc;
-    client: RawClient;
-    port: number;
-    url: string;
-    events: Record<string, unknown>[];
-    close(): Promise<void>;
-  } & AsyncDisposable
-> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...options });
-  declare(app);
-  const { port, url, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 5 });
-  const client = await RawClient.open(port);
-  return {
-    app,
-    client,
-    port,
-    url,
-    events,
-    close,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await close();
-    },
-  };
-}
+import { serve } from '../../support/serve.ts';
+import type { ServerSentEvent } from 'svc';
 
 /** Reference parser of an event stream (WHATWG HTML §9.2.6). */
 function dispatched(stream: string): { type: string; data: string; lastEventId: string }[] {
@@ -400,9 +369,11 @@ test('a stream of EventBroadcast receives no event that was sent before the stre
 
 test('EventBroadcast sends heartbeats only if no event was sent, and refuses more streams than maxStreams', async () => {
   const clock = new ManualClock();
+  const { logger, events } = collectedLog();
   const news = new EventBroadcast({ heartbeatSeconds: 1, maxStreams: 1 });
   await using it = await serve((app) => app.get('/', () => news.stream()), {
     clock,
+    logger,
     sendTimeoutMs: 3_600_000,
   });
   it.client.get('/');
@@ -410,6 +381,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
   await using other = await RawClient.open(it.port);
   const refused = await other.get('/').answer();
   assert.deepEqual([refused.status, refused.field('retry-after')], [503, '5']);
+  assert.ok(!events.some(({ event }) => event === 'unhandled_error'));
   news.send('x');
   await clock.advance(1_000); // not after an event
   await clock.advance(1_000);

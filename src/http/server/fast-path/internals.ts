@@ -266,7 +266,6 @@ export class SentMessage extends http.ServerResponse {
     throw new Error('writeText() must not be called while the property takesText is false');
   }
 
-  /** Writes a chunk that is sent to many clients. */
   writeShared(chunk: SharedChunk): boolean {
     return this.write(chunk.text);
   }

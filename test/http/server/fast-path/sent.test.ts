@@ -15,35 +15,13 @@ import { serverOf } from '../../../support/listening.ts';
 import { seeded } from '../../../support/random.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import { turn } from '../../../support/turn.ts';
+import { serve } from '../../../support/serve.ts';
 
 /**
  * Reason to skip tests of responses that are written directly to the socket; false if this process writes
  * such.
  */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
-
-/** An application on a free port, and one connection to it. */
-async function serve(
-  declare: (app: Svc) => void,
-): Promise<
-  { app: Svc; port: number; client: RawClient; events: Record<string, unknown>[] } & AsyncDisposable
-> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger });
-  declare(app);
-  const { port, close } = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-  const client = await RawClient.open(port);
-  return {
-    app,
-    port,
-    client,
-    events,
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await close();
-    },
-  };
-}
 
 for (const [what, body, bytes] of [
   ['text in ASCII', 'plain', 'plain'],

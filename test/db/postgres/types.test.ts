@@ -1,0 +1,126 @@
+/** Decoders of PostgreSQL types without a server. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { arrayFromText, arrayText } from '../../../src/db/postgres/arrays.ts';
+import {
+  dateOf,
+  instantFromText,
+  instantOf,
+  instantText,
+  microsOf,
+  timestampOf,
+  utcFromText,
+  utcOf,
+} from '../../../src/db/postgres/dates.ts';
+import { PostgresTypes } from '../../../src/db/postgres/types.ts';
+import { VALUES } from '../../support/postgres-values.ts';
+import { seeded } from '../../support/random.ts';
+
+const TYPES = new PostgresTypes('auto');
+const BY_NAME = new Map(
+  Array.from({ length: 10_000 }, (_, oid) => TYPES.get(oid)).flatMap((type) =>
+    type ? [[type.name, type]] : [],
+  ),
+);
+
+/** Types whose values the server writes in another form than VALUES. */
+const OTHER_FORM: readonly string[] = ['jsonpath', 'money', 'regtype', 'tsquery', 'tsvector', 'uuid'];
+
+test('PostgreSQL types: each value is decoded from its text, also at an offset', () => {
+  let count = 0;
+  for (const [type, literal, value] of VALUES) {
+    const decoder = BY_NAME.get(type);
+    if (decoder === undefined || OTHER_FORM.includes(type)) continue;
+    const text = literal.replaceAll("''", "'");
+    assert.deepEqual(decoder.fromText(text), value, `${type} ${text}`);
+    const bytes = Buffer.from(`-${text}-`);
+    assert.deepEqual(decoder.decodeText(bytes, 1, bytes.length - 1), value, `${type} ${text}`);
+    count++;
+  }
+  assert.ok(count > 130, String(count));
+});
+
+test('PostgreSQL types: infinite dates and timestamps are text in the binary format', () => {
+  for (const [high, low, expected] of [
+    [0x7fff_ffff, 0xffff_ffff, 'infinity'],
+    [-0x8000_0000, 0, '-infinity'],
+  ] as const)
+    for (const decode of [instantOf, timestampOf, utcOf]) assert.equal(decode(high, low), expected);
+  assert.deepEqual([dateOf(0x7fff_ffff), dateOf(-0x8000_0000)], ['infinity', '-infinity']);
+});
+
+test('PostgreSQL types: a date in the binary format is decoded to the day that Date computes, for successive and for random days', () => {
+  const random = seeded(5);
+  const days = [
+    ...Array.from({ length: 3_000 }, (_, day) => day - 1_500),
+    ...Array.from({ length: 5_000 }, () => random(5_000_000) - 730_000),
+  ];
+  for (const day of days) {
+    const iso = new Date(Date.UTC(2000, 0, 1) + day * 86_400_000).toISOString();
+    if (!iso.startsWith('-') && !iso.startsWith('+')) assert.equal(dateOf(day), iso.slice(0, 10));
+    else if (iso.startsWith('+')) assert.equal(dateOf(day), iso.slice(1, -14).replace(/^0/, ''));
+  }
+});
+
+test('PostgreSQL types: a timestamptz in the binary format is decoded to the same value as in the text format, and is encoded without loss', () => {
+  const random = seeded(6);
+  for (let run = 0; run < 5_000; run++) {
+    const date = new Date(
+      ((random(2 ** 31) * 2 ** 21 + random(2 ** 21)) * (random(2) === 0 ? 1 : -1)) % 8.64e15,
+    );
+    const [high, low] = microsOf(date);
+    if (date.getTime() < -2.1e14) continue; // before PostgreSQL's first timestamp
+    assert.deepEqual(instantOf(high, low), date);
+    const text = instantText(date);
+    assert.deepEqual(instantFromText(text.replace('T', ' ').replace('Z', '+00')), date, text);
+    assert.equal(`${timestampOf(high, low)}`.replace(' BC', ''), text.replace('Z', '').replace(' BC', ''));
+  }
+});
+
+test('PostgreSQL types: a text that is not a timestamp is returned unchanged, and any other in UTC', () => {
+  for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
+    assert.deepEqual([instantFromText(text), utcFromText(text)], [text, text]);
+  assert.equal(utcFromText('2024-03-10 02:30:00.5+05:30'), '2024-03-09T21:00:00.500000Z');
+});
+
+test('PostgreSQL types: any array has equal elements after it was encoded and decoded', () => {
+  const random = seeded(8);
+  const words = ['', 'a', 'NULL', 'null', '"', '\\', '{', '}', ',', ' ', 'ü', '\n', '{}', '\\"'];
+  const list = (depth: number): unknown[] =>
+    Array.from({ length: 1 + random(4) }, () =>
+      depth > 0 && random(3) === 0 ? list(depth - 1) : random(5) === 0 ? null : words[random(words.length)]!,
+    );
+  for (let run = 0; run < 5_000; run++) {
+    const value = list(3);
+    assert.deepEqual(
+      arrayFromText(
+        arrayText(value, (element) => element as string | null, ','),
+        (text) => text,
+        ',',
+      ),
+      value,
+    );
+  }
+});
+
+test('PostgreSQL types: arrayFromText() returns a text that is not an array unchanged', () => {
+  for (const text of [
+    '',
+    '{',
+    '}',
+    '{a',
+    '{a,',
+    '{"a',
+    '{"a\\',
+    '{a}b',
+    '{{a}',
+    'a',
+    '[0:1]',
+    '{'.repeat(100_000),
+    `{${'{'.repeat(7)}a${'}'.repeat(7)}}`,
+  ])
+    assert.equal(
+      arrayFromText(text, (element) => element, ','),
+      text,
+    );
+});
