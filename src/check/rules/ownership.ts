@@ -358,6 +358,8 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
 /** SVC641: rights in a token or session that the client names when it logs in. */
 function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
   for (const { call, module, meaning, args } of trace.callsOf(run)) {
+    // an authenticated client that names the subject, such as a factory, makes tokens for others
+    if (meaning === 'svc.createToken' && isGuarded(run) && inputsOf(args[0]).length > 0) continue;
     const claims =
       meaning === 'svc.createToken'
         ? args[2]?.members?.get('claims')

@@ -240,4 +240,14 @@ app.get('/open', used, ({ base, firm, query }) =>
 app.get('/years', used, ({ base, firm }) =>
   base.fetchAll('select id from memo where firm = ? and year between 1 and 9 or isOpen = 1 limit 50', [firm]));
 `,
+  'right: a client makes tokens for others': `
+// FILE app.ts
+import { APIKeyAuth, Depends, Field, Schema, Svc, createToken, literal, str } from 'svc';
+export const app = new Svc();
+class Wanted extends Schema { device = Field(str, { pattern: '^[a-z]{3,40}$' }); scope = Field(literal('read', 'write')); }
+const factory = APIKeyAuth({ keys: { factory: process.env.FACTORY_KEY ?? '' } });
+app.post('/tokens', { client: Depends(factory), body: Wanted }, ({ body }) => ({
+  token: createToken(body.device, process.env.SVC_AUTH_SECRET ?? '', { expiresInSeconds: 60, claims: { scopes: [body.scope] } }),
+}));
+`,
 };
