@@ -2,6 +2,7 @@
  * Rules about clients that name themselves: a header field, cookie or query that nothing verifies (SVC646), and rooms of
  * WebSockets that other handlers protect (SVC640).
  */
+import { literal } from '../reader/constants.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { functionAround, walk } from '../reader/nodes.ts';
 import { isPublicRoute } from '../values/functions.ts';
@@ -103,7 +104,8 @@ function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
   if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
   seen.add(fn);
   const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
-  if (named === undefined || verifies(fn, trace)) return;
+  if (named === undefined) return tellWords(fn, trace, report);
+  if (verifies(fn, trace)) return;
   report(
     sources.handlers.homeOf(fn),
     fn,
@@ -202,6 +204,37 @@ function allows(condition: Node): boolean {
   if (branch !== undefined)
     walk(branch, (part) => void (isRefused ||= part.type === 'leave' && part.how === 'throw'));
   return !isRefused;
+}
+
+/** Reports the tests of a guard in which an input that equals a word of the sources gives a principal of the sources. */
+function tellWords(fn: Fn, trace: Trace, report: ReportAt): void {
+  for (const { node, module, sides } of trace.comparedBy({ functions: new Set([fn]) })) {
+    const part = sides.flatMap((side) => partOf(side) ?? []).at(0);
+    const isWord = sides.some((side) => (constantIn(side) ?? '') !== '');
+    const isEqual = node.type === 'binary' && /^={2,3}$/.test(node.operator);
+    const { parent } = node;
+    const isTest = (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
+    if (part === undefined || !isWord || !isEqual || !isTest || !givesConstant(parent.yes, module)) continue;
+    report(
+      module,
+      node,
+      `every client that sends ${part.origin.what} with a word of the sources passes the guard as a principal that the sources name`,
+      {
+        remedy:
+          'Compare a secret in constant time: timingSafeEqual(sha256(given), sha256(process.env.SERVICE_KEY))',
+      },
+    );
+  }
+}
+
+/** Whether a branch is, or returns, a value that the sources write. */
+function givesConstant(node: Node | undefined, module: SourceModule): boolean {
+  if (node?.type === 'block') return givesConstant(node.body.at(-1), module);
+  if (node?.type === 'leave') return node.how === 'return' && givesConstant(node.value, module);
+  const written = node === undefined ? undefined : literal(node, module);
+  if (written?.type === 'object')
+    return written.entries.every((entry) => entry.type === 'entry' && givesConstant(entry.value, module));
+  return written?.type === 'text' || (written?.type === 'value' && written.raw !== 'null');
 }
 
 /** Header fields that hold the owner of rows: a statement selects rows by the column to which another one writes it. */

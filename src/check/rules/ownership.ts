@@ -17,6 +17,7 @@ import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
+import type { Token } from '../statements/outline.ts';
 import type { Owners, Tie } from '../statements/owners.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
@@ -67,6 +68,7 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(trace, sources)) return;
   findUnverified(trace, report);
+  findAlternatives(trace, report);
   const owners = ownersOf(trace);
   for (const run of trace.runs) {
     if (!isGuarded(run) || owners.isRestricted(run)) continue;
@@ -91,6 +93,35 @@ function isOfRow({ bindings = [], target }: Sending, read: Sending): boolean {
       ({ use, value }) => use === 'equal' && value !== undefined && rowsIn(value, [ROW]).includes(read.call),
     )
   );
+}
+
+/** SVC640: an `or` without parentheses, so that the comparison with the principal holds for one side only. */
+function findAlternatives(trace: Trace, report: ReportAt): void {
+  for (const sending of trace.sent) {
+    const all = sending.outline.alternatives;
+    const has = (tokens: readonly Token[], kind: Binding['kind']): boolean =>
+      (sending.bindings ?? []).some((each) => each.kind === kind && tokens.includes(each.token));
+    const isMixed = all.some((each) => has(each, 'principal') && joins(each));
+    const open = all.find((each) => has(each, 'input') && !has(each, 'principal'));
+    if (!isMixed || open === undefined) continue;
+    const { node, module } = sending.nodeAt(open[0]);
+    report(
+      module,
+      node,
+      'the statement compares the client in one part of "or" only, because "and" binds closer: the other part selects rows of every client',
+      {
+        severity: 'warning',
+        remedy: 'Write parentheses: where owner = ? and (subject like ? or body like ?)',
+      },
+    );
+  }
+}
+
+/** Whether an `and` outside of parentheses joins conditions. The `and` of `between` does not. */
+function joins(tokens: readonly Token[]): boolean {
+  const count = (each: string): number =>
+    tokens.filter(({ word, depth }) => word === each && depth === 0).length;
+  return count('and') > count('between');
 }
 
 /** A statement of a handler, and the inputs that the handler compares beside the principal. */
@@ -331,6 +362,8 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
 /** SVC641: rights in a token or session that the client names when it logs in. */
 function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
   for (const { call, module, meaning, args } of trace.callsOf(run)) {
+    // an authenticated client that names the subject, such as a factory, makes tokens for others
+    if (meaning === 'svc.createToken' && isGuarded(run) && inputsOf(args[0]).length > 0) continue;
     const claims =
       meaning === 'svc.createToken'
         ? args[2]?.members?.get('claims')

@@ -225,12 +225,10 @@ export class Outline {
    * Undefined if there is a condition of another form, or none.
    */
   get equalities(): readonly ColumnName[] | undefined {
-    const where = this.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
-    if (where === -1) return undefined;
-    const rest = this.tokens.slice(where + 1);
-    const end = rest.findIndex(({ word, depth }) => depth === 0 && ENDS_WHERE.test(word));
+    const where = this.#where;
+    if (where === undefined) return undefined;
     const found: ColumnName[] = [];
-    for (const condition of split(rest.slice(0, end === -1 ? undefined : end))) {
+    for (const condition of split(where, 'and')) {
       const equals = condition.findIndex(({ text }) => text === '=');
       const left = condition.slice(0, equals).filter(({ text }) => text !== '.');
       const column = left.at(-1);
@@ -241,12 +239,26 @@ export class Outline {
     }
     return found;
   }
+
+  /** The conditions of the `where` of which one is enough: those that an `or` outside of parentheses separates. */
+  get alternatives(): readonly (readonly Token[])[] {
+    return split(this.#where ?? [], 'or');
+  }
+
+  /** Tokens of the conditions of the statement; undefined without a `where`. */
+  get #where(): readonly Token[] | undefined {
+    const where = this.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
+    if (where === -1) return undefined;
+    const rest = this.tokens.slice(where + 1);
+    const end = rest.findIndex(({ word, depth }) => depth === 0 && ENDS_WHERE.test(word));
+    return rest.slice(0, end === -1 ? undefined : end);
+  }
 }
 
-function split(tokens: readonly Token[]): readonly (readonly Token[])[] {
+function split(tokens: readonly Token[], by: 'and' | 'or'): readonly (readonly Token[])[] {
   const parts: Token[][] = [[]];
   for (const token of tokens)
-    if (token.word === 'and' && token.depth === 0) parts.push([]);
+    if (token.word === by && token.depth === 0) parts.push([]);
     else parts.at(-1)!.push(token);
   return parts;
 }

@@ -162,4 +162,92 @@ app.post('/lines', { me: Depends(BearerAuth()), body: Line }, async ({ body }) =
   else await writeFile(file, '');
 });
 `,
+  'a word in a header field passes the guard': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { caller } from './caller.ts';
+export const app = new Svc();
+app.get('/me', { caller: Depends(caller) }, ({ caller }) => ({ name: caller.name }));
+// FILE caller.ts
+import { BearerAuth, Depends, Field, Unauthorized, provide, str } from 'svc';
+const MACHINE = { name: 'machine', rights: ['all'].length };
+const INTERNAL = { name: 'machine', isTrusted: true };
+export const caller = provide(
+  {
+    headers: { xZone: Field(str, { default: '', maxLength: 9 }) },
+    token: Depends(BearerAuth(undefined, { optional: true })),
+    security: { scheme: 'bearer', scopes: [], roles: [] },
+  },
+  ({ headers, token }) => {
+    if (headers.xZone === 'inner') return INTERNAL; // SVC646
+    if (headers.xZone === 'asleep') throw new Unauthorized(MACHINE.name);
+    if (token === undefined) throw new Unauthorized('Log in');
+    return { name: token.sub, isTrusted: false };
+  },
+);
+`,
+  'right: a word in a header field passes the guard': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { caller } from './caller.ts';
+export const app = new Svc();
+app.get('/me', { caller: Depends(caller) }, ({ caller }) => ({ name: caller.name, isShort: caller.isShort }));
+// FILE caller.ts
+import { BearerAuth, Depends, Field, Unauthorized, provide, str } from 'svc';
+export const caller = provide(
+  {
+    headers: { xForm: Field(str, { default: '', maxLength: 9 }) },
+    token: Depends(BearerAuth(undefined, { optional: true })),
+    security: { scheme: 'bearer', scopes: [], roles: [] },
+  },
+  ({ headers, token }) => {
+    if (token === undefined) throw new Unauthorized('Log in');
+    if (headers.xForm === 'short') return { name: token.sub, isShort: true };
+    return { name: token.sub, isShort: false };
+  },
+);
+`,
+  'or without parentheses': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Svc, provide, str } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+const firm = provide({ token: Depends(BearerAuth()) }, ({ token }) => {
+  if (typeof token['firm'] !== 'string') throw new Forbidden();
+  return token['firm'];
+});
+const FIND = \`select id, title from memo
+  where firm = ? and title like ? or text like ? order by id limit 50\`; // SVC640
+app.get('/memos', { query: { q: Field(str, { maxLength: 80 }) }, firm: Depends(firm), base: Depends(db) }, ({ base, firm, query }) =>
+  base.fetchAll(FIND, [firm, query.q, query.q]));
+`,
+  'right: or without parentheses': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Svc, provide, str } from 'svc';
+import { db } from 'svc/db';
+export const app = new Svc();
+const firm = provide({ token: Depends(BearerAuth()) }, ({ token }) => {
+  if (typeof token['firm'] !== 'string') throw new Forbidden();
+  return token['firm'];
+});
+const used = { query: { q: Field(str, { maxLength: 80 }) }, firm: Depends(firm), base: Depends(db) };
+app.get('/memos', used, ({ base, firm, query }) =>
+  base.fetchAll('select id from memo where firm = ? and (title like ? or text like ?) limit 50', [firm, query.q, query.q]));
+app.get('/shared', used, ({ base, firm, query }) =>
+  base.fetchAll('select id from memo where firm = ? and title like ? or isOpen = 1 and firm = ? limit 50', [firm, query.q, firm]));
+app.get('/open', used, ({ base, firm, query }) =>
+  base.fetchAll('select id from memo where (firm = ? and title like ?) or (isOpen = 1 and text like ?) limit 50', [firm, query.q, query.q]));
+app.get('/years', used, ({ base, firm }) =>
+  base.fetchAll('select id from memo where firm = ? and year between 1 and 9 or isOpen = 1 limit 50', [firm]));
+`,
+  'right: a client makes tokens for others': `
+// FILE app.ts
+import { APIKeyAuth, Depends, Field, Schema, Svc, createToken, literal, str } from 'svc';
+export const app = new Svc();
+class Wanted extends Schema { device = Field(str, { pattern: '^[a-z]{3,40}$' }); scope = Field(literal('read', 'write')); }
+const factory = APIKeyAuth({ keys: { factory: process.env.FACTORY_KEY ?? '' } });
+app.post('/tokens', { client: Depends(factory), body: Wanted }, ({ body }) => ({
+  token: createToken(body.device, process.env.SVC_AUTH_SECRET ?? '', { expiresInSeconds: 60, claims: { scopes: [body.scope] } }),
+}));
+`,
 };
