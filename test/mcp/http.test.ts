@@ -1504,7 +1504,7 @@ test(
   async (t) => {
     const origins = ['https://inspector.example'];
     const [, allowed, exposed] =
-      /need `CORSMiddleware`[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/
+      /new CORSMiddleware\(\{[^]*?headers: (\[[^\]]*\])[^]*?exposeHeaders: (\[[^\]]*\])/
         .exec(readFileSync(new URL('../../src/mcp/README.md', import.meta.url), 'utf8'))!
         .map((list) => list.match(/[\w-]+(?=')/g) ?? []) as string[][];
     const prepare = (app: Svc): void =>
