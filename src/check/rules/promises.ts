@@ -54,7 +54,7 @@ function reportCallback(
       severity: 'error',
     });
   if (use !== 'each' || !promise.mayFail) return;
-  if (isOfRequest(node, promise, sources) && !isOnPurpose(node, module))
+  if (isOfRequest(node, promise, sources))
     report(
       module,
       node,
@@ -71,7 +71,7 @@ function reportForgotten(
   if (use === 'tested' || use === 'each') return;
   if (use === 'kept') return reportKept(promise, node, module, sources, report);
   if (use === 'timer') {
-    const isHandled = !promise.mayFail || hasListener(sources) || isOnPurpose(node, module);
+    const isHandled = !promise.mayFail || hasListener(sources);
     if (!isHandled && !isCommand(module))
       report(
         module,
@@ -91,7 +91,7 @@ function reportForgotten(
     );
   else if (use === 'value')
     report(at.module, at.node, `${name} is not awaited: the code uses its promise in place of the result`);
-  else if (isLost(promise, at.node, sources) && !isOnPurpose(at.node, at.module))
+  else if (isLost(promise, at.node, sources))
     report(
       at.module,
       at.node,
@@ -165,19 +165,6 @@ function isOfTimer(node: Node): boolean {
 /** Whether requests reach a place. */
 function isOfRequest(node: Node, { fn }: Promised, sources: Sources): boolean {
   return sources.reachedFrom(functionAround(node) ?? fn) !== undefined;
-}
-
-const ON_PURPOSE =
-  /\/?[/*].*(?:fire[- ]and[- ]forget|on purpose|intentional|deliberate|background|do(?:n't| not) (?:a?wait|block)|no-(?:floating|misused)-promises)/i;
-
-/**
- * Whether a comment at or above a call says that code deliberately does not await it: `// fire and forget`.
- */
-function isOnPurpose({ start, end }: Node, { source }: SourceModule): boolean {
-  const lines = source.slice(0, start).split('\n');
-  const own = `${lines.pop()!}${source.slice(start, end)}${source.slice(end).split('\n', 1)[0]!}`;
-  const above = lines.slice(lines.findLastIndex((line) => !/^\s*(?:\/\/|\/?\*)/.test(line)) + 1);
-  return [...above, own].some((line) => ON_PURPOSE.test(line));
 }
 
 /** Whether the project listens for unhandled rejections: `process.on('unhandledRejection', …)`. */
