@@ -6,7 +6,7 @@ import { literal } from '../reader/constants.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { functionAround, walk } from '../reader/nodes.ts';
 import { isPublicRoute } from '../values/functions.ts';
-import { isEmpty, isGuarded, requiresRights } from '../statements/trace.ts';
+import { isEmpty, isGuarded } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
@@ -167,7 +167,7 @@ const ROLE =
 /** Inputs that decide as the role of the client, although a guard has authenticated it. Guards themselves are judged before. */
 function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>): void {
   for (const run of trace.runs) {
-    if (!isGuarded(run) || requiresRights(run) || trace.testsRights(run)) continue;
+    if (!isGuarded(run) || trace.requiresRights(run) || trace.testsRights(run)) continue;
     for (const { node, module, sides } of [...trace.comparedBy(run), ...trace.testedBy(run)]) {
       const input = sides.flatMap((side) => inputsOf(side)).find(namesRole);
       const isOfProgram = sides.some((side) => side === ABSENT || constantIn(side) !== undefined);
@@ -265,7 +265,7 @@ function findOwners(trace: Trace, report: ReportAt): void {
 function findTenants(trace: Trace, report: ReportAt): void {
   const seen = new Set<Token>();
   for (const run of trace.runs) {
-    if (run.dependencies.every(({ gives }) => !isWidened(gives)) || requiresRights(run)) continue;
+    if (run.dependencies.every(({ gives }) => !isWidened(gives)) || trace.requiresRights(run)) continue;
     for (const sending of trace.sentBy(run))
       for (const { part, token } of headersIn(sending, 'equal', trace)) {
         const isGiven = run.dependencies.some(
@@ -365,9 +365,13 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
 /** Returns the names of what handlers compare beside the principal: inputs, columns, tables, and rooms to which they send. */
 function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
   const names = new Set<string>();
-  for (const { sending, table } of owners.all)
+  for (const { sending, table } of owners.all) {
     for (const { column, kind, use } of sending.bindings ?? [])
       if (kind === 'input' && use === 'equal') for (const name of [column, table]) names.add(singular(name));
+    // a list of the rows that belong to the client, such as the channels of which it is a member
+    if (sending.target !== undefined && !owners.shared.has(sending.target))
+      names.add(singular(sending.target));
+  }
   for (const run of trace.runs)
     for (const input of owners.tiedInputs(run)) {
       for (const name of namesOf(input, run.route)) names.add(name);

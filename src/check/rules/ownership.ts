@@ -12,7 +12,7 @@ import { isStored } from '../values/text.ts';
 import { meaningOfCall } from '../sources.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
-import { isGuarded, requiresRights, rowsIn } from '../statements/trace.ts';
+import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -143,7 +143,10 @@ interface Foreign {
 function byKey(chosen: Chosen): Foreign | undefined {
   const { sending, tied, owners } = chosen;
   const binding = keyOf(sending);
-  if (binding === undefined || inputsOf(binding.value).some((input) => tied.has(input))) return undefined;
+  const isChosen = sending.bindings?.some(
+    ({ use, value }) => use === 'equal' && inputsOf(value).some((input) => tied.has(input)),
+  );
+  if (binding === undefined || isChosen === true) return undefined;
   const { table } = binding;
   // an aggregate shows no row
   if ((!sending.isWrite && owners.shared.has(table)) || isCounter(sending) || sending.outline.isAggregate)
@@ -187,8 +190,14 @@ function reasonOf(
     : references.find((each) => owners.tiesOf(each.table).length > 0);
   if (parent !== undefined)
     return `its column "${parent.column}" refers to the table "${parent.table}", whose rows belong to clients`;
-  const beside = tied.size === 0 ? undefined : columnBeside(sending, columns, trace);
-  return beside && `another statement also compares the column "${beside}"`;
+  if (tied.size === 0) return undefined;
+  const beside = columnBeside(sending, columns, trace);
+  if (beside !== undefined) return `another statement also compares the column "${beside}"`;
+  const scope = owners.scopeOf(table, columns);
+  return (
+    scope &&
+    `another statement selects by the column "${scope}", of which a guard asks whether it is the client's`
+  );
 }
 
 /** Returns a column with a row that the handler asks for, which another statement of the table compares beside these columns. */
@@ -332,7 +341,7 @@ const RIGHTS =
 function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   const roles = rolesIn(sources);
   for (const run of trace.runs) {
-    if (requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
+    if (trace.requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
     findOwnClaims(run, trace, report);
     for (const sending of trace.sentBy(run)) {
       const { bindings = [], outline } = sending;

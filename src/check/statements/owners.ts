@@ -2,11 +2,9 @@
  * Owners of rows: the columns that statements or code compare with the principal, and the inputs of which a handler
  * asks whether they belong to its principal. The rules of access ask this model.
  */
-import { walk } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
-import { comparedColumn, isGuarded, isOwn, requiresRights, rowsIn } from './trace.ts';
+import { comparedColumn, decides, isGuarded, isOwn, rowsIn } from './trace.ts';
 import { inputsOf } from './sending.ts';
-import type { Node } from '../reader/nodes.ts';
 import type { Binding, Sending } from './sending.ts';
 import type { Run, Trace } from './trace.ts';
 
@@ -87,7 +85,9 @@ export class Owners {
 
   /** Whether other code decides which of the authenticated clients may continue. */
   isRestricted(run: Run): boolean {
-    return requiresRights(run) || this.#trace.testsPrincipal(run) || this.#trace.hasTestingMiddleware;
+    return (
+      this.#trace.requiresRights(run) || this.#trace.testsPrincipal(run) || this.#trace.hasTestingMiddleware
+    );
   }
 
   /**
@@ -95,10 +95,11 @@ export class Owners {
    * principal. A row that was found by an input hands this on to the statements that select by its columns.
    */
   tiedInputs(run: Run): ReadonlySet<string> {
-    const sent = this.#trace.runs
-      .filter((each) => each === run || (run.route !== undefined && each.route === run.route))
-      .flatMap((each) => this.#trace.sentBy(each));
-    const tied = new Set<string>();
+    const runs = this.#trace.runs.filter(
+      (each) => each === run || (run.route !== undefined && each.route === run.route),
+    );
+    const sent = runs.flatMap((each) => this.#trace.sentBy(each));
+    const tied = new Set(runs.flatMap(({ functions }) => this.#trace.namesIn(functions)));
     const follow = ({ bindings = [] }: Sending, seen: ReadonlySet<Sending>): void => {
       for (const { use, value } of bindings) {
         if (use === 'written') continue;
@@ -109,7 +110,33 @@ export class Owners {
       }
     };
     for (const each of sent) if (comparesPrincipal(each)) follow(each, new Set([each]));
+    // a row that code compares with such an input belongs to the client, too
+    const compared = runs.flatMap((each) => this.#trace.comparedBy(each));
+    for (const { sides } of compared) {
+      if (!sides.some((side) => inputsOf(side).some((input) => tied.has(input)))) continue;
+      const rows = sides.flatMap((side) => rowsIn(side, [ROW]));
+      for (const each of sent) if (rows.includes(each.call)) follow(each, new Set([each]));
+    }
     return tied;
+  }
+
+  /** Returns a column beside these by which handlers select rows of a table, with an input that belongs to their principal. */
+  scopeOf(table: string, columns: readonly string[]): string | undefined {
+    return this.#trace.runs
+      .flatMap((run) => {
+        const tied = this.tiedInputs(run);
+        return (tied.size === 0 ? [] : this.#trace.sentBy(run))
+          .filter((sending) => !comparesPrincipal(sending))
+          .flatMap(({ bindings = [] }) => bindings)
+          .filter(
+            (each) =>
+              each.table === table &&
+              isEqual(each) &&
+              !columns.includes(each.column) &&
+              inputsOf(each.value).some((input) => tied.has(input)),
+          );
+      })
+      .at(0)?.column;
   }
 
   /** Returns the tables of which a statement reads rows of all clients, in a handler that every client may call. */
@@ -193,17 +220,4 @@ function tiesInCode(trace: Trace): readonly Tie[] {
         }));
     }),
   );
-}
-
-/** Whether the value of a comparison decides whether code goes on: in the test of a branch that leaves, or as a result. */
-function decides(node: Node): boolean {
-  let at = node;
-  while (at.parent?.type === 'unary' || at.parent?.type === 'binary') at = at.parent;
-  const { parent } = at;
-  if (parent?.type === 'function') return parent.isExpression;
-  if (parent?.type === 'leave') return true;
-  let isLeaving = false;
-  if (parent?.type === 'if' && parent.test === at)
-    walk(parent.yes, (part) => void (isLeaving ||= part.type === 'leave'));
-  return isLeaving;
 }

@@ -3,6 +3,8 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
+import { walk } from '../reader/nodes.ts';
+import { inputsOf } from './sending.ts';
 import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -29,11 +31,6 @@ export interface Run {
 /** Whether a handler runs for authenticated clients only. */
 export function isGuarded({ guards, hasOwnGuard }: Run): boolean {
   return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
-}
-
-/** Whether a guard of a handler requires a role or a scope. */
-export function requiresRights({ guards }: Run): boolean {
-  return [...guards].some((type) => /^svc\.require(?:Roles|Scopes|If)$/.test(type));
 }
 
 /** A comparison of two values. A condition compares its value with none. */
@@ -91,6 +88,8 @@ export class Trace {
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
   readonly #deciding = new Set<Fn>();
+  /** Comparisons that let a principal go on only if an input names it. */
+  readonly #ties = new ByHandler<Compared>();
   #hasTestingMiddleware: boolean | undefined;
   /** Texts of the statements that make the tables. */
   readonly migrations: readonly string[];
@@ -143,6 +142,19 @@ export class Trace {
   /** Returns the tests of inputs in a handler and its dependencies. */
   testedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
     return this.#tested.of(functions);
+  }
+
+  /** Whether a guard of a handler requires a role, a scope, or anything else than an input that names the principal. */
+  requiresRights({ guards, functions }: Run): boolean {
+    const isOwnOnly = this.#ties.of(functions).length > 0;
+    return [...guards].some(
+      (type) => /^svc\.require(?:Roles|Scopes)$/.test(type) || (type === 'svc.requireIf' && !isOwnOnly),
+    );
+  }
+
+  /** Returns the inputs that must name the principal, because a comparison refuses all others. */
+  namesIn(functions: ReadonlySet<Fn>): readonly string[] {
+    return this.#ties.of(functions).flatMap(({ sides }) => sides.flatMap((side) => inputsOf(side)));
   }
 
   /** Whether a handler or one of its dependencies tests something of the principal. */
@@ -202,7 +214,8 @@ export class Trace {
       const { handler, sides } = compared;
       if (handler === undefined) return;
       this.#keep(handler, compared);
-      if (!sides.includes(ABSENT) && sides.some(isOwn)) {
+      if (tiesInput(compared)) this.#ties.add(handler, compared);
+      else if (!sides.includes(ABSENT) && sides.some(isOwn)) {
         this.#testing.add(handler);
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
@@ -255,6 +268,26 @@ export function comparedColumn({ node }: Compared, side: number): string | undef
   return at?.type === 'member' ? at.property : at?.type === 'name' ? at.name : undefined;
 }
 
+/** Whether a comparison of an input with the principal decides whether code goes on. */
+function tiesInput({ node, sides }: Compared): boolean {
+  const [left, right] = sides.map(isOwn);
+  const input = left === right ? undefined : sides[left === true ? 1 : 0];
+  return inputsOf(input).length > 0 && rowsIn(input!).length === 0 && decides(node);
+}
+
+/** Whether the value of a comparison decides whether code goes on: in the test of a branch that leaves, or as a result. */
+export function decides(node: Node): boolean {
+  let at = node;
+  while (at.parent?.type === 'unary' || at.parent?.type === 'binary') at = at.parent;
+  const { parent } = at;
+  if (parent?.type === 'function') return parent.isExpression;
+  if (parent?.type === 'leave') return true;
+  let isLeaving = false;
+  if (parent?.type === 'if' && parent.test === at)
+    walk(parent.yes, (part) => void (isLeaving ||= part.type === 'leave'));
+  return isLeaving;
+}
+
 /** Whether a value belongs to the principal. */
 export function isOwn(value: Value | undefined): boolean {
   return madeIn(value).some(isOfPrincipal);
@@ -269,7 +302,7 @@ function hasRights(value: Value): boolean {
 function follow({ depends, gives }: Value, functions: Set<Fn>, guards: Set<string>, depth = 0): boolean {
   if (depends === undefined || depth > 6) return false;
   if (gives?.type !== undefined) guards.add(gives.type);
-  const fn = depends.fn?.fn ?? constructorOf(depends.of?.node);
+  const fn = (depends.fn ?? depends.predicate)?.fn ?? constructorOf(depends.of?.node);
   if (fn !== undefined) functions.add(fn);
   const members = [...(depends.spec?.members?.values() ?? [])];
   const inner = members.map((member) => follow(member, functions, guards, depth + 1)).includes(true);

@@ -344,6 +344,7 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
         source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
         type: 'URL',
       };
+    if (key === 'pathParams') return memberOfInput(source, 'params', typeOf);
     if (key === 'session') return { texts: KNOWN.texts, type: 'svc.Session' };
     if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;
     return inputValue({
@@ -428,6 +429,6 @@ export function makerOf({ source, type }: Value, key: string): string | undefine
       : source?.origin.input === 'url'
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
-  if (source?.type?.member(key)?.number?.hasMost === false) return `endless ${source.id}.${key}`;
+  if (source?.type?.member(key)?.number?.hasMost === false) return `endless ${source.origin.what}.${key}`;
   return isHost ? 'request.host' : undefined;
 }

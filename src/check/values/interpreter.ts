@@ -165,10 +165,13 @@ export class Interpreter extends Invocation {
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
   #provided(source: Value): Value {
     const context = { ...requestValue(source.providedBy, true), members: givenBy(source.spec) };
+    const { predicate } = source;
     const made =
-      source.of === undefined ? source.fn : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
-    if (source.of === undefined && source.fn === undefined)
-      return { texts: KNOWN.texts, type: source.meaning ?? source.type };
+      source.of === undefined
+        ? (source.fn ?? predicate)
+        : this.method({ ...source, isInstance: true }, 'constructor')?.fn;
+    const result: Value = { texts: KNOWN.texts, type: source.meaning ?? source.type };
+    if (source.of === undefined && made === undefined) return result;
     const before = this.handler;
     // a test in one dependency proves nothing for another one
     const { facts } = this.path;
@@ -177,13 +180,18 @@ export class Interpreter extends Invocation {
       this.functions.addHandler(made.fn, undefined);
       this.handler = made.fn;
     }
+    const { call, module } = source.providedBy ?? {};
+    const claims =
+      predicate === undefined || call === undefined || module === undefined
+        ? []
+        : [values.marked(KNOWN, { by: PRINCIPAL, node: call, module })];
     const value =
       source.of !== undefined
         ? this.instance(source.of, [context], undefined)
-        : awaited(this.invoke(source.fn!, [context], undefined)); // one of the two is defined: see above
+        : awaited(this.invoke(made!, [...claims, context], undefined)); // one of the two is defined: see above
     this.handler = before;
     this.path.facts = facts;
-    return value;
+    return predicate === undefined ? value : result;
   }
 
   protected register(call: Call, { receiver, args, method, meaning }: Called): Declaration | undefined {

@@ -277,6 +277,8 @@ export abstract class Invocation extends ControlFlow {
       return { texts: KNOWN.texts, gives: this.given(first, call), depends: first };
     if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
     if (meaning === 'svc.provide') return this.providerOf(first, args[1] ?? KNOWN, call);
+    if (meaning === 'svc.requireIf' && first.fn !== undefined)
+      return { ...KNOWN, type: meaning, predicate: first.fn, providedBy: { call, module: this.module } };
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning))

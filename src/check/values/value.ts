@@ -117,6 +117,8 @@ export interface Value {
   readonly promise?: Promised | undefined;
   /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
   readonly gives?: Value | undefined;
+  /** For the result of `requireIf(predicate)`: the function that tests the claims. */
+  readonly predicate?: Closure | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
   readonly spec?: Value | undefined;
   /** For the result of `provide(spec, fn)`: the call. */
