@@ -366,4 +366,76 @@ const known = { me: Depends(BearerAuth()), db: Depends(db) };
 app.get('/diary', known, ({ me, db }) => db.fetchAll('select id from diary where person = ?', [me.sub]));
 app.get('/diary/{id:int}', known, ({ db, params }) => db.fetchAll('select text from diary where id = ?', [params.id]));
 `,
+  'archive: a guard asks for the shelf of the path, and a statement ignores it': `
+// FILE 0001_archive.up.sql
+create table reader (shelf integer not null, person text not null, primary key (shelf, person));
+create table paper (id integer primary key, shelf integer not null, text text not null);
+create table topic (id integer primary key, title text not null);
+// FILE app.ts
+import { Depends, Field, Forbidden, Router, Schema, str } from 'svc';
+import { db } from 'svc/db';
+import { onShelf } from './on-shelf.ts';
+class Text extends Schema { text = Field(str, { maxLength: 900 }); }
+export const papers = new Router({ prefix: '/shelves/{shelf:int}/papers', deps: { shelf: Depends(onShelf), base: Depends(db) } });
+papers.get('', ({ base, shelf }) => base.fetchAll('select id from paper where shelf = ? limit 50', [shelf]));
+papers.get('/{id:int}', ({ base, params }) => base.fetchOne('select text from paper where id = ?', [params.id])); // SVC640
+papers.get('/{id:int}/text', ({ base, params, shelf }) => base.fetchOne('select text from paper where id = ? and shelf = ?', [params.id, shelf]));
+papers.put('/{id:int}', { body: Text }, async ({ base, params, shelf, body }) => {
+  const paper = await base.fetchOne('select shelf from paper where id = ?', [params.id]);
+  if (paper?.shelf !== shelf) throw new Forbidden();
+  await base.execute('update paper set text = ? where id = ?', [body.text, params.id]);
+});
+papers.get('/topics/{topic:int}', ({ base, params }) => base.fetchOne('select title from topic where id = ?', [params.topic]));
+// FILE on-shelf.ts
+import { BearerAuth, Depends, Forbidden, provide } from 'svc';
+import { db } from 'svc/db';
+export const onShelf = provide({ me: Depends(BearerAuth()), base: Depends(db) }, async ({ req, me, base }) => {
+  const shelf = Number(req.pathParams['shelf']);
+  const found = await base.scalar('select 1 from reader where shelf = ? and person = ?', [shelf, me.sub]);
+  if (found === undefined) throw new Forbidden();
+  return shelf;
+});
+`,
+  'settings: a guard compares the name in the path, and a statement uses another one': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, provide, requireIf, requireRoles, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.onStartup(({ state }) => state.db.script('create table colour (person text primary key, name text not null)'));
+const own = requireIf((claims, { req }) => claims.sub === req.pathParams['person']);
+const ownOrStaff = requireIf((claims, { req }) => claims.sub === req.pathParams['person'] || claims.roles.includes('staff'));
+const same = provide({ me: Depends(BearerAuth()) }, ({ me, req }) => {
+  if (me.sub !== req.pathParams['person']) throw new Forbidden();
+  return me;
+});
+const base = Depends(db);
+class Colour extends Schema { person = Field(str, { maxLength: 40 }); name = Field(str, { maxLength: 40 }); }
+app.get('/colours/{person}', { me: Depends(own), base }, ({ base, me }) => base.fetchOne('select name from colour where person = ?', [me.sub]));
+app.put('/colours/{person}', { me: Depends(own), base, body: Colour }, async ({ base, body }) => {
+  await base.execute('update colour set name = ? where person = ?', [body.name, body.person]); // SVC640
+});
+app.patch('/colours/{person}', { me: Depends(same), base, body: Colour }, async ({ base, body }) => {
+  await base.execute('update colour set name = ? where person = ?', [body.name, body.person]); // SVC640
+});
+app.post('/colours/{person}/reset', { me: Depends(own), base }, async ({ base, params }) => {
+  await base.execute("update colour set name = 'grey' where person = ?", [params.person]);
+});
+app.delete('/colours/{person}', { me: Depends(same), base }, async ({ base, params }) => {
+  await base.execute('delete from colour where person = ?', [params.person]);
+});
+app.put('/staff/colours/{person}', { me: Depends(ownOrStaff), base, body: Colour }, async ({ base, body }) => {
+  await base.execute('update colour set name = ? where person = ?', [body.name, body.person]);
+});
+`,
+  'halls: a list shows those of the client, and a room opens any': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const known = { me: Depends(BearerAuth()), base: Depends(db) };
+app.get('/halls', known, ({ me, base }) =>
+  base.fetchAll('select h.id, h.name from hall h join visitor v on v.hall_no = h.id where v.person = ? limit 90', [me.sub]));
+app.websocket('/halls/{hall:int}/live', known).onOpen((socket, { params }) => socket.join('hall-' + params.hall)); // SVC640
+app.websocket('/stages/{stage:int}/live', known).onOpen((socket, { params }) => socket.join('stage-' + params.stage));
+`,
 };

@@ -818,4 +818,30 @@ export class Logins {
   }
 }
 `,
+  'right: a token whose end is in the signed text, before it is parsed': `
+// FILE app.ts
+import { Depends, Field, Svc, Unauthorized, provide, str } from 'svc';
+import { contentOf } from './slip.ts';
+export const app = new Svc();
+const holder = provide({ headers: { authorization: Field(str, { maxLength: 4_000 }) }, security: { scheme: 'bearer', scopes: [], roles: [] } }, ({ headers }) => {
+  const [scheme, slip] = headers.authorization.split(' ');
+  if (scheme !== 'Bearer' || slip === undefined) throw new Unauthorized();
+  return contentOf(slip);
+});
+app.get('/me', { holder: Depends(holder) }, ({ holder }) => holder.sub);
+// FILE slip.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Field, Schema, Unauthorized, int, str } from 'svc';
+class Content extends Schema { sub = Field(str, { maxLength: 40 }); exp = Field(int); }
+const key = process.env['SLIP_KEY'] ?? '';
+export function contentOf(slip: string): Content {
+  const [payload = '', signature = ''] = slip.split('.');
+  const wanted = createHmac('sha256', key).update(payload).digest();
+  const given = Buffer.from(signature, 'base64url');
+  if (given.length !== wanted.length || !timingSafeEqual(given, wanted)) throw new Unauthorized();
+  const content = Content.parse(JSON.parse(Buffer.from(payload, 'base64url').toString()));
+  if (content.exp * 1_000 <= Date.now()) throw new Unauthorized();
+  return content;
+}
+`,
 };
