@@ -49,7 +49,16 @@ const limited =
 const without = (name: string, chars: string, added = ''): Effect =>
   limited(name, { may: (ALL & ~charsOf(chars)) | charsOf(added) });
 
-const HTML = without('escaped', '<>"\'', '&#;');
+/** An escaped text begins as before with a text that no character of markup ends. */
+const HTML: Effect = (operation) => {
+  const [value = KNOWN] = operation.args;
+  const escaped = without('escaped', '<>"\'', '&#;');
+  const plain = (lead = ''): string => /^[^<>"'&]*/.exec(lead)![0];
+  return values.mapParts(value, (part) => {
+    const [[made] = []] = escaped({ ...operation, args: [values.textValue(part)] }).texts;
+    return { ...(made as typeof part), begins: plain(part.begins) || undefined, notFirst: part.notFirst };
+  });
+};
 const QUOTES = without('quoted', '\'"`\\;');
 const NAME = limited('named', { may: charsOf('_-.', /\w/) });
 
@@ -381,12 +390,14 @@ const filtered: Effect = (operation) => {
   return { texts: items.texts, items, source: facts.size === 0 ? receiver.source : undefined };
 };
 
-/** find() with a key of a client: the item exists only for a known key. */
+/** find() with a key of a client: the item exists only for a known key, and where its test holds. */
 const found: Effect = (operation) => {
-  const facts = [...values.factsIf(called(operation), true)];
+  const facts = values.factsIf(called(operation), true);
+  const own = values.idsIn(operation.receiver);
   return {
     ...itemOf(operation.receiver),
-    keys: facts.flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+    yes: new Map([...facts].filter(([id]) => !own.includes(id))),
+    keys: [...facts].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
   };
 };
 
@@ -592,6 +603,8 @@ export function memberOfAddress(value: Value, key: string): Value | undefined {
   if (key === 'href') return values.addressText(value);
   if (/^(?:host|hostname|origin)$/.test(key))
     return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
+  if (key === 'protocol')
+    return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), schemeOf: part.id }));
   return key === 'pathname' || key === 'search' || key === 'hash'
     ? values.mapParts(value, (part) => texts.derived(part, key, { begins: '/', lacks: ['..', '//'] }))
     : KNOWN;

@@ -56,6 +56,9 @@ export function only({ texts: all }: Value): ClientPart | undefined {
 function factsOf(part: ClientPart, fact: Fact): Facts {
   const facts = new Map<string, Fact>([[part.id, fact]]);
   if (part.hostOf !== undefined && fact.isKnown === true) facts.set(part.hostOf, { hasKnownHost: true });
+  const script = 'javascript:';
+  if (part.schemeOf !== undefined && (fact.isKnown === true || fact.isNot?.includes(script) === true))
+    facts.set(part.schemeOf, { notFirst: [script] });
   if (fact.notFirst?.some((text) => text.startsWith('..')) === true)
     for (const id of part.pathOf ?? []) facts.set(id, { isInside: true });
   return facts;
