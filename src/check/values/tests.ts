@@ -70,6 +70,16 @@ export function constantIn(value: Value | undefined): string | undefined {
   return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
 }
 
+/** Whether a text ends with a separator, or is the setting of a folder with unknown text. */
+export function isFolderOf({ texts: all, type }: Value): boolean {
+  return all.every((text) => {
+    const last = text.at(-1);
+    if (last?.kind === 'literal')
+      return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
+    return last !== undefined && type !== 'path.resolve';
+  });
+}
+
 /** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */
 export function equality(left: Value, right: Value): Value {
   for (const [one, other] of [
