@@ -1,6 +1,7 @@
 /**
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
+import { variableOf } from '../../base/config.ts';
 import { entryOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
@@ -8,8 +9,8 @@ import { isSecretVariable } from '../sources.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
-import { KNOWN, addressText, signatureOf } from '../values/value.ts';
-import type { Part, Text } from '../values/text.ts';
+import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
+import type { Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -94,14 +95,17 @@ function findSecretAddresses(site: Site, report: ReportAt): void {
   report(module, node, 'a parameter of the address is a secret, and logs and histories keep addresses');
 }
 
+/** Whether a value is a secret variable of the environment, or the setting of one. */
+function isSecretSetting({ by }: Made): boolean {
+  const [, setting] = /^setting (.+)$/.exec(by) ?? [];
+  const variable = setting === undefined ? /^process\.env\.(.+)$/.exec(by)?.[1] : variableOf(setting);
+  return variable !== undefined && isSecretVariable(variable);
+}
+
 function isSecretParameter(part: Part, before: Text): boolean {
   if (part.kind !== 'own' || part.made === undefined || !/[?&][^/#\0]*$/.test(literalOf(before)))
     return false;
-  const { by } = part.made;
-  return (
-    /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(by) ||
-    (by.startsWith('process.env.') && isSecretVariable(by.slice(12)))
-  );
+  return /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(part.made.by) || isSecretSetting(part.made);
 }
 
 /** Inputs that a link on another site cannot set to an address. */
@@ -210,13 +214,40 @@ function findAddresses(site: Site, report: ReportAt): void {
           value.members.get('hostname') ?? value.members.get('host'),
           (place) => isSent(place) && place.after.length === 0,
         ));
-  if (danger === undefined) return findRedirected(site, address, report);
+  if (danger === undefined) {
+    findPathsOfServices(site, address, report);
+    return findRedirected(site, address, report);
+  }
   report(
     site.module,
     entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
     doubt(danger),
   );
+}
+
+/** A warning for client input in the path of an address, if the request carries a secret of this server. */
+function findPathsOfServices({ call, module, value }: Site, address: Node, report: ReportAt): void {
+  const isTrusted = madeIn(value(call.args[1])).some(isSecretSetting);
+  const danger = isTrusted ? dangerOf(value(address), leavesPath) : undefined;
+  if (danger === undefined) return;
+  const { node, module: home } = danger.entry ?? { node: address, module };
+  report(
+    home,
+    node,
+    `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
+    {
+      severity: 'warning',
+      remedy: 'Encode each part of a path: `${base}/items/${encodeURIComponent(id)}`',
+      ...doubt(danger),
+    },
+  );
+}
+
+/** Whether a part of a client, after the host of an address, may lead out of its place in the path. */
+function leavesPath({ part, before }: Place): boolean {
+  const isInPath = /^(?:[a-z][a-z\d+.-]*:\/\/[^/?#]+|\0+)\/[^?#]*$/i.test(literalOf(before));
+  return isInPath && hasAny(part.may, '/') && hasAny(part.may, '.') && part.lacks?.includes('..') !== true;
 }
 
 /** A note for a request to a compared host whose redirects no code compares. */
@@ -246,8 +277,8 @@ function hasAgent({ args }: Call): boolean {
 /** Whether a part of a client is, or is in, the host of an address. */
 function choosesHost({ part, before }: Place): boolean {
   if (before.some(({ kind }) => kind !== 'literal') || part.hasKnownHost === true) return false;
-  const lead = literalOf(before);
-  if (lead === '') return !isLocal(part) && hasAny(part.may, '/:');
+  if (before.length === 0) return !isLocal(part) && hasAny(part.may, '/:');
+  const lead = literalOf(before) + (part.begins ?? '');
   return !lead.startsWith('/') && !/^[a-z][a-z\d+.-]*:\/\/[^/]+[/?#]/i.test(lead) && hasAny(part.may, './:@');
 }
 

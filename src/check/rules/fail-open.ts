@@ -5,8 +5,10 @@
 import { functionAround, walk } from '../reader/nodes.ts';
 import { isEmpty } from '../statements/trace.ts';
 import { isOfPackage } from '../values/calls.ts';
+import { namesAlgorithm } from './tokens.ts';
 import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
-import { meaningOfCall } from '../sources.ts';
+import * as errors from '../../base/errors.ts';
+import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -55,6 +57,41 @@ function findOpenFailures(sources: Sources, report: ReportAt): void {
   const judged = new Set<Fn>();
   for (const decision of decisionsIn(sources)) judge(decision, sources, report, judged);
   findSwallowed(sources, report);
+  findUnthrown(sources, report);
+}
+
+/** An error that a statement makes, and that it neither throws nor keeps. */
+function findUnthrown(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('call')) {
+    let at: Node | undefined = node.isNew ? node.parent : undefined;
+    for (let child: Node = node; at?.type === 'binary' && at.right === child; at = at.parent) child = at;
+    if (at?.type === 'statement' && isErrorClass(node.callee, module))
+      report(
+        module,
+        node,
+        'the error is made, but not thrown: the code after it runs as if nothing had happened',
+        {
+          remedy: 'Throw it: throw new Forbidden()',
+        },
+      );
+  }
+}
+
+/** Whether a class is an error of this package, of JavaScript, or of the project. */
+function isErrorClass(node: Node, module: SourceModule, depth = 0): boolean {
+  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
+  if (binding?.kind === 'declared' && binding.node.type === 'class')
+    return (
+      binding.node.base !== undefined &&
+      depth < MAX_DEPTH &&
+      isErrorClass(binding.node.base, binding.module, depth + 1)
+    );
+  const name = meaningOf(node, module) ?? '';
+  const known: unknown =
+    binding === undefined
+      ? Reflect.get(globalThis, name)
+      : Reflect.get(errors, /^svc\.(\w+)$/.exec(name)?.[1] ?? '');
+  return typeof known === 'function' && (known === Error || known.prototype instanceof Error);
 }
 
 /** A `try` whose block refuses requests, and whose `catch` lets them go on after any error. */
@@ -252,6 +289,8 @@ interface Presence {
   readonly what: string;
   /** Whether the test is true where the value is present. */
   readonly isTrue: boolean;
+  /** Whether the test asks for the algorithm that a token names, in place of the presence of a value. */
+  readonly isOfToken?: boolean;
 }
 
 const BODY = /^(?:body|text|rawBody|stream)$/;
@@ -283,6 +322,12 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       const what = given !== undefined && sides.some(isEmpty) ? optionalIn(given) : undefined;
       if (what !== undefined && node.type === 'binary')
         tests.push({ node, module, handler, what, isTrue: node.operator.startsWith('!') });
+      const token = sides.find((side) => namesAlgorithm(side));
+      if (token !== undefined && node.type === 'binary' && /^[!=]/.test(node.operator)) {
+        const isTrue = node.operator.startsWith('!');
+        for (const each of [isTrue, !isTrue])
+          tests.push({ node, module, handler, what: '', isTrue: each, isOfToken: true });
+      }
       const isSigned = sides.some((side) => madeIn(side).some(({ by }) => by.includes('createHmac')));
       if (isSigned && sides.some((side) => clientIn(side) !== undefined)) proofs.add(node);
     },
@@ -294,14 +339,18 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       for (const fn of [...proofs].flatMap((proof) => functionAround(proof) ?? []))
         addCalls(fn, calls, proofs);
       for (const test of tests)
-        if (signed.has(test.handler) && passesWithout(test, proofs, sources))
+        if ((test.isOfToken === true || signed.has(test.handler)) && passesWithout(test, proofs, sources))
           report(
             test.module,
             test.node,
-            `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
+            test.isOfToken === true
+              ? 'the token itself says whether its signature is verified, so a client names an algorithm for which nothing verifies it'
+              : `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
             {
               remedy:
-                'Refuse a request without a signature: if (given === undefined || !isGenuine(raw, given)) throw new Unauthorized()',
+                test.isOfToken === true
+                  ? "Refuse every other algorithm: if (header.alg !== 'HS256') throw new Unauthorized()"
+                  : 'Refuse a request without a signature: if (given === undefined || !isGenuine(raw, given)) throw new Unauthorized()',
             },
           );
     },
@@ -336,7 +385,7 @@ function optionalIn({ texts }: Value): string | undefined {
 
 /** Whether a request goes on without a proof, where the tested value is absent. */
 function passesWithout(
-  { node, module, isTrue }: Presence,
+  { node, module, isTrue, isOfToken }: Presence,
   proofs: ReadonlySet<Node>,
   sources: Sources,
 ): boolean {
@@ -353,13 +402,18 @@ function passesWithout(
     at = parent;
   }
   const { parent } = at;
+  // a token of another algorithm may have a proof of its own
+  const isVerified = (absent: Node | undefined): boolean =>
+    isOfToken === true && absent !== undefined && (proves(absent) || usesPackage(absent, module));
   if (parent?.type === 'choice' && parent.test === at) {
     const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
+    if (isVerified(absent)) return false;
     const isRefusal = (absent.type === 'value' && absent.raw !== 'true') || absent.type === 'name';
     return proves(present) && !isRefusal;
   }
   if (parent?.type !== 'if' || parent.test !== at) return false;
   const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
+  if (isVerified(absent)) return false;
   if (proves(present))
     return !ends(present!) && (absent === undefined || !leaves(absent)) && !isRefused(parent);
   const fn = functionAround(parent);
@@ -367,8 +421,26 @@ function passesWithout(
     fn !== undefined &&
     absent !== undefined &&
     partsOf(fn).some((part) => proofs.has(part) && part.start > parent.end) &&
-    partsOf(absent).some((part) => isBypass(part, fn, sources))
+    partsOf(absent).some(
+      (part) =>
+        isBypass(part, fn, sources) ||
+        (isOfToken === true && part.type === 'leave' && part.how === 'return' && !isRefusing(part.value)),
+    )
   );
+}
+
+function usesPackage(within: Node, module: SourceModule): boolean {
+  return partsOf(within).some(
+    (part) =>
+      part.type === 'name' &&
+      module.lookup(part.name, part)?.kind === 'external' &&
+      isOfPackage(meaningOf(part, module) ?? ''),
+  );
+}
+
+/** Whether a function returns nothing that lets a token pass: `false`, `null` or `undefined`. */
+function isRefusing(value: Node | undefined): boolean {
+  return value === undefined || is('false')(value) || is('null')(value) || value.type === 'name';
 }
 
 /** Whether a condition with this result lets the request go on. */

@@ -98,8 +98,7 @@ function watchFormulas(report: ReportAt): Watch {
       written.visit(site);
       const [body] = site.call.args;
       const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
-      const media = type ?? site.value(entryOf(site.call.args[1], 'mediaType'));
-      if (media?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
+      if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
         return;
       for (const place of clientPlaces(site.value(body)))
         if (body !== undefined && beginsFormula(place))
@@ -178,15 +177,36 @@ function findHtml(site: Site, report: ReportAt): void {
     meaning === 'svc.HTMLResponse' ||
     (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) && isHtml(site, options));
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
-  const danger = dangerOf(site.value(body), entersMarkup, true);
+  const value = site.value(body);
+  const markup = dangerOf(value, entersMarkup, true);
+  const danger = markup ?? dangerOf(value, choosesScheme, true);
   if (danger === undefined) return;
   const { node, module } = danger.entry ?? site.written(body);
+  if (markup !== undefined)
+    return report(
+      module,
+      node,
+      `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
+      doubt(danger),
+    );
   report(
     module,
     node,
-    `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
-    doubt(danger),
+    `${danger.origin.what} is the address of a link: an address such as "javascript:alert(1)" runs as a script when a visitor follows the link`,
+    {
+      severity: 'warning',
+      remedy: "Refuse other schemes: if (URL.parse(address)?.protocol !== 'https:') throw new BadRequest()",
+      ...(danger.unknown !== undefined && doubt(danger)),
+    },
   );
+}
+
+/** Whether a part of a client begins an address to which a page leads, and may choose its scheme. */
+function choosesScheme({ part, before }: Place): boolean {
+  const { may, begins = '', notFirst = [] } = part;
+  const isAddress = /<[a-z][^<>]*\s(?:href|src|action|formaction)\s*=\s*["']?$/i.test(literalOf(before));
+  const isScript = begins === '' || /^javascript:/i.test(begins);
+  return isAddress && isScript && hasAny(may, ':') && !notFirst.includes('javascript:');
 }
 
 /** Whether the options of a response name the type HTML. */
@@ -420,12 +440,15 @@ export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Fie
   if (!/^svc\.(?:reply|\w+Response)$|^(?:Response|Headers)$/.test(meaning)) return [];
   return args.slice(meaning === 'Headers' ? 0 : 1).flatMap((arg) => {
     const node = entryOf(arg, 'headers') ?? arg;
-    const fields = value(node)?.members ?? new Map<string, Value>();
-    return [...fields].map(([name, given]) => ({
+    const fields = [...(value(node)?.members ?? [])].map(([name, given]) => ({
       name: name.toLowerCase(),
       node: entryOf(node, name) ?? node,
       value: given,
     }));
+    const type = value(arg)?.members?.get('mediaType');
+    if (type !== undefined)
+      fields.push({ name: 'content-type', node: entryOf(arg, 'mediaType') ?? arg, value: type });
+    return fields;
   });
 }
 
@@ -514,7 +537,8 @@ function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean 
   const policy = fields.find(({ name }) => name === 'content-security-policy');
   if (policy !== undefined) return true;
   const disposition = fields.find(({ name }) => name === 'content-disposition');
-  if (disposition === undefined) return false;
+  // FileResponse sends a name for the file as an attachment
+  if (disposition === undefined) return value(call.args[1])?.members?.has('filename') === true;
   const node = valueNode(disposition.node, call);
   const isBuilt = node?.type === 'call' && value(node.callee)?.meaning === 'svc.contentDisposition';
   const kind = isBuilt

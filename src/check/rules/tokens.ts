@@ -230,13 +230,18 @@ function isSigned(input: string, signed: ReadonlySet<string>): boolean {
 function findChosenAlgorithms({ call, meaning, module, value }: Site, report: ReportAt): void {
   const [first] = call.args;
   const asked = /^crypto\.(?:createHmac|createVerify|verify)$/.test(meaning) ? value(first) : undefined;
-  const ids = [...(asked === undefined ? [] : idsIn(asked)), ...(value(call.callee)?.keys ?? [])];
-  if (!ids.some((id) => / parsed\.alg(?: |$)/.test(id))) return;
+  if (!namesAlgorithm(asked) && !namesAlgorithm({ texts: [], keys: value(call.callee)?.keys })) return;
   report(
     module,
     call,
     'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
   );
+}
+
+/** Whether a value is the member "alg" of a token, or was found by it. */
+export function namesAlgorithm(value: Value | undefined): boolean {
+  const ids = value === undefined ? [] : [...idsIn(value), ...(value.keys ?? [])];
+  return ids.some((id) => / parsed\.alg(?: |$)/.test(id));
 }
 
 /** SVC639: texts with a secret for the host that the client names in its request. */

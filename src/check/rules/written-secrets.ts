@@ -6,8 +6,10 @@ import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
 import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
 import { constantOf, literal } from '../reader/constants.ts';
-import { meaningOfCall } from '../sources.ts';
+import { ASKS } from './availability.ts';
+import { meaningOfCall, namesSecret } from '../sources.ts';
 import { FALLBACK } from '../values/marks.ts';
+import { literalOf } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
 import type { Site } from '../values/calls.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -17,6 +19,7 @@ import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 /** The search for secrets in the sources. */
 export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [
   { id: 'SVC205', find: findWrittenSecrets, onCall: findKeyFallbacks },
+  { id: 'SVC205', onCall: findSentSecrets },
 ];
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
@@ -270,6 +273,30 @@ function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): voi
         from !== undefined && around?.type === 'binary' ? variableOf(around.left, from.module) : undefined;
       if (from !== undefined && variable !== undefined)
         tellFallback(from.node, variable, from.module, report);
+    }
+  }
+}
+
+/** Fewer characters are a name or a placeholder of a test. */
+const MIN_SENT = 16;
+
+/** SVC205: credentials that requests of the server send, and that are written in the sources. */
+function findSentSecrets({ call, meaning, value }: Site, report: ReportAt): void {
+  if (!ASKS.test(meaning)) return;
+  const options = call.args.map((arg) => value(arg)?.members?.get('headers')?.members);
+  for (const [name, field] of options.flatMap((headers) => [...(headers ?? [])])) {
+    if (!/^authorization$/i.test(name) && !namesSecret(name)) continue;
+    for (const text of field.texts) {
+      const [part, ...more] = text;
+      const secret = part?.kind === 'literal' ? part.from?.at(-1) : undefined;
+      const isWritten = more.length === 0 && /^(?:\w+ )?[^\s]+$/.test(literalOf(text));
+      if (secret !== undefined && isWritten && secret.text.length >= MIN_SENT)
+        report(
+          secret.module,
+          secret.node,
+          `the secret that requests send as "${name}" is written in the source code`,
+          { remedy: WRITTEN_REMEDY },
+        );
     }
   }
 }

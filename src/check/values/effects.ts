@@ -5,7 +5,7 @@
 import { ALL } from '../../schema/pattern-parser.ts';
 import { argumentsOf, matchIn } from './captures.ts';
 import { awaited } from './promises.ts';
-import { among, constantIn, matchOf, only, tested } from './tests.ts';
+import { among, constantIn, isFolderOf, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
 import type { Fact, Part, Text } from './text.ts';
@@ -49,7 +49,15 @@ const limited =
 const without = (name: string, chars: string, added = ''): Effect =>
   limited(name, { may: (ALL & ~charsOf(chars)) | charsOf(added) });
 
-const HTML = without('escaped', '<>"\'', '&#;');
+/** Escapes no character of a scheme, so the text begins as before. */
+const HTML: Effect = ({ args: [value = KNOWN] }) =>
+  values.mapParts(value, (part) =>
+    texts.derived(part, 'escaped', {
+      may: part.may & ~charsOf('<>"\''),
+      begins: /^[^<>"'&]+/.exec(part.begins ?? '')?.[0],
+      notFirst: part.notFirst,
+    }),
+  );
 const QUOTES = without('quoted', '\'"`\\;');
 const NAME = limited('named', { may: charsOf('_-.', /\w/) });
 
@@ -321,8 +329,7 @@ const replaced =
         : text?.length === 1
           ? charsOf(text)
           : 0n;
-    const own: Value = { texts: [[texts.OWN]] };
-    const [match = own, ...groups] = argumentsOf(pattern, receiver, at);
+    const [match = KNOWN, ...groups] = argumentsOf(pattern, receiver, at);
     const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
     // whole elements, such as <br>, stay markup of the program
     const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
@@ -381,12 +388,14 @@ const filtered: Effect = (operation) => {
   return { texts: items.texts, items, source: facts.size === 0 ? receiver.source : undefined };
 };
 
-/** find() with a key of a client: the item exists only for a known key. */
+/** find() with a key of a client: the item exists only for a known key, and where its test holds. */
 const found: Effect = (operation) => {
-  const facts = [...values.factsIf(called(operation), true)];
+  const facts = values.factsIf(called(operation), true);
+  const own = values.idsIn(operation.receiver);
   return {
     ...itemOf(operation.receiver),
-    keys: facts.flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+    yes: new Map([...facts].filter(([id]) => !own.includes(id))),
+    keys: [...facts].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
   };
 };
 
@@ -465,16 +474,6 @@ const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
   arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
     ? among(receiver)
     : KNOWN;
-
-/** Whether a text ends with a separator, or is the setting of a folder with unknown text. */
-function isFolderOf({ texts: all, type }: Value): boolean {
-  return all.every((text) => {
-    const last = text.at(-1);
-    if (last?.kind === 'literal')
-      return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
-    return last !== undefined && type !== 'path.resolve';
-  });
-}
 
 const matches: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at);
 const executes: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at);
@@ -592,6 +591,8 @@ export function memberOfAddress(value: Value, key: string): Value | undefined {
   if (key === 'href') return values.addressText(value);
   if (/^(?:host|hostname|origin)$/.test(key))
     return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
+  if (key === 'protocol')
+    return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), schemeOf: part.id }));
   return key === 'pathname' || key === 'search' || key === 'hash'
     ? values.mapParts(value, (part) => texts.derived(part, key, { begins: '/', lacks: ['..', '//'] }))
     : KNOWN;

@@ -56,6 +56,9 @@ export function only({ texts: all }: Value): ClientPart | undefined {
 function factsOf(part: ClientPart, fact: Fact): Facts {
   const facts = new Map<string, Fact>([[part.id, fact]]);
   if (part.hostOf !== undefined && fact.isKnown === true) facts.set(part.hostOf, { hasKnownHost: true });
+  const script = 'javascript:';
+  if (part.schemeOf !== undefined && (fact.isKnown === true || fact.isNot?.includes(script) === true))
+    facts.set(part.schemeOf, { notFirst: [script] });
   if (fact.notFirst?.some((text) => text.startsWith('..')) === true)
     for (const id of part.pathOf ?? []) facts.set(id, { isInside: true });
   return facts;
@@ -65,6 +68,16 @@ function factsOf(part: ClientPart, fact: Fact): Facts {
 export function constantIn(value: Value | undefined): string | undefined {
   const [text, ...more] = value?.texts ?? [];
   return text === undefined || more.length > 0 ? undefined : texts.constantOf(text);
+}
+
+/** Whether a text ends with a separator, or is the setting of a folder with unknown text. */
+export function isFolderOf({ texts: all, type }: Value): boolean {
+  return all.every((text) => {
+    const last = text.at(-1);
+    if (last?.kind === 'literal')
+      return /[/\\]$/.test(last.text) && (text.length > 1 || last.text.length > 1);
+    return last !== undefined && type !== 'path.resolve';
+  });
 }
 
 /** Returns a comparison of two values: where it is true, a part of a client equals a text of the program. */

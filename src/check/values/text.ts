@@ -61,6 +61,8 @@ export interface ClientPart extends Fact {
   readonly isSecret?: boolean | undefined;
   /** For the host of an address: the id of the address. */
   readonly hostOf?: string | undefined;
+  /** For the scheme of an address: the id of the address. */
+  readonly schemeOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
   readonly pathOf?: readonly string[] | undefined;
   /** Expression that brought the part into a longer text, or into markup. */
@@ -134,7 +136,15 @@ export function clientPart(
 
 /** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
 export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
-  const { begins: _begins, notFirst: _first, isNot: _not, hostOf: _host, pathOf: _path, ...kept } = part;
+  const {
+    begins: _begins,
+    notFirst: _first,
+    isNot: _not,
+    hostOf: _host,
+    schemeOf: _scheme,
+    pathOf: _path,
+    ...kept
+  } = part;
   const { id } = part;
   const before = id.length > MAX_ID ? digestOf(id) + id.slice(-KEPT_OF_ID) : id;
   return { ...kept, ...fact, may: fact.may ?? part.may, id: `${before} ${operation}` };

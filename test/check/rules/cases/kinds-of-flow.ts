@@ -1,5 +1,249 @@
 /** Applications whose mistakes the analysis finds through tables of functions, closures, generators and other modules. */
 export const KINDS_OF_FLOW: Readonly<Record<string, string>> = {
+  'addresses compared by their beginning': `
+// FILE app.ts
+import { BadRequest, Schema, Field, Svc, str } from 'svc';
+import { allowed, known, read } from './hosts.ts';
+class Import extends Schema { url = Field(str, { maxLength: 500 }); }
+export const app = new Svc();
+app.post('/a', { body: Import, public: 'x' }, async ({ body }) => read(allowed(body.url)));
+app.post('/b', { body: Import, public: 'x' }, async ({ body }) => {
+  await fetch(known(body.url), { redirect: 'error', signal: AbortSignal.timeout(5_000) });
+});
+// FILE hosts.ts
+import { BadRequest } from 'svc';
+const ALLOWED = ['https://cdn.example', 'https://images.example'];
+export const allowed = (address: string): string => {
+  if (!ALLOWED.some((each) => address.startsWith(each))) throw new BadRequest();
+  return address;
+};
+/** Returns the address at an origin of the list. */
+export const known = (address: string): string => {
+  const url = URL.parse(address);
+  const origin = ALLOWED.find((each) => each === url?.origin);
+  if (url === null || origin === undefined) throw new BadRequest();
+  return \`\${origin}\${url.pathname}\`;
+};
+export const read = async (url: string) => {
+  const answer = await fetch(url, { redirect: 'error', signal: AbortSignal.timeout(5_000) }); // SVC607
+  return { status: answer.status };
+};
+`,
+  'right: an address whose origin find() has found': `
+import { BadRequest, Svc } from 'svc';
+const ALLOWED = ['https://cdn.example', 'https://images.example'];
+export const app = new Svc();
+app.post('/a', { public: 'x' }, async ({ body }) => {
+  const found = ALLOWED.find((each) => each === URL.parse(body.url)?.origin);
+  if (found === undefined) throw new BadRequest();
+  await fetch(body.url, { redirect: 'error', signal: AbortSignal.timeout(5_000) });
+});
+`,
+  'path of a service with its key': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Svc, str } from 'svc';
+import { read } from './fleet.ts';
+export const app = new Svc();
+app.get('/vehicles', { me: Depends(BearerAuth()), query: { vin: Field(str, { maxLength: 40 }) } }, ({ query, me }) =>
+  read(query.vin, me.sub));
+// FILE fleet.ts
+const required = (name: string): string => {
+  const value = process.env[name];
+  if (value === undefined) throw new Error('Set ' + name);
+  return value;
+};
+const key = required('FLEET_KEY');
+export const read = async (vin: string, owner: string) => {
+  const headers = { 'X-Service-Key': key };
+  const signal = AbortSignal.timeout(5_000);
+  const answer = await fetch(\`https://fleet.example/owners/\${owner}/vehicles/\${vin}\`, { headers, signal }); // SVC607
+  return answer.json();
+};
+`,
+  'right: path of a service with its key': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Svc, str } from 'svc';
+import { openly, read } from './fleet.ts';
+export const app = new Svc();
+app.get('/vehicles', { me: Depends(BearerAuth()), query: { vin: Field(str, { maxLength: 40 }) } }, ({ query, me }) =>
+  read(query.vin, me.sub));
+app.get('/open', { me: Depends(BearerAuth()), query: { vin: Field(str, { maxLength: 40 }) } }, ({ query }) => {
+  if (query.vin.includes('..')) throw new BadRequest();
+  return openly(query.vin);
+});
+// FILE fleet.ts
+const key = process.env.FLEET_KEY ?? '';
+const headers = { 'X-Service-Key': key };
+export const read = async (vin: string, owner: string) => {
+  const path = \`/owners/\${encodeURIComponent(owner)}/vehicles/\${encodeURIComponent(vin)}\`;
+  const answer = await fetch('https://fleet.example' + path, { headers, signal: AbortSignal.timeout(5_000) });
+  return answer.json();
+};
+export const openly = async (vin: string) => {
+  await fetch(\`https://fleet.example/open/\${vin}\`, { headers, signal: AbortSignal.timeout(5_000) });
+  const answer = await fetch(\`https://fleet.example/models/\${vin}\`, { signal: AbortSignal.timeout(5_000) });
+  return answer.json();
+};
+`,
+  'scheme of a link': `
+// FILE app.ts
+import { Depends, HTMLResponse, Schema, Field, Svc, escapeHtml, str } from 'svc';
+import { db } from 'svc/db';
+import { link } from './page.ts';
+class Company extends Schema { name = Field(str); website = Field(str, { maxLength: 300 }); }
+class Safe extends Schema { name = Field(str); website = Field(str, { pattern: '^https://[a-z.]+(/[A-Za-z:/]*)?$' }); }
+export const app = new Svc();
+app.get('/companies', { base: Depends(db), public: 'x' }, async ({ base }) => {
+  const rows = await base.fetchAll('select name, website from company limit 100', [], { as: Company });
+  return new HTMLResponse(\`<ul>\${rows.map(link).join('')}</ul>\`);
+});
+app.get('/safe', { base: Depends(db), public: 'x' }, async ({ base }) => {
+  const rows = await base.fetchAll('select name, website from company limit 100', [], { as: Safe });
+  return new HTMLResponse(rows.map(({ website }) => \`<a href="\${escapeHtml(website)}">x</a>\`).join(''));
+});
+app.get('/tested', { public: 'x' }, ({ query }) => {
+  const isWeb = /^https?:$/.test(new URL(query.to).protocol);
+  if (!isWeb) return { status: 'no' };
+  return new HTMLResponse(\`<a href="/to/\${escapeHtml(query.to)}">x</a>\`);
+});
+app.get('/compared', { public: 'x' }, ({ query }) => {
+  const url = URL.parse(query.to);
+  if (url?.protocol !== 'https:') return { status: 'no' };
+  return new HTMLResponse(\`<a href="\${escapeHtml(query.to)}">x</a>\`);
+});
+app.get('/refused', { public: 'x' }, ({ query }) => {
+  if (new URL(query.to).protocol === 'javascript:') return { status: 'no' };
+  return new HTMLResponse(\`<a href="\${escapeHtml(query.to)}">x</a>\`);
+});
+// FILE page.ts
+import { escapeHtml } from 'svc';
+export const link = ({ name, website }: { name: string; website: string }) =>
+  \`<li><a rel="nofollow" href="\${escapeHtml(website)}">\${escapeHtml(name)}</a></li>\`; // SVC608
+`,
+  'type of an upload sent inline': `
+import { BearerAuth, Depends, Field, FileResponse, NotFound, Schema, Svc, file, str } from 'svc';
+import { db } from 'svc/db';
+class Upload extends Schema { image = Field(file, { maxLength: 5_000_000 }); }
+class Shown extends Schema { id = Field(str); mediaType = Field(str); }
+class Saved extends Schema { id = Field(str); mediaType = Field(str); }
+const SELECT = 'select id, media_type from image where owner = ?';
+const SAVED = 'select id, media_type from saved where owner = ?';
+export const app = new Svc();
+app.post('/images', { form: Upload, base: Depends(db), me: Depends(BearerAuth()) }, async ({ form, base, me }) => {
+  await base.execute('insert into image (id, owner, media_type) values (1, ?, ?)', [me.sub, form.image.contentType]);
+  await base.execute('insert into saved (id, owner, media_type) values (1, ?, ?)', [me.sub, form.image.contentType]);
+});
+app.get('/image', { base: Depends(db), me: Depends(BearerAuth()) }, async ({ base, me }) => {
+  const found = await base.fetchOne(SELECT, [me.sub], { as: Shown, snakeCase: true });
+  if (found === undefined) throw new NotFound();
+  return new FileResponse('/srv/image', { mediaType: found.mediaType, headers: { 'Content-Disposition': 'inline' } }); // SVC609
+});
+app.get('/saved', { base: Depends(db), me: Depends(BearerAuth()) }, async ({ base, me }) => {
+  const found = await base.fetchOne(SAVED, [me.sub], { as: Saved, snakeCase: true });
+  if (found === undefined) throw new NotFound();
+  return new FileResponse('/srv/image', { mediaType: found.mediaType, filename: 'image.bin' });
+});
+`,
+  'key of a service in the sources': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { Client } from './client.ts';
+import { settings } from './settings.ts';
+const client = new Client(settings.url, settings.key);
+const other = new Client(settings.url, settings.set);
+export const app = new Svc();
+app.get('/payments', { me: Depends(BearerAuth()) }, () => client.all());
+app.get('/others', { me: Depends(BearerAuth()) }, () => other.all());
+// FILE client.ts
+export class Client {
+  readonly #url: string;
+  readonly #key: string;
+  constructor(url: string, key: string) { this.#url = url; this.#key = key; }
+  async all() {
+    const headers = { Authorization: \`Bearer \${this.#key}\`, 'X-Client': 'svc-check-of-payments' };
+    const answer = await fetch(this.#url, { headers, signal: AbortSignal.timeout(5_000) });
+    return answer.json();
+  }
+}
+// FILE settings.ts
+export const settings = {
+  url: 'https://payments.example/v1/payments',
+  key: 'pk_9aQ2vT7LxWc4Rk8YpD31mNfZ6uHb0eGs', // SVC205
+  set: process.env.PAYMENT_KEY ?? '',
+};
+`,
+  'algorithm of a token decides': `
+// FILE app.ts
+import { Field, Svc, Unauthorized, str } from 'svc';
+import { claimsOf, early, strict } from './token.ts';
+export const app = new Svc();
+const spec = { public: 'x', headers: { authorization: Field(str, { default: '' }) } };
+const token = (text: string): string => text.split(' ')[1] ?? '';
+app.get('/a', spec, ({ headers }) => ({ id: claimsOf(token(headers.authorization)).sub }));
+app.get('/b', spec, ({ headers }) => ({ id: strict(token(headers.authorization)).sub }));
+app.get('/c', spec, ({ headers }) => ({ id: early(token(headers.authorization)).sub }));
+// FILE token.ts
+import { createHmac, timingSafeEqual, verify } from 'node:crypto';
+import { Field, Schema, Unauthorized, int, str } from 'svc';
+class Header extends Schema { alg = Field(str); }
+class Claims extends Schema { sub = Field(str, { maxLength: 100 }); exp = Field(int); }
+const key = process.env.PARTNER_KEY ?? '';
+const partner = process.env.PARTNER_PUBLIC ?? '';
+const decode = (part: string): unknown => JSON.parse(Buffer.from(part, 'base64url').toString());
+const prove = (text: string, signature: string): void => {
+  const expected = createHmac('sha256', key).update(text).digest();
+  if (!timingSafeEqual(Buffer.from(signature, 'base64url'), expected)) throw new Unauthorized();
+};
+export function claimsOf(token: string): Claims {
+  const [head = '', payload = '', signature = ''] = token.split('.');
+  const header = Header.safeParse(decode(head));
+  if (!header.ok) throw new Unauthorized();
+  if (header.value.alg !== 'none') { // SVC645
+    prove(\`\${head}.\${payload}\`, signature);
+  }
+  const claims = Claims.parse(decode(payload));
+  if (claims.exp * 1_000 <= Date.now()) throw new Unauthorized();
+  return claims;
+}
+export function early(token: string): Claims {
+  const [head = '', payload = '', signature = ''] = token.split('.');
+  const { alg } = Header.parse(decode(head));
+  if (alg === 'none') return Claims.parse(decode(payload)); // SVC645
+  prove(\`\${head}.\${payload}\`, signature);
+  return Claims.parse(decode(payload));
+}
+export function strict(token: string): Claims {
+  const [head = '', payload = '', signature = ''] = token.split('.');
+  const header = Header.parse(decode(head));
+  if (header.alg !== 'HS256' && header.alg !== 'ES256') throw new Unauthorized();
+  if (header.alg === 'HS256') prove(\`\${head}.\${payload}\`, signature);
+  else if (!verify('sha256', Buffer.from(\`\${head}.\${payload}\`), partner, Buffer.from(signature))) throw new Unauthorized();
+  const claims = Claims.parse(decode(payload));
+  if (claims.exp * 1_000 <= Date.now()) throw new Unauthorized();
+  return claims;
+}
+`,
+  'error that no statement throws': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { Refused, editable } from './access.ts';
+export const app = new Svc();
+app.delete('/notes/{id:int}', { me: Depends(BearerAuth()) }, ({ me, params }) => {
+  if (params.id === 7) new Refused(); // SVC645
+  const failure = new NotFound();
+  if (params.id === 8) throw failure;
+  return { id: editable({ id: params.id, owner: 'ada' }, me.sub).id };
+});
+// FILE access.ts
+import { Forbidden } from 'svc';
+export class Refused extends Forbidden {}
+export class Reporter { constructor() { console.log('made'); } }
+new Reporter();
+export const editable = (note: { id: number; owner: string }, person: string) => {
+  note.owner === person || new Forbidden('Only the owner changes a note'); // SVC645
+  return note;
+};
+`,
   'weak random': `
 // FILE app.ts
 import { Svc, Depends } from 'svc';
