@@ -54,8 +54,13 @@ export class FailurePages {
     const isLogin = /(?:login|callback)$/.test(req.path);
     if (this.#errorPath !== undefined && (isLogin || failure.error === 'login_required'))
       redirect(response, failure, this.#errorPath);
-    else if (!isLogin) showPage(response, failure, 'That did not work', undefined);
-    else showPage(response, failure, 'You are not logged in', this.#loginOf(req));
+    // a user whose account could not be linked is still logged in
+    else
+      showPage(
+        response,
+        failure,
+        isLogin && failure.error !== 'account_taken' ? this.#loginOf(req) : undefined,
+      );
   }
 
   /**
@@ -87,14 +92,13 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
 function showPage(
   response: HttpResponse,
   { error, error_description: text, request_id: id }: Failure,
-  title: string,
   again: string | undefined,
 ): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
   response.headers.set('Content-Security-Policy', POLICY);
   response.headers.set('X-Content-Type-Options', 'nosniff');
   response.body = pageOf(
-    title,
+    'That did not work',
     `<style>${STYLE}</style>`,
     `<p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>

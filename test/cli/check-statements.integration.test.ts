@@ -121,6 +121,21 @@ test('svc check --statements writes a file that --baseline of the next release c
   );
 });
 
+test('svc check refuses statements for a server without --database and without lines of --statements', async (t) => {
+  const cwd = project(t, {
+    'app.ts': APP.replace('sqlite:./data.db', 'postgres://app@localhost/shop'),
+    'migrations/0001_notes.up.sql': FIRST,
+  });
+  const { status, lines } = await check(cwd, '--statements', 'statements.lock');
+  assert.equal(status, 1);
+  assert.match(
+    lines.join('\n'),
+    /SVC421 {2}database database {2}statements\.lock:1:1\n.*1 statement cannot be checked/,
+  );
+  assert.equal(existsSync(join(cwd, 'statements.lock')), false);
+  assert.equal((await check(cwd)).status, 0, 'without --statements, no file is asked for');
+});
+
 test('svc check refuses a file of --statements or --baseline with another content (status 2)', async (t) => {
   const cwd = projectOf(t);
   write(cwd, { 'other.lock': 'lock', 'other.json': '{"a":1}' });

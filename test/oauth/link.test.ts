@@ -163,6 +163,18 @@ test('OAuth account linking: an account that already belongs to another user is 
   }
 });
 
+test('OAuth account linking: the page of a refused account does not say that the user must log in', async () => {
+  await using made = await open();
+  const { site } = made;
+  await login(site, 'eve', 'two', site.browser());
+  await login(site, 'ada');
+  const query = { code: 'c', state: stateOf(await link(site)) };
+  site.fake.user = { sub: 'eve' };
+  const page = await (await site.client.get('/oauth/two/callback', { query, headers: OWN })).text();
+  assert.match(page, /<h1>That did not work<\/h1>[^]*account_taken/);
+  assert.doesNotMatch(page, /logged in|Log in again/i);
+});
+
 test('OAuth account linking: the callback is refused if the user has logged out, was revoked, or logged in as another user in the meantime', async () => {
   const ends: readonly ((site: LoginSite) => Promise<unknown>)[] = [
     (site) => site.client.post('/oauth/revoke', { headers: OWN }),

@@ -2,7 +2,7 @@
 import { isMigratable } from '../../db/migrations/start.ts';
 import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
-import { describedDatabases, lockedDescribers, staleLines } from './locked.ts';
+import { describedDatabases, lockedDescribers, missingLines, staleLines } from './locked.ts';
 import { brokenStatements } from './releases.ts';
 import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
@@ -61,16 +61,24 @@ export async function judgeStatements(
   const rule = (id: string): RuleText => rules.find((each) => each.id === id)!; // the catalogue has every rule
   const callsOf = (name: string): readonly SentCall[] =>
     finder.calls.filter((call) => databaseOf(call, databases) === name);
+  const undescribed = new Map(
+    databases.filter((name) => !describers.has(name)).map((name) => [name, countOf(callsOf(name))] as const),
+  );
   return {
     findings: [
       ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
+      ...(present === undefined ? [] : missingLines(present, undescribed, rule('SVC421'))),
       ...(previous === undefined
         ? []
         : await brokenStatements(readLock(previous.text), plugins, open, rule('SVC422'))),
     ],
     scope: scopeOf(finder.calls, databases, describers),
-    lock: present && writeLock(await describedDatabases(present.databases, plugins, open, callsOf)),
+    // without any description there is nothing to write: an empty file would look like a checked one
+    lock:
+      describers.size === 0
+        ? lock?.text
+        : present && writeLock(await describedDatabases(present.databases, plugins, open, callsOf)),
   };
 }
 
@@ -101,13 +109,15 @@ function scopeOf(
   describers: ReadonlyMap<string, StatementDescriber>,
 ): StatementScope {
   const isDescribed = (call: SentCall): boolean => describers.has(databaseOf(call, databases) ?? '');
-  const count = (of: readonly SentCall[]): number =>
-    of.reduce((sum, { statements }) => sum + statements.size, 0);
   return {
-    described: count(calls.filter(isDescribed)),
-    other: count(calls.filter((call) => !isDescribed(call))),
+    described: countOf(calls.filter(isDescribed)),
+    other: countOf(calls.filter((call) => !isDescribed(call))),
     unknown: calls.flatMap(({ unknown }) =>
       unknown === undefined ? [] : [unknown.module.placeAt(unknown.node.start)],
     ),
   };
+}
+
+function countOf(calls: readonly SentCall[]): number {
+  return calls.reduce((sum, { statements }) => sum + statements.size, 0);
 }

@@ -65,6 +65,24 @@ export function staleLines(
   });
 }
 
+/** Returns a finding for each database that neither an engine nor the file describes, by its number of statements. */
+export function missingLines(
+  { file, text }: LockFile,
+  undescribed: ReadonlyMap<string, number>,
+  rule: RuleText,
+): Finding[] {
+  return [...undescribed]
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => ({
+      rule: 'SVC421',
+      severity: rule.severity,
+      subject: `database ${name}`,
+      message: `${count} statement${count === 1 ? '' : 's'} cannot be checked: ${text === '' ? 'the file is missing or empty' : 'the file has no line of the database'}, and no --database is named`,
+      remedy: rule.remedy,
+      place: { file: pathToFileURL(file).href, line: 1, column: 1 },
+    }));
+}
+
 function lineOf(text: string, statement: string): number {
   const wanted = JSON.stringify(statement);
   return text.split('\n').findIndex((line) => line.startsWith('statement ') && line.includes(wanted)) + 1;

@@ -8,7 +8,9 @@ import type { ResolvedProviderOptions } from './option-types.ts';
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'the name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
-  if (!isVisible(given.clientId)) return 'the clientId is empty, or has spaces or control characters';
+  if (given.clientId === '')
+    return `the clientId is empty: read it from a variable such as SVC_${given.name.replaceAll('-', '_').toUpperCase()}_CLIENT_ID, or use a fake provider where SVC_ENV is development or test (it is production unless set)`;
+  if (!isVisible(given.clientId)) return 'the clientId has spaces or control characters';
   const problem = issueOfClient(given);
   if (problem !== undefined) return problem;
   return issueOfIssuer(given) ?? issueOfUrls(given) ?? issueOfParts(given) ?? issueOfEndpoints(given);

@@ -91,6 +91,25 @@ test('without a database, statements are judged by the file of --statements', as
   assert.deepEqual(linesOf(findings), ['SVC412 app.ts:4', 'SVC415 app.ts:7', 'SVC421 app.ts:5']);
 });
 
+test('without a database, a file that is missing, empty or of another database is a finding, and is not written', async (t) => {
+  const sources = sourcesOf(t, { 'app.ts': APP });
+  const other = (await lockOf(t)).text.replaceAll('["database"', '["other"');
+  for (const [text, words] of [
+    ['', 'the file is missing or empty'],
+    [writeLock([]), 'the file has no line of the database'],
+    [other, 'the file has no line of the database'],
+  ] as const) {
+    const { findings, lock } = await run(sources, [FIRST], { lock: { ...empty, text } });
+    assert.deepEqual(
+      findings.map(({ rule, severity, message }) => [rule, severity, message]),
+      [['SVC421', 'error', `3 statements cannot be checked: ${words}, and no --database is named`]],
+    );
+    assert.equal(lock, text);
+  }
+  const none = await run(sourcesOf(t, { 'app.ts': 'export {};' }), [FIRST], { lock: empty });
+  assert.deepEqual(none.findings, []);
+});
+
 test('a stale line of the file of --statements names the migration that was added, changed or removed', async (t) => {
   const lock = await lockOf(t);
   const sources = sourcesOf(t, { 'app.ts': APP });
