@@ -114,9 +114,10 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
 }
 
 const LANES = 3;
-/** Rules that only the command reports, or that depend on the process. */
+/** Rules that only the command reports or places, or that depend on the process. */
 const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
   'SVC001',
+  'SVC203',
   'SVC219',
   'SVC306',
   'SVC404',

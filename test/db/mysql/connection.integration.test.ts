@@ -691,14 +691,14 @@ for (const [name, engine] of [
     async (db) => {
       const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
       assert.ok(new Set(ids).size <= 2);
-      const [first, second] = [db.scalar(SLEEP, [0.4]), db.scalar(SLEEP, [0.4])];
+      const [first, second] = [db.scalar(SLEEP, [2]), db.scalar(SLEEP, [2])];
       await assert.rejects(
         db.scalar('select 1'),
         (error) => error instanceof PoolTimeout && error.load?.inUse === 2,
       );
       await Promise.all([first, second]);
     },
-    { pool: { max: 2, acquireTimeoutMs: 200 } },
+    { pool: { max: 2, acquireTimeoutMs: 1_000 } },
   );
 
   on(
