@@ -1,16 +1,19 @@
 /**
- * Rule about decisions that allow everything when they fail (SVC645): a function whose result refuses a request
- * returns, after an error, the value that lets the request pass.
+ * Rule about decisions that an attacker turns (SVC645): a function whose result refuses a request returns, after an
+ * error, the value that lets the request pass; a token says whether it is verified; a check searches a text for a word.
  */
 import { functionAround, walk } from '../reader/nodes.ts';
+import { constantIn } from '../values/tests.ts';
+import { isStored } from '../values/text.ts';
 import { isEmpty } from '../statements/trace.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { namesAlgorithm } from './tokens.ts';
+import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 
@@ -20,9 +23,9 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
     id: 'SVC645',
     severity: 'warning',
     phase: 'source',
-    cwe: [636, 755],
+    cwe: [636, 697, 755],
     sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
-    why: 'An attacker who makes the check fail, or waits until it does, passes it',
+    why: 'An attacker passes a check that allows when it fails, or that accepts a text with the right word in another place',
     remedy:
       'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
     wrong: 'try { return await ask(id); } catch { return true; }',
@@ -30,6 +33,7 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
     find: findOpenFailures,
     watch: watchOptionalSignatures,
+    onCall: findLooseSearches,
   },
 ];
 
@@ -281,16 +285,14 @@ export function partsOf(within: Node): readonly Node[] {
   return found;
 }
 
-/** A test whether a request has a field, or whether the operator has set a variable. */
+/** A test whether a request has a field, whether the operator has set a variable, or whether a token has a word. */
 interface Presence {
   readonly node: Node;
   readonly module: SourceModule;
   readonly handler: Fn | undefined;
   readonly what: string;
-  /** Whether the test is true where the value is present. */
-  readonly isTrue: boolean;
-  /** Whether the test asks for the algorithm that a token names, in place of the presence of a value. */
-  readonly isOfToken?: boolean;
+  /** Whether the test is true where the value is present. Undefined for a word: each result may skip the signature. */
+  readonly isTrue: boolean | undefined;
 }
 
 const BODY = /^(?:body|text|rawBody|stream)$/;
@@ -322,12 +324,9 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       const what = given !== undefined && sides.some(isEmpty) ? optionalIn(given) : undefined;
       if (what !== undefined && node.type === 'binary')
         tests.push({ node, module, handler, what, isTrue: node.operator.startsWith('!') });
-      const token = sides.find((side) => namesAlgorithm(side));
-      if (token !== undefined && node.type === 'binary' && /^[!=]/.test(node.operator)) {
-        const isTrue = node.operator.startsWith('!');
-        for (const each of [isTrue, !isTrue])
-          tests.push({ node, module, handler, what: '', isTrue: each, isOfToken: true });
-      }
+      const word = sides.some((side) => (constantIn(side) ?? '') !== '') ? sides.map(parsedIn) : [];
+      for (const each of word)
+        if (each !== undefined) tests.push({ node, module, handler, what: each, isTrue: undefined });
       const isSigned = sides.some((side) => madeIn(side).some(({ by }) => by.includes('createHmac')));
       if (isSigned && sides.some((side) => clientIn(side) !== undefined)) proofs.add(node);
     },
@@ -339,22 +338,84 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       for (const fn of [...proofs].flatMap((proof) => functionAround(proof) ?? []))
         addCalls(fn, calls, proofs);
       for (const test of tests)
-        if ((test.isOfToken === true || signed.has(test.handler)) && passesWithout(test, proofs, sources))
+        if (test.isTrue === undefined) tellWord(test, proofs, sources, report);
+        else if (signed.has(test.handler) && passesWithout(test, test.isTrue, proofs, sources))
           report(
             test.module,
             test.node,
-            test.isOfToken === true
-              ? 'the token itself says whether its signature is verified, so a client names an algorithm for which nothing verifies it'
-              : `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
+            `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
             {
               remedy:
-                test.isOfToken === true
-                  ? "Refuse every other algorithm: if (header.alg !== 'HS256') throw new Unauthorized()"
-                  : 'Refuse a request without a signature: if (given === undefined || !isGenuine(raw, given)) throw new Unauthorized()',
+                'Refuse a request without a signature: if (given === undefined || !isGenuine(raw, given)) throw new Unauthorized()',
             },
           );
     },
   };
+}
+
+/** SVC645: a check that searches a text for a word, so that it also finds the word elsewhere in the text. */
+function findLooseSearches(site: Site, report: ReportAt, sources: Sources): void {
+  const { call, module, receiver } = site;
+  const { callee } = call;
+  if (callee.type !== 'member' || !/^(?:includes|indexOf|endsWith)$/.test(callee.property ?? '')) return;
+  const made = madeIn(receiver);
+  if (made.some(({ by }) => by === 'request.target') && letsPass(call, sources))
+    report(
+      module,
+      call,
+      'a part of the address lets the request pass the check, and every client can write this part into the query of another address',
+      {
+        remedy:
+          "Compare the path from its beginning: req.path === '/healthz' || req.path.startsWith('/public/')",
+      },
+    );
+  // RFC 8693 §4.2: one text with spaces between the scopes
+  const { object } = callee;
+  const isScope = object.type === 'member' && object.property === 'scope' && callee.property !== 'endsWith';
+  if (isScope && receiver?.items === undefined && made.some(isOfPrincipal) && !hasListOf('scope', sources))
+    report(
+      module,
+      call,
+      `the claim "scope" is one text, so a scope is also found as a part of another one: "admin" in "not-admin"`,
+      {
+        remedy:
+          "Compare whole scopes: me.scope.split(' ').includes(wanted), or Depends(requireScopes(wanted))",
+      },
+    );
+}
+
+/** Whether a condition with this call lets a request pass code that refuses others. */
+function letsPass(call: Node, sources: Sources): boolean {
+  let at = call;
+  let isTrue = true;
+  for (let { parent } = at; parent !== undefined && parent.type !== 'block'; { parent } = at) {
+    const fn = parent.type === 'if' && parent.test === at ? functionAround(parent) : undefined;
+    if (parent.type === 'if' && fn !== undefined) {
+      const refuses = (within: Node): boolean =>
+        partsOf(within).some((part) => part.type === 'leave' && part.how === 'throw');
+      return isTrue
+        ? refuses(fn) && partsOf(parent.yes).some((part) => isBypass(part, fn, sources))
+        : refuses(parent.yes);
+    }
+    if (parent.type === 'unary') isTrue = !isTrue;
+    at = parent;
+  }
+  return false;
+}
+
+/** Whether a class of the project declares a member as a list. */
+function hasListOf(name: string, sources: Sources): boolean {
+  return sources
+    .all('class')
+    .some(({ module, node }) =>
+      node.members.some(
+        (each) =>
+          each.type === 'entry' &&
+          each.key === name &&
+          each.value !== undefined &&
+          /\blist\b/.test(module.source.slice(each.value.start, each.value.end)),
+      ),
+    );
 }
 
 /** Adds the calls of a function that proves a signature. */
@@ -383,9 +444,32 @@ function optionalIn({ texts }: Value): string | undefined {
   return by.startsWith('process.env.') ? `the variable ${by.slice(12)}` : undefined;
 }
 
+/** Returns the member of a token or message that a value is, if code has parsed it: `header.alg`. */
+function parsedIn({ texts }: Value): string | undefined {
+  const [part, ...more] = texts.flat();
+  const isOnly = part?.kind === 'client' && more.length === 0 && !isStored(part);
+  return isOnly && / parsed\.\w+$/.test(part.id) ? part.origin.what : undefined;
+}
+
+/** Reports a word of an unverified token that says whether code verifies its signature (RFC 8725 §2.1). */
+function tellWord(test: Presence, proofs: ReadonlySet<Node>, sources: Sources, report: ReportAt): void {
+  const { node, module, what } = test;
+  const fn = functionAround(node);
+  const isVerified =
+    fn !== undefined && partsOf(fn).some((part) => proofs.has(part) && part.end < node.start);
+  if (isVerified || ![true, false].some((isTrue) => passesWithout(test, isTrue, proofs, sources))) return;
+  report(
+    module,
+    node,
+    `${what} says whether code verifies the signature, and every client can write it: a client leaves the signature out`,
+    { remedy: 'Refuse each other algorithm first: if (header.alg !== "HS256") throw new Unauthorized()' },
+  );
+}
+
 /** Whether a request goes on without a proof, where the tested value is absent. */
 function passesWithout(
-  { node, module, isTrue, isOfToken }: Presence,
+  { node, module, isTrue: asked }: Presence,
+  isTrue: boolean,
   proofs: ReadonlySet<Node>,
   sources: Sources,
 ): boolean {
@@ -402,9 +486,10 @@ function passesWithout(
     at = parent;
   }
   const { parent } = at;
-  // a token of another algorithm may have a proof of its own
+  const isWord = asked === undefined;
+  // a token with another word may have a proof of its own
   const isVerified = (absent: Node | undefined): boolean =>
-    isOfToken === true && absent !== undefined && (proves(absent) || usesPackage(absent, module));
+    isWord && absent !== undefined && (proves(absent) || usesPackage(absent, module));
   if (parent?.type === 'choice' && parent.test === at) {
     const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
     if (isVerified(absent)) return false;
@@ -424,7 +509,7 @@ function passesWithout(
     partsOf(absent).some(
       (part) =>
         isBypass(part, fn, sources) ||
-        (isOfToken === true && part.type === 'leave' && part.how === 'return' && !isRefusing(part.value)),
+        (isWord && part.type === 'leave' && part.how === 'return' && !isRefusing(part.value)),
     )
   );
 }

@@ -50,6 +50,7 @@ export function ownersOf(trace: Trace): Owners {
 
 export class Owners {
   readonly #trace: Trace;
+  readonly #tied = new WeakMap<Run, ReadonlySet<string>>();
   readonly #ties: ReadonlyMap<string, readonly Tie[]>;
   /** Tables whose rows every client reads. */
   readonly shared: ReadonlySet<string>;
@@ -95,6 +96,12 @@ export class Owners {
    * principal. A row that was found by an input hands this on to the statements that select by its columns.
    */
   tiedInputs(run: Run): ReadonlySet<string> {
+    let tied = this.#tied.get(run);
+    if (tied === undefined) this.#tied.set(run, (tied = this.#tiedBy(run)));
+    return tied;
+  }
+
+  #tiedBy(run: Run): ReadonlySet<string> {
     const runs = this.#trace.runs.filter(
       (each) => each === run || (run.route !== undefined && each.route === run.route),
     );

@@ -423,6 +423,7 @@ function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
 /** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
 export function makerOf({ source, type }: Value, key: string): string | undefined {
   if (key === 'stack' && type === 'Error') return 'Error.stack';
+  if (key === 'target' && source?.isRequest === true) return 'request.target';
   const isHost =
     source?.isRequest === true
       ? key === 'host'

@@ -423,4 +423,85 @@ app.post('/applications', { db: Depends(db), body: SignUp, public: 'for a job', 
 });
 app.get('/desk', { me: Depends(requireRoles('editor')) }, () => 'desk');
 `,
+  'checks that find their word in another place': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, Unauthorized, list, provide, str } from 'svc';
+import { contentOf, otherOf } from './ticket.ts';
+export const app = new Svc();
+class Claims extends Schema { scope = Field(str, { maxLength: 900 }); scopes = Field(list(str)); }
+const known = BearerAuth(undefined, { schema: Claims });
+const writer = provide({ me: Depends(known) }, ({ me }) => {
+  if (me.scope.indexOf('write') === -1) throw new Forbidden(); // SVC645
+  return me;
+});
+const reader = provide({ me: Depends(known) }, ({ me }) => {
+  if (!me.scope.split(' ').includes('read') && !me.scopes.includes('read')) throw new Forbidden();
+  return me;
+});
+app.use((req, next) => {
+  if (req.target.endsWith('/health')) return next(); // SVC645
+  if (req.headers['x-office'] === undefined) throw new Unauthorized();
+  return next();
+});
+app.use((req, next) => {
+  if (!['/open', '/health'].some((path) => req.target.includes(path))) { // SVC645
+    if (req.headers['x-office'] === undefined) throw new Unauthorized();
+  }
+  return next();
+});
+app.use((req, next) => {
+  if (req.path.endsWith('/health') || req.path.startsWith('/open/')) return next();
+  if (req.target.includes('..')) throw new Forbidden();
+  if (req.headers['x-office'] === undefined) throw new Unauthorized();
+  return next();
+});
+app.post('/a', { me: Depends(writer), mcp: false }, () => 'a');
+app.get('/b', { me: Depends(reader) }, () => 'b');
+app.get('/c', { public: 'a ticket opens it', headers: { ticket: Field(str, { maxLength: 900 }) } }, ({ headers }) => [contentOf(headers.ticket), otherOf(headers.ticket)]);
+// FILE ticket.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized } from 'svc';
+const key = process.env['TICKET_KEY'] ?? '';
+const parse = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString());
+const isSigned = (text: string, signature: string) => timingSafeEqual(createHmac('sha256', key).update(text).digest(), Buffer.from(signature, 'base64url'));
+export function contentOf(ticket: string): unknown {
+  const [head = '', content = '', signature = ''] = ticket.split('.');
+  const { alg } = parse(head);
+  if (alg !== 'none' && !isSigned(head + '.' + content, signature)) throw new Unauthorized(); // SVC645
+  return parse(content);
+}
+export function otherOf(ticket: string): unknown {
+  const [head = '', content = '', signature = ''] = ticket.split('.');
+  if (parse(head).alg === 'HS256') { // SVC645
+    if (!isSigned(head + '.' + content, signature)) throw new Unauthorized();
+  }
+  return parse(content);
+}
+`,
+  'right: checks that find their word in another place': `
+// FILE app.ts
+import { Field, Svc } from 'svc';
+import { contentOf } from './ticket.ts';
+export const app = new Svc();
+app.get('/c', { public: 'a ticket opens it', headers: { ticket: Field(str, { maxLength: 900 }) } }, ({ headers }) => contentOf(headers.ticket));
+// FILE ticket.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized } from 'svc';
+const key = process.env['TICKET_KEY'] ?? '';
+const parse = (part: string) => JSON.parse(Buffer.from(part, 'base64url').toString());
+const isSigned = (text: string, signature: string, hash = 'sha256') => timingSafeEqual(createHmac(hash, key).update(text).digest(), Buffer.from(signature, 'base64url'));
+export function contentOf(ticket: string): unknown {
+  const [head = '', content = '', signature = ''] = ticket.split('.');
+  const { alg } = parse(head);
+  if (alg !== 'HS256' || !isSigned(head + '.' + content, signature)) throw new Unauthorized();
+  if (alg === 'HS256') {
+    if (!isSigned(head + '.' + content, signature)) throw new Unauthorized();
+  } else if (alg === 'HS512') {
+    if (!isSigned(head + '.' + content, signature, 'sha512')) throw new Unauthorized();
+  } else throw new Unauthorized();
+  const read = parse(content);
+  if (read.kind === 'guest' || isSigned(read.kind, signature)) return read;
+  return content;
+}
+`,
 };
