@@ -343,6 +343,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   for (const run of trace.runs) {
     if (trace.requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
     findOwnClaims(run, trace, report);
+    findOwnPrices(run, trace, report);
     for (const sending of trace.sentBy(run)) {
       const { bindings = [], outline } = sending;
       const equal = bindings.filter(({ use }) => use === 'equal');
@@ -366,6 +367,55 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
       }
     }
   }
+}
+
+/**
+ * SVC641: a number of a client from which an amount is computed, although the row that the client names beside it has a
+ * column of this name.
+ */
+function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
+  const sent = trace.sentBy(run);
+  const found = sent.flatMap(({ call, outline, bindings = [] }) =>
+    outline.verb === 'select'
+      ? bindings
+          .filter(({ use }) => use === 'equal')
+          .flatMap(({ table, value }) =>
+            inputsOf(value).map((key) => ({ call, table, beside: parentOf(key) })),
+          )
+      : [],
+  );
+  for (const sending of sent)
+    for (const { use, table: into, column, value, token } of sending.bindings ?? []) {
+      if (use !== 'written' || value === undefined || isCompared(value, run, trace)) continue;
+      const names = inputsOf(value);
+      const price = names.find((name) => {
+        const own = plain(name.slice(parentOf(name).length));
+        return (
+          names.length > 1 &&
+          own !== plain(column) &&
+          found.some(
+            ({ call, table, beside }) =>
+              table !== into &&
+              beside === parentOf(name) &&
+              !rowsIn(value).includes(call) &&
+              trace.tables.get(table)?.columns.some((each) => plain(each) === own) === true,
+          )
+        );
+      });
+      if (price === undefined) continue;
+      const { node, module } = sending.nodeAt(token);
+      report(
+        module,
+        node,
+        `the amount for the column "${column}" is computed from ${price} of the client, although a row of the database has this value`,
+        { remedy: 'Read it with the row: select id, unit_cents from product where id = ?' },
+      );
+    }
+}
+
+/** Returns the name of the object of which an input is a member, with its dot. */
+function parentOf(input: string): string {
+  return input.slice(0, input.lastIndexOf('.') + 1);
 }
 
 /** SVC641: rights in a token or session that the client names when it logs in. */

@@ -6,19 +6,20 @@ import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
+import { inputsOf } from '../statements/sending.ts';
 import { idsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about queries, sorted by id. */
-export const QUERY_RULES: readonly SourceRule[] = [
+export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC614',
     severity: 'error',
@@ -48,7 +49,7 @@ export const QUERY_RULES: readonly SourceRule[] = [
     phase: 'source',
     cwe: [770],
     sources: ['OWASP API4:2023'],
-    why: 'A list without a maximum length grows with its table, and a client can ask for all of it again and again',
+    why: 'Without a bound, a client reads or changes all rows of a table, and a list grows with its table',
     remedy: 'Declare a maximum: Field(int, { default: 50, ge: 1, le: 200 })',
     wrong: 'limit: Field(int, { ge: 1 })',
     right: 'limit: Field(int, { ge: 1, le: 200 })',
@@ -78,7 +79,70 @@ export const QUERY_RULES: readonly SourceRule[] = [
     right: 'await db.fetchAll(sql`… where order_id in (${sql.list(orders.map(({ id }) => id))})`)',
     watch: watchRows,
   },
+  { id: 'SVC637', watch: watchFilters },
 ];
+
+/** A call of `sql.and()` whose terms a client may leave out, and the names that their conditions test. */
+interface Filter {
+  readonly module: SourceModule;
+  readonly names: ReadonlySet<string>;
+}
+
+/** SVC637: a deletion or change whose only condition is `sql.and()` with terms that a client may leave out. */
+function watchFilters(report: ReportAt, sources: Sources): Watch {
+  const filters = new Map<Node, Filter>();
+  const sent = new Map<Node, Filter>();
+  return {
+    onCall({ call, meaning, module, value }) {
+      const tests = call.args.map((arg) =>
+        arg.type === 'binary' && arg.operator === '&&' ? arg.left : undefined,
+      );
+      const isOptional =
+        tests.length > 0 && tests.every((test) => inputsOf(value(test && testedIn(test))).length > 0);
+      if (meaning === 'svc/db.sql.and' && isOptional)
+        filters.set(call, { module, names: new Set(tests.flatMap((test) => namesIn(test!))) });
+    },
+    onStatement({ outline, statement: { pieces } }) {
+      const at = pieces.findIndex(({ node }) => filters.has(node));
+      const filter = at === -1 ? undefined : filters.get(pieces[at]!.node);
+      if (filter === undefined || !/^(?:delete|update)$/.test(outline.verb)) return;
+      const before = pieces.slice(0, at).map(({ text }) => text);
+      const after = pieces.slice(pieces.findLastIndex(({ node }) => node === pieces[at]!.node) + 1);
+      if (/\bwhere\s*$/i.test(before.join('')) && !/\band\b/i.test(after.map(({ text }) => text).join('')))
+        sent.set(pieces[at]!.node, filter);
+    },
+    finish() {
+      const tests = [...sources.all('if')].map(({ node }) => node.test);
+      for (const [node, { module, names }] of sent)
+        if (!tests.some((test) => [...names].every((name) => namesIn(test).includes(name))))
+          report(
+            module,
+            node,
+            'a client may leave out each term of the condition, and without a term the statement changes every row of the table',
+            {
+              remedy:
+                "Require one: static *check(filter: Filter) { if (filter.name === undefined && filter.before === undefined) yield 'needs a filter'; }",
+            },
+          );
+    },
+  };
+}
+
+/** Returns what a condition tests: the left side of a comparison. */
+function testedIn(test: Node): Node {
+  return test.type === 'binary' && /^[!=]==?$/.test(test.operator) ? test.left : test;
+}
+
+/** Returns the names of variables and members in an expression. */
+function namesIn(within: Node): readonly string[] {
+  const names: string[] = [];
+  walk(within, (node) => {
+    if (node.type === 'member' && node.property !== undefined) names.push(node.property);
+    else if (node.type === 'name' && node.parent?.type !== 'member' && node.name !== 'undefined')
+      names.push(node.name);
+  });
+  return names;
+}
 
 /** SVC661: requests of other services inside of a transaction. */
 function findRequestsInTransaction(

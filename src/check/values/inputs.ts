@@ -431,6 +431,6 @@ export function makerOf({ source, type }: Value, key: string): string | undefine
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
   if (source?.type?.member(key)?.number?.hasMost === false)
-    return `endless ${source.isRequest === true ? '' : `${source.origin.what}.`}${key}`;
+    return `endless ${source.id} ${source.origin.what}.${key}`;
   return isHost ? 'request.host' : undefined;
 }

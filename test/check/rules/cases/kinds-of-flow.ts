@@ -244,6 +244,114 @@ export const editable = (note: { id: number; owner: string }, person: string) =>
   return note;
 };
 `,
+  'deletion whose terms are optional': `
+// FILE app.ts
+import { BadRequest, Depends, Field, Schema, Svc, int, provide, requireRoles, str } from 'svc';
+import { db } from 'svc/db';
+import { Entries } from './entries.ts';
+class Filter extends Schema {
+  source = Field(str, { optional: true, maxLength: 100 });
+  beforeMs = Field(int, { optional: true, ge: 0 });
+}
+class Period extends Schema {
+  fromMs = Field(int, { optional: true });
+  untilMs = Field(int, { optional: true });
+}
+class Checked extends Schema {
+  kind = Field(str, { optional: true, maxLength: 100 });
+  olderMs = Field(int, { optional: true, ge: 0 });
+  static *check(filter: Checked) {
+    if (filter.kind === undefined && filter.olderMs === undefined) yield 'needs a filter';
+  }
+}
+const entries = provide({ base: Depends(db) }, ({ base }) => new Entries(base));
+const admin = { me: Depends(requireRoles('admin')), entries: Depends(entries) };
+export const app = new Svc();
+app.post('/a', { body: Filter, ...admin }, ({ entries, body }) => entries.remove(body));
+app.post('/b', { body: Checked, ...admin }, ({ entries, body }) => entries.removeChecked(body));
+app.post('/c', { body: Filter, ...admin }, ({ entries, body, me }) => entries.removeOwn(body, me.sub));
+app.post('/d', { body: Period, ...admin }, ({ entries, body }) => {
+  const { fromMs, untilMs } = body;
+  if (fromMs === undefined && untilMs === undefined) throw new BadRequest();
+  return entries.close(body);
+});
+// FILE entries.ts
+import { sql } from 'svc/db';
+import type { Database } from 'svc/db';
+export class Entries {
+  readonly #base: Database;
+  constructor(base: Database) { this.#base = base; }
+  remove({ source, beforeMs }: any) {
+    return this.#base.execute(sql\`delete from entry where \${sql.and( // SVC637
+      source !== undefined && sql\`source = \${source}\`,
+      beforeMs !== undefined && sql\`created_ms < \${beforeMs}\`,
+    )}\`);
+  }
+  removeChecked({ kind, olderMs }: any) {
+    return this.#base.execute(sql\`delete from entry where \${sql.and(
+      kind !== undefined && sql\`kind = \${kind}\`,
+      olderMs !== undefined && sql\`created_ms < \${olderMs}\`,
+    )}\`);
+  }
+  removeOwn({ source }: any, owner: string) {
+    return this.#base.execute(sql\`delete from entry where \${sql.and(source && sql\`source = \${source}\`)} and owner = \${owner}\`);
+  }
+  close({ fromMs, untilMs }: any) {
+    return this.#base.execute(sql\`update entry set is_closed = 1 where \${sql.and(
+      fromMs !== undefined && sql\`created_ms >= \${fromMs}\`,
+      untilMs !== undefined && sql\`created_ms < \${untilMs}\`,
+    )}\`);
+  }
+}
+`,
+  'price of a client': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, list } from 'svc';
+import { transaction } from 'svc/db';
+import { compared, total } from './total.ts';
+export const TABLES = [
+  'create table product (id integer primary key, unit_cents integer not null, amount integer not null)',
+  'create table orders (id integer primary key, buyer text not null, total_cents integer not null)',
+];
+class Line extends Schema {
+  product = Field(int, { ge: 1 });
+  amount = Field(int, { ge: 1, le: 100 });
+  unitCents = Field(int, { ge: 0, le: 10_000_000 });
+}
+class NewOrder extends Schema { lines = Field(list(Line), { maxLength: 50 }); }
+class One extends Schema { product = Field(int, { ge: 1 }); amount = Field(int, { ge: 1, le: 100 }); }
+export const app = new Svc();
+app.post('/orders', { body: NewOrder, tx: Depends(transaction), me: Depends(BearerAuth()) }, async ({ tx, me, body }) => {
+  const cents = await total(tx, body.lines);
+  await tx.execute('insert into orders (buyer, total_cents) values (?, ?)', [me.sub, cents]); // SVC641
+});
+app.post('/one', { body: One, tx: Depends(transaction), me: Depends(BearerAuth()) }, async ({ tx, me, body }) => {
+  const price = await tx.scalar('select unit_cents from product where id = ?', [body.product], { as: int });
+  const cents = (price ?? 0) * body.amount;
+  await tx.execute('insert into orders (buyer, total_cents) values (?, ?)', [me.sub, cents]);
+});
+app.post('/compared', { body: Line, tx: Depends(transaction), me: Depends(BearerAuth()) }, async ({ tx, me, body }) => {
+  const cents = await compared(tx, body);
+  await tx.execute('insert into orders (buyer, total_cents) values (?, ?)', [me.sub, cents]);
+});
+// FILE total.ts
+import { UnprocessableContent, int } from 'svc';
+import type { Transaction } from 'svc/db';
+export const total = async (tx: Transaction, lines: any): Promise<number> => {
+  let sum = 0;
+  for (const { product, amount, unitCents } of lines) {
+    const isSold = await tx.scalar('select 1 from product where id = ?', [product], { as: int });
+    if (isSold === undefined) throw new UnprocessableContent('It is not on sale');
+    sum += unitCents * amount;
+  }
+  return sum;
+};
+export const compared = async (tx: Transaction, { product, amount, unitCents }: any): Promise<number> => {
+  const price = await tx.scalar('select unit_cents from product where id = ?', [product], { as: int });
+  if (price !== unitCents) throw new UnprocessableContent('The price has changed');
+  return unitCents * amount;
+};
+`,
   'weak random': `
 // FILE app.ts
 import { Svc, Depends } from 'svc';
