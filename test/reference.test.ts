@@ -39,6 +39,14 @@ for (const [name, section, reason] of [
   ['IssuerAuth', 'auth/README.md#accept-tokens-of-keycloak-entra-auth0-okta-cognito', 'its row refers to it'],
   ['TrustedHostMiddleware', 'http/README.md#trusted-hosts-and-request-ids', 'its title begins with the name'],
   ['RedisOptions', 'db/README.md#redis-and-valkey', 'the section has the class that takes it'],
+  ['csrfToken', 'auth/README.md#csrf-protection', 'the manual of its folder mentions it only in passing'],
+  ['StateKey', 'http/README.md#middleware', 'the section has the function that makes it'],
+  [
+    'RouteRateLimit',
+    'http/README.md#security-headers-cors-rate-limits',
+    'the section has its table of options',
+  ],
+  ['Host', 'http/README.md', 'the word in a section about header fields is not the interface'],
 ] as const) {
   test(`src/REFERENCE.md links ${name} to ${section}, because ${reason}`, () => {
     assert.ok(manual('src/REFERENCE.md').includes(`\n| [\`${name}\`](${section}) |`));

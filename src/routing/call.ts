@@ -96,6 +96,8 @@ class RouteCall {
     try {
       const issues = this.#readOf(early, undefined, undefined);
       await this.#resolution.resolve(issues === undefined ? early : this.#sound(early));
+      // a guard whose header is missing was not asked, so it has not admitted the request
+      if (issues !== undefined) return this.#leave(this.#refuse(issues));
     } catch (error) {
       await this.#fail(error);
     }

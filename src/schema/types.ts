@@ -278,9 +278,9 @@ export interface FieldOptions<T> extends DescriptiveOptions<T> {
 }
 /** Options of strings. Lengths are in Unicode code points, as in JSON Schema. */
 export interface TextOptions {
-  /** Least number of characters (code points). */
+  /** Texts: least number of characters (code points). */
   readonly minLength?: number | undefined;
-  /** Largest number of characters (code points). */
+  /** Texts: largest number of characters (code points). */
   readonly maxLength?: number | undefined;
   /**
    * Pattern that must match somewhere in the text, so anchor the pattern: `^...$`. A pattern given as text,
@@ -291,7 +291,10 @@ export interface TextOptions {
   readonly trim?: boolean | undefined;
   /** Short form of `format: 'email'`. */
   readonly email?: boolean | undefined;
-  /** Format that the text must have. The OpenAPI document names it. */
+  /**
+   * Format that the text must have: `email`, `uuid`, `date`, `date-time`, `time`, `uri`, `hostname`, `ipv4` or
+   * `ipv6`. The OpenAPI document names it.
+   */
   readonly format?: FormatName | undefined;
 }
 /** Options of numbers: inclusive and exclusive bounds. */
@@ -316,9 +319,9 @@ export interface DecimalOptions {
 }
 /** Limits for the number of list items, of record members, or of bytes in `bytes` and `file`. */
 export interface CountOptions {
-  /** Least number of items, members or bytes. */
+  /** Lists, records, bytes and files: least number of items, members or bytes. */
   readonly minLength?: number | undefined;
-  /** Largest number of items, members or bytes. */
+  /** Lists, records, bytes and files: largest number of items, members or bytes. */
   readonly maxLength?: number | undefined;
 }
 /** Options of lists. */

@@ -14,6 +14,11 @@ import {
   TimeoutMiddleware,
   createToken,
   reply,
+  Field,
+  Router,
+  Unauthorized,
+  provide,
+  str,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -780,4 +785,22 @@ test('IdempotencyMiddleware sends a stored response only if the guards of the ro
   await clock.advance(60_000);
   assert.deepEqual(await send(), [401, null]);
   assert.deepEqual(calls, ['ada']);
+});
+
+test('IdempotencyMiddleware sends no stored response if an input of a guard is missing', async () => {
+  const team = provide({ headers: { xTeamKey: Field(str) } }, ({ headers }) => {
+    if (headers.xTeamKey !== 'red') throw new Unauthorized();
+  });
+  const orders = new Router({ deps: { guard: Depends(team) } });
+  orders.post('/orders', () => 'ordered');
+  const app = new Svc({ env: 'test' });
+  app.use(new IdempotencyMiddleware());
+  app.includeRouter(orders);
+  await using client = new TestClient(app);
+  const statusWith = async (headers: Record<string, string>): Promise<number> =>
+    (await client.post('/orders', { headers: { 'idempotency-key': '"k"', ...headers } })).status;
+  assert.equal(await statusWith({ 'x-team-key': 'red' }), 200);
+  assert.equal(await statusWith({}), 400);
+  assert.equal(await statusWith({ 'x-team-key': 'blue' }), 401);
+  assert.equal(await statusWith({ 'x-team-key': 'red' }), 200);
 });

@@ -83,9 +83,14 @@ function optionOf({ doc, text }: Member): Option | undefined {
   };
 }
 
-/** Returns the table of the options of interfaces, each option once. */
+/** Returns the table of the options of interfaces, each option once, with all meanings that it has there. */
 export function optionTable(names: readonly string[]): string[] {
-  const options = new Map(names.flatMap(optionsOf).map((option) => [option.name, option]));
+  const options = new Map<string, Option>();
+  for (const option of names.flatMap(optionsOf)) {
+    const earlier = options.get(option.name)?.meaning ?? '';
+    const meaning = earlier.includes(option.meaning) ? earlier : `${earlier} ${option.meaning}`.trim();
+    options.set(option.name, { ...option, meaning });
+  }
   return [
     '| option | type | default | meaning |',
     '|---|---|---|---|',

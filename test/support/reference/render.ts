@@ -83,7 +83,7 @@ function namesOf(entry: string, file: string): string[] {
     const declared = declarationsFor(file, exported);
     assert.ok(declared.length > 0, `${entry}: no declaration of ${exported.name}`);
     const home = homeOf(declarationOf(file, exported).file);
-    return { name: exported.name, declared, home, section: sectionOf(entry, exported.name, home) };
+    return { name: exported.name, declared, home, section: sectionOf(entry, exported.name, declared, home) };
   });
   // a type that no section names is documented with the name that uses it, perhaps by way of other types
   for (let isChanged = true; isChanged;) {
@@ -119,14 +119,19 @@ interface Named {
   section: Section | undefined;
 }
 
-/** Returns the section, in the same manual, that documents a name whose declaration mentions another one. */
+/**
+ * Returns the section, in the same manual, that documents a name whose declaration mentions another one. A function
+ * that makes the type, such as stateKey() for StateKey, comes first.
+ */
 function sectionOfUser({ name, home }: Named, known: readonly Named[]): Section | undefined {
   const word = new RegExp(`\\b${name}\\b`);
-  return known.find(
+  const users = known.filter(
     ({ section, declared }) =>
       section?.path === home &&
       declared.some(({ head, members }) => word.test(head) || members.some(({ text }) => word.test(text))),
-  )?.section;
+  );
+  const maker = users.find((user) => user.name.toLowerCase() === name.toLowerCase());
+  return (maker ?? users[0])?.section;
 }
 
 const READ = new Map<string, readonly Declaration[]>();
@@ -195,7 +200,12 @@ function sections(): readonly Section[] {
  * Returns the section that documents a name: one with the name in its heading or with a table of its options, else
  * the one that says the most about it, in the manual `home` or else in another.
  */
-function sectionOf(entry: string, name: string, home: string): Section | undefined {
+function sectionOf(
+  entry: string,
+  name: string,
+  declared: readonly Declaration[],
+  home: string,
+): Section | undefined {
   const word = new RegExp(`(?<![\\w/-])${name}(?![\\w/-])`);
   const isCompound = /[a-z][A-Z]|[A-Z]{2}/.test(name); // one word, such as Session, may stand for something else
   const isHeaded = ({ title }: Section): boolean =>
@@ -214,6 +224,7 @@ function sectionOf(entry: string, name: string, home: string): Section | undefin
       ([, names, from]) => from === entry && word.test(names!),
     );
   const isCode = isCompound || /^[a-z]/.test(name);
+  const isInterface = declared.some(({ kind }) => kind === 'interface');
   const [subject = name] = name.split(/(?=[A-Z][a-z])/); // as Trusted of TrustedHostMiddleware
   const titled = new RegExp(`^${subject}s?\\b`, 'i');
   /** Points for what a section says about the name, and for a program that imports it. */
@@ -221,25 +232,33 @@ function sectionOf(entry: string, name: string, home: string): Section | undefin
     const { text, title, isOpening } = section;
     const words = prose(text);
     const spans = isCode ? [...words.matchAll(/`[^`\n]+`/g)].filter(([span]) => word.test(span)) : [];
-    const mentions = Math.min(3, [...words.matchAll(alone)].length + spans.length);
-    const said = 6 * Number(isDefined(words)) + 2 * mentions + 3 * Number(isImportedIn(section));
+    const isImported = isImportedIn(section);
+    // the name of an interface, such as `Host`, may be that of a header field, unless a program imports it
+    const named = isCode || !isInterface || isImported ? [...words.matchAll(alone)].length : 0;
+    const said =
+      6 * Number(isDefined(words)) + 2 * Math.min(3, named + spans.length) + 3 * Number(isImported);
     if (said === 0 || isOpening) return said / 2;
     return said + 8 * Number(isCode && titled.test(title));
   };
-  const heaviest = (all: readonly Section[]): Section | undefined => {
+  const heaviest = (all: readonly Section[]): { section: Section; weight: number } | undefined => {
     const [first] = all
       .map((section) => ({ section, weight: weightOf(section) }))
       .sort((left, right) => right.weight - left.weight);
-    return first === undefined || first.weight === 0 ? undefined : first.section;
+    return first === undefined || first.weight === 0 ? undefined : first;
   };
   const all = sections();
+  const own = heaviest(all.filter(({ path }) => path === home));
+  const other = heaviest(isCode ? all : all.filter(isImportedIn));
+  const isPassing =
+    own === undefined ||
+    (!own.section.isOpening && other !== undefined && other.weight >= PASSING * own.weight);
   return (
-    all.find(isHeaded) ??
-    all.find(({ text }) => options.test(text)) ??
-    heaviest(all.filter(({ path }) => path === home)) ??
-    heaviest(isCode ? all : all.filter(isImportedIn))
+    all.find(isHeaded) ?? all.find(({ text }) => options.test(text)) ?? (isPassing ? other : own)?.section
   );
 }
+
+/** A manual mentions a name only in passing if another one says this many times as much about it. */
+const PASSING = 4;
 
 /** Returns a section without its programs and without its tables of options. */
 function prose(text: string): string {
