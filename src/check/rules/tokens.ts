@@ -239,7 +239,7 @@ function findChosenAlgorithms({ call, meaning, module, value }: Site, report: Re
 }
 
 /** Whether a value is the member "alg" of a token, or was found by it. */
-export function namesAlgorithm(value: Value | undefined): boolean {
+function namesAlgorithm(value: Value | undefined): boolean {
   const ids = value === undefined ? [] : [...idsIn(value), ...(value.keys ?? [])];
   return ids.some((id) => / parsed\.alg(?: |$)/.test(id));
 }
