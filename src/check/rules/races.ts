@@ -364,22 +364,34 @@ function removes(write: Sending, read: Sending): boolean {
  * Whether a statement selects by a secret: a column into which a statement writes a random token or its digest, the digest
  * of an input, or a column that is named like a secret.
  */
-export function isOfToken(read: Sending, { sent }: Trace): boolean {
-  const isMade = (value: Value | undefined): boolean =>
-    madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
-  return (read.bindings ?? []).some(
+export function isOfToken({ bindings = [], target }: Sending, trace: Trace): boolean {
+  const written = writtenTokens(trace);
+  return bindings.some(
     ({ use, column, value }) =>
-      use === 'equal' &&
-      (namesSecret(column) ||
-        isMade(value) ||
-        sent.some(
-          (each) =>
-            each.target === read.target &&
-            (each.bindings ?? []).some(
-              (binding) => binding.use === 'written' && binding.column === column && isMade(binding.value),
-            ),
-        )),
+      use === 'equal' && (namesSecret(column) || isToken(value) || written.has(`${target}.${column}`)),
   );
+}
+
+const tokensOf = new WeakMap<Trace, ReadonlySet<string>>();
+
+/** Returns the columns into which statements write a random token or its digest: `session.token`. */
+function writtenTokens(trace: Trace): ReadonlySet<string> {
+  let written = tokensOf.get(trace);
+  if (written === undefined) {
+    written = new Set(
+      trace.sent.flatMap(({ bindings = [], target }) =>
+        bindings
+          .filter(({ use, value }) => use === 'written' && isToken(value))
+          .map(({ column }) => `${target}.${column}`),
+      ),
+    );
+    tokensOf.set(trace, written);
+  }
+  return written;
+}
+
+function isToken(value: Value | undefined): boolean {
+  return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
 }
 
 /** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */

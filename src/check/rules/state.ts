@@ -353,18 +353,19 @@ function findMerged({ call, module, receiver, given: valueOf }: Site, report: Re
     return value?.route === undefined ? undefined : value;
   };
   if (call.callee.type !== 'member') return;
-  const around = functionAround(call) ?? call;
-  if (VALIDATES.test(module.source.slice(around.start, call.start))) return;
   const isAssign = pathOf(call.callee) === 'Object.assign';
   const kept = keptBody(call, receiver, given);
+  const arg =
+    kept ?? (isAssign ? assignedBody(call, module, given) : storedBody(call, call.callee, module, given));
+  if (arg === undefined) return;
+  const around = functionAround(call) ?? call;
+  if (VALIDATES.test(module.source.slice(around.start, call.start))) return;
   if (kept !== undefined)
     return report(
       module,
       kept,
       `every member of body is copied, including members that clients must not set, such as an owner, a role or a price`,
     );
-  const arg = isAssign ? assignedBody(call, module, given) : storedBody(call, call.callee, module, given);
-  if (arg === undefined) return;
   const what = wholeBody(arg, given) ?? mergedBody(arg, given) ?? 'body';
   report(
     module,
@@ -407,14 +408,14 @@ function storedBody(
   given: Site['given'],
 ): Node | undefined {
   const name = callee.property ?? '';
+  const isStore = STORES.test(name);
+  if (!isStore && !/^(?:push|put|replace\w*)$/.test(name)) return undefined;
   if (/h(?:mac|ash)/i.test(module.source.slice(callee.start, callee.end))) return undefined;
   const names =
     pathOf(callee)
       ?.replace(/^this\./, '')
       .split('.')
       .slice(0, -1) ?? [];
-  const isStore = STORES.test(name);
-  if (!isStore && !/^(?:push|put|replace\w*)$/.test(name)) return undefined;
   if (/^(?:headers|cookies|session|cache|map|res|response|reply)$/i.test(names.at(-1) ?? ''))
     return undefined;
   if (/^(?:set|save|update\w*|replace\w*|push|put)$/.test(name)) {

@@ -141,10 +141,11 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
     for (const sending of sent) {
       const { outline, target } = sending;
       if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
-      const names = isOfToken(sending, trace)
-        ? [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)]
-        : unreadIn(sending, sources);
-      const end = names.find((name) => ENDS.test(name));
+      const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
+      const ends = named.filter((name) => ENDS.test(name));
+      if (ends.length === 0) continue;
+      const unread = isOfToken(sending, trace) ? ends : unreadIn(sending, sources);
+      const end = ends.find((name) => unread.includes(name));
       const isCompared =
         end === undefined ||
         // another statement may delete the rows that have ended

@@ -61,8 +61,11 @@ const INDIFFERENT =
 /** Items by the handler or dependency that they belong to. */
 class ByHandler<T> {
   readonly #all = new Map<Fn, T[]>();
+  readonly #kept = new WeakMap<ReadonlySet<Fn>, { items: readonly T[]; added: number; size: number }>();
+  #added = 0;
 
   add(handler: Fn, item: T): void {
+    this.#added++;
     const known = this.#all.get(handler);
     if (known === undefined) this.#all.set(handler, [item]);
     else known.push(item);
@@ -72,8 +75,13 @@ class ByHandler<T> {
     return [...this.#all.values()].flat();
   }
 
+  /** Kept, because many rules ask for the items of the same handlers. */
   of(handlers: ReadonlySet<Fn>): readonly T[] {
-    return [...handlers].flatMap((handler) => this.#all.get(handler) ?? []);
+    const kept = this.#kept.get(handlers);
+    if (kept?.added === this.#added && kept.size === handlers.size) return kept.items;
+    const items = [...handlers].flatMap((handler) => this.#all.get(handler) ?? []);
+    this.#kept.set(handlers, { items, added: this.#added, size: handlers.size });
+    return items;
   }
 }
 
