@@ -64,7 +64,7 @@ app.get('/me', { caller: Depends(caller) }, ({ caller }) => ({ name: caller.sub 
 import { Svc } from 'svc';
 import { issue } from './codes.ts';
 export const app = new Svc();
-app.post('/forgotten', { public: 'nobody has logged in', rateLimit: { perMinute: 2 } }, async () => { await issue('ada'); });
+app.post('/forgotten', { public: 'visitors have no login', rateLimit: { perMinute: 2 } }, async () => { await issue('ada'); });
 // FILE codes.ts
 import { hash } from 'node:crypto';
 const kept = new Map<string, string>();
@@ -79,7 +79,7 @@ export async function issue(account: string): Promise<string> {
 import { Svc } from 'svc';
 import { issue } from './codes.ts';
 export const app = new Svc();
-app.post('/forgotten', { public: 'nobody has logged in', rateLimit: { perMinute: 2 } }, async () => { await issue('ada'); });
+app.post('/forgotten', { public: 'visitors have no login', rateLimit: { perMinute: 2 } }, async () => { await issue('ada'); });
 // FILE codes.ts
 import { hash, randomBytes } from 'node:crypto';
 const kept = new Map<string, string>();
