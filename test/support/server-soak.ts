@@ -54,9 +54,8 @@ function phases(
   const back = async (from: Restartable, how: 'kill' | 'stop', count: number): Promise<string> => {
     const { backMs, attempts, unknown } = await restarted(from, url, kind, count, how, random);
     assert.ok(backMs <= 2_000, `back after ${backMs} ms`);
-    // ten connections that open again, and failures with random pauses; a storm has thousands
-    assert.ok(attempts < 40, `${attempts} attempts in a second`);
-    return `${count} times; back within ${Math.round(backMs)} ms, at most ${attempts} attempts in a second, ${unknown} transactions of unknown outcome`;
+    assert.ok(attempts < 20, `${attempts} failed attempts in a second`);
+    return `${count} times; back within ${Math.round(backMs)} ms, at most ${attempts} failed attempts in a second, ${unknown} transactions of unknown outcome`;
   };
   const outages: readonly Phase[] =
     server === undefined
