@@ -1,19 +1,9 @@
 /**
  * Parses the expressions of a module from its tokens.
  */
-import { parent } from './nodes.ts';
+import { Unreadable, parent } from './nodes.ts';
 import type { Block, Entry, Fn, Node, Spread } from './nodes.ts';
 import type { Token } from './tokens.ts';
-
-/** Thrown when source text cannot be parsed. `offset` is the position of the error in the text. */
-class Unreadable extends Error {
-  readonly offset: number;
-
-  constructor(message: string, offset: number) {
-    super(message);
-    this.offset = offset;
-  }
-}
 
 /** Precedence of binary operators. Operators with a higher number bind more tightly. */
 const PRECEDENCE: ReadonlyMap<string, number> = new Map(

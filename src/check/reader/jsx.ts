@@ -6,6 +6,8 @@
  *   <p title={a}>Hello {b}</p>   ->   [         a,          b,     ]
  */
 
+import { withinStack } from './nodes.ts';
+
 /** Whether a file may contain JSX, to judge by its extension. */
 export function mayHoldJsx(file: string): boolean {
   return /\.[jt]sx$/.test(file);
@@ -13,7 +15,7 @@ export function mayHoldJsx(file: string): boolean {
 
 /** Returns the code without JSX. If the code ends inside an element, returns the part before the end. */
 export function withoutJsx(source: string): string {
-  return new JsxReader(source).all();
+  return withinStack(() => new JsxReader(source).all());
 }
 
 /** Tokens after which an expression begins, so that `<` opens JSX. */

@@ -283,6 +283,30 @@ export function eachChild(node: Node, work: (child: Node) => void): void {
   }
 }
 
+/** Thrown when source text cannot be read. `offset` is the position of the error in the text. */
+export class Unreadable extends Error {
+  readonly offset: number;
+
+  constructor(message: string, offset: number) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+/** Most levels of nodes inside each other. Rules follow values recursively, so deeper code could fill the stack. */
+export const MAX_DEPTH = 1_000;
+export const TOO_DEEP: string = `the code is nested too deeply for svc check, which follows at most ${MAX_DEPTH} levels`;
+
+/** Returns the result of `read`; throws Unreadable if it fills the stack of Node.js. */
+export function withinStack<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof RangeError) throw new Unreadable(TOO_DEEP, 0);
+    throw error;
+  }
+}
+
 /**
  * Visits a node and all nodes in it, parents first. If `visit` returns false, walk() skips the children of
  * that node.

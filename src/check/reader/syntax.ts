@@ -4,7 +4,7 @@
  */
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
-import { eachChild, parent } from './nodes.ts';
+import { MAX_DEPTH, TOO_DEEP, Unreadable, eachChild, parent, withinStack } from './nodes.ts';
 import type { Block, Case, Declarator, Node } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
@@ -15,21 +15,24 @@ interface Parsed {
 
 /**
  * Parses a module.
- * @throws Unreadable if the text is not JavaScript
+ * @throws Unreadable if the text is not JavaScript, or is nested more deeply than svc check can follow
  */
 export function parse(source: string): Parsed {
-  const all = tokensOf(source);
-  const comments = all.filter(({ kind }) => kind === 'comment');
-  const tokens = comments.length === 0 ? all : all.filter(({ kind }) => kind !== 'comment');
-  const body = new Reader(tokens, source.length).module();
-  adopt(body);
-  return { body, comments };
+  return withinStack(() => {
+    const all = tokensOf(source);
+    const comments = all.filter(({ kind }) => kind === 'comment');
+    const tokens = comments.length === 0 ? all : all.filter(({ kind }) => kind !== 'comment');
+    const body = new Reader(tokens, source.length).module();
+    adopt(body, 0);
+    return { body, comments };
+  });
 }
 
-function adopt(node: Node): void {
+function adopt(node: Node, depth: number): void {
+  if (depth > MAX_DEPTH) throw new Unreadable(TOO_DEEP, node.start);
   eachChild(node, (child) => {
     child.parent = node;
-    adopt(child);
+    adopt(child, depth + 1);
   });
 }
 

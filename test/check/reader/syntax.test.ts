@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { withoutJsx } from '../../../src/check/reader/jsx.ts';
 import { parse } from '../../../src/check/reader/syntax.ts';
 
 const MODULES = [
@@ -18,5 +19,31 @@ test('parse() refuses a module that ends too early, wherever it ends', () => {
       } catch (error) {
         assert.ok(Object.hasOwn(error as Error, 'offset'), `${source.slice(0, end)}: ${String(error)}`);
       }
+  }
+});
+
+test('parse() reads 200 levels of each kind of nesting, and refuses 20,000 with one message', () => {
+  const kinds: Record<string, (levels: number) => string> = {
+    parentheses: (levels) => '('.repeat(levels) + 'a' + ')'.repeat(levels),
+    lists: (levels) => '['.repeat(levels) + ']'.repeat(levels),
+    objects: (levels) => '({a:'.repeat(levels) + '1' + '})'.repeat(levels),
+    blocks: (levels) => '{'.repeat(levels) + '}'.repeat(levels),
+    sums: (levels) => 'a' + '+a'.repeat(levels),
+    powers: (levels) => 'a**'.repeat(levels) + 'a',
+    'chained calls': (levels) => 'a' + '.b()'.repeat(levels),
+    'nested calls': (levels) => 'f('.repeat(levels) + ')'.repeat(levels),
+    negations: (levels) => '!'.repeat(levels) + 'a',
+    'arrow functions': (levels) => 'a=>'.repeat(levels) + 'a',
+    functions: (levels) => 'function f(){'.repeat(levels) + '}'.repeat(levels),
+    classes: (levels) => 'class extends '.repeat(levels) + 'a' + '{}'.repeat(levels),
+    choices: (levels) => 'a?a:'.repeat(levels) + 'a',
+    conditions: (levels) => 'if(a){}else '.repeat(levels) + '{}',
+    templates: (levels) => '`${'.repeat(levels) + 'a' + '}`'.repeat(levels),
+    elements: (levels) => withoutJsx(`x = ${'<a>'.repeat(levels)}${'</a>'.repeat(levels)}`),
+    assignments: (levels) => 'a='.repeat(levels) + 'a',
+  };
+  for (const [kind, nested] of Object.entries(kinds)) {
+    parse(nested(200));
+    assert.throws(() => parse(nested(20_000)), { message: /^the code is nested too deeply/ }, kind);
   }
 });
