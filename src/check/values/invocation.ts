@@ -2,7 +2,7 @@
  * Calls and functions: runs the functions of a project on values, and gives each call its result. Listeners receive every
  * call with the values of its arguments.
  */
-import { functionAround } from '../reader/nodes.ts';
+import { functionAround, methodOf } from '../reader/nodes.ts';
 import { itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { constantIn } from './tests.ts';
 import { ControlFlow, NO_SHIELD } from './control-flow.ts';
@@ -203,7 +203,7 @@ export abstract class Invocation extends ControlFlow {
       const value = this.value(arg);
       return arg.type === 'spread' && value.members !== undefined ? values.innerOf(value) : [value];
     });
-    const method = callee.type === 'member' ? (callee.property ?? '') : '';
+    const method = methodOf(call);
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
     if (called.fn !== undefined) this.found(callee, called.fn.fn);
     const all = { called, receiver, args, method, meaning };
