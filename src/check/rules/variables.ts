@@ -4,7 +4,8 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileOfPlace } from '../../base/findings.ts';
-import { calledName, entryOf, functionAround, nameOf, pathOf, testsAround } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
+import { endsBefore } from '../reader/once.ts';
 import type { Place } from '../../base/findings.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
@@ -243,9 +244,15 @@ function isTakenForGranted(node: Node, { text }: SourceModule): boolean {
  * true if each call of the function around the code runs only on a condition.
  */
 function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
-  const fn = functionAround(node);
-  if (testsAround(node).some((test) => functionAround(test) === fn)) return true;
-  const name = fn && nameOf(fn);
+  let at = node;
+  for (; at.parent !== undefined && at.type !== 'function'; at = at.parent) {
+    const { parent } = at;
+    if ((parent.type === 'if' || parent.type === 'choice') && parent.test !== at) return true;
+    if (parent.type === 'binary' && parent.right === at && /^(?:\?\?|\|\||&&)$/.test(parent.operator))
+      return true;
+    if (endsBefore(at).length > 0) return true;
+  }
+  const name = at.type === 'function' ? nameOf(at) : undefined;
   if (name === undefined || depth > 2) return false;
   const calls = [...sources.all('call')].filter(({ node: call }) => calledName(call) === name);
   return calls.length > 0 && calls.every(({ node: call }) => isAlternative(call, sources, depth + 1));

@@ -220,6 +220,14 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
     });
 }
 
+const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
+
+/**
+ * Endings of names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`.
+ */
+const BESIDE_SECRET =
+  /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
+
 const DEVELOPMENT = /production|development|\btest\b|\bdev\b|isDev|isProd/i;
 
 /**
@@ -230,18 +238,18 @@ function findFallbacks(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('binary')) {
     if (node.operator !== '??' && node.operator !== '||') continue;
     const name = variableOf(node.left, module);
-    if (name !== undefined && namesSecret(name)) tellFallback(node.right, name, module, report);
+    if (name !== undefined && SECRET_VARIABLE.test(name)) tellFallback(node.right, name, module, report);
   }
   for (const { module, node, name } of readsThroughHelpers(sources)) {
     const [, fallback] = node.parent?.type === 'call' ? node.parent.args : [];
-    if (fallback !== undefined && namesSecret(name)) tellFallback(fallback, name, module, report);
+    if (fallback !== undefined && SECRET_VARIABLE.test(name)) tellFallback(fallback, name, module, report);
   }
   for (const { module, node } of sources.all('declarator')) {
     if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
       continue;
     for (const entry of node.target.entries)
-      if (entry.type === 'entry' && entry.value?.type === 'assign' && namesSecret(entry.key ?? ''))
-        // `entry.key` is set, because an empty text names no secret
+      if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
+        // `entry.key` is set, because SECRET_VARIABLE does not match an empty text
         tellFallback(entry.value.value, entry.key!, module, report);
   }
 }
@@ -249,7 +257,7 @@ function findFallbacks(sources: Sources, report: ReportAt): void {
 /** Reports a secret whose fallback is written in the sources, also if it went through fields and functions. */
 function findKeyFallbacks({ call, module: home, meaning, value }: Site, report: ReportAt): void {
   const [setting, other] = meaning === 'svc.Config.get' ? call.args : [];
-  if (setting?.type === 'text' && other !== undefined && namesSecret(setting.value))
+  if (setting?.type === 'text' && other !== undefined && SECRET_VARIABLE.test(setting.value))
     tellFallback(other, setting.value, home, report);
   for (const { where } of TAKERS.filter((taker) => taker.function.test(meaning))) {
     const given =
@@ -305,6 +313,7 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   const value = literal(fallback, module);
   if (value?.type !== 'text' || value.value === '' || dependsOn(fallback, module, DEVELOPMENT)) return;
   if (
+    BESIDE_SECRET.test(name) ||
     /^(?:(?:not|un)[-_ ]?(?:used|needed|required|set)|none|null|no[-_ ]?key|empty|-+)$/i.test(value.value) ||
     /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
   )

@@ -349,8 +349,12 @@ export abstract class Invocation extends ControlFlow {
       run(arg, [session]);
       this.#transaction = before;
     }
-    if (method === 'get' && receiver !== undefined)
-      return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
+    if (method === 'get' && receiver !== undefined) {
+      const { source, ...item } = itemOf(receiver);
+      // what a map holds is no longer the whole input of this request
+      const kept = source && { ...source, whole: undefined };
+      return { ...item, source: kept, keys: args.flatMap((arg) => values.idsIn(arg)) };
+    }
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
     const deps = /^svc\.(?:Router|Svc)$/.test(type ?? '') ? args[0]?.members : undefined;
     if (meaning !== undefined && isOfPackage(meaning)) {

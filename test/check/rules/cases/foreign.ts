@@ -220,7 +220,7 @@ import { Svc } from 'svc';
 const app = new Svc();
 app.post('/a', {}, async ({ req }) => {
   const user = await req.json();
-  console.log('generated credentials:', user.name, user.password);
+  console.log('generated credentials:', user.name, user.password); // SVC625
   app.log.debug('request with', user.apiKey.length);
   console.log('credentials:', user.name, user.password); // SVC625
 });
