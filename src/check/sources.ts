@@ -166,19 +166,6 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   return meaning;
 }
 
-/**
- * Returns the original name of the class or function that created an object: `svc.RateLimiter` after `const
- * limiter = new RateLimiter(…)`.
- */
-export function makerOf(node: Node, module: SourceModule): string | undefined {
-  if (node.type !== 'name') return undefined;
-  const binding = module.lookup(node.name, node);
-  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
-  const { target, value } = binding.node;
-  const made = value?.type === 'await' ? value.value : value;
-  return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
-}
-
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 5;
 

@@ -350,7 +350,7 @@ export function classAround(node: Node): ClassNode | undefined {
 }
 
 /** Returns the conditions on which a node depends, the nearest first: those around it, and those that leave before it. */
-export function* testsAround(node: Node): Generator<Node, undefined> {
+function* testsAround(node: Node): Generator<Node, undefined> {
   let at = node;
   for (const around of nodesAround(node)) {
     if ((around.type === 'if' || around.type === 'choice') && around.test !== at) yield around.test;
@@ -476,7 +476,7 @@ export function returnsOf(within: Node): readonly Node[] {
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
-export function endsFunction(node: Node): boolean {
+function endsFunction(node: Node): boolean {
   if (node.type === 'leave') return true;
   if (node.type === 'statement')
     return (

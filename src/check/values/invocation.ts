@@ -351,7 +351,7 @@ export abstract class Invocation extends ControlFlow {
     }
     if (method === 'get' && receiver !== undefined) {
       const { source, ...item } = itemOf(receiver);
-      // what a map holds is no longer the whole input of this request
+      // a value in a map is no longer the whole input of this request
       const kept = source && { ...source, whole: undefined };
       return { ...item, source: kept, keys: args.flatMap((arg) => values.idsIn(arg)) };
     }
