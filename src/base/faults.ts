@@ -279,7 +279,8 @@ export const FAULTS = {
   },
   E_MIGRATION_ORDER: {
     describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
-    remedy: 'Give a new migration the number after the last one; "svc migrate status" lists all migrations',
+    remedy:
+      'Give a new migration the number after the last one; undo a migration that was applied under another number before you rename its files: svc migrate down <module>',
   },
   E_MIGRATION_PENDING: {
     describe: (database: string, names: readonly string[]): string =>
