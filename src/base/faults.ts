@@ -508,8 +508,10 @@ export const FAULTS = {
     rule: 'SVC001',
   },
   E_STATE_UNSET: {
-    describe: (name: string): string => `Cannot read the state "${name}": no code has set the state`,
-    remedy: 'Register the plugin that provides the state, or set the state in a middleware before it is read',
+    describe: (name: string): string =>
+      `Cannot read the state "${name}": no code has set the state, or the application has not started`,
+    remedy:
+      'Register the plugin that provides the state, or set the state in a middleware before it is read; in a test, read it after the first request, which starts the application',
   },
   E_STATIC_DIRECTORY: {
     describe: (path: string, problem: string): string => `Cannot serve the directory "${path}": ${problem}`,

@@ -57,7 +57,7 @@ export function answering<C extends Context>(
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
-  refused.set(req, failure);
+  refused.set(req, { ...failure, text: error.detail });
   return unstored(new JSONResponse(failure, { status: error.status, headers: error.headers }));
 }
 

@@ -13,6 +13,8 @@ export interface Failure {
   readonly error: string;
   readonly error_description: string;
   readonly request_id: string;
+  /** Text for a page. Default: `error_description`, which is ASCII. */
+  readonly text?: string | undefined;
 }
 
 const STYLE =
@@ -98,7 +100,7 @@ function showPage(response: HttpResponse, title: string, head: string, body: str
 
 function showFailure(
   response: HttpResponse,
-  { error, error_description: text, request_id: id }: Failure,
+  { error, error_description, text = error_description, request_id: id }: Failure,
   again: string | undefined,
 ): void {
   const body = `<p>${escapeHtml(text)}.</p>
