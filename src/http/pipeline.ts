@@ -429,7 +429,7 @@ export class OneApplication {
 /** Class of errors that an exception handler handles; it may be abstract. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
 /**
- * Turns an exception into a reply, such as `[body, status]`. If it throws, no other exception handler is
+ * Turns an exception into a response, such as `[body, status]`. If it throws, no other exception handler is
  * called for the new error.
  */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;

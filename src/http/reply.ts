@@ -154,7 +154,7 @@ function withStatus(
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
   // a response that the handler returned is copied, because the program may send it again
   const response = given === body ? given.copy() : given;
-  // without a status in the reply, the status of the returned response stays
+  // a response that is returned without a status of its own keeps its status
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;

@@ -80,12 +80,12 @@ function isListType(source: TypeSource): boolean {
 }
 
 /**
- * Spec of an exception handler, with the types of its replies:
+ * Spec of an exception handler, with the types of its responses:
  * `app.exceptionHandler(NotFound, { response: Problem }, handler)`.
  */
 export interface ExceptionSpec {
   /**
-   * Type of all replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
+   * Type of all responses, or an object of types by status. A response that does not match becomes a 500.
    */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
   /** Status for return values that name no status: 200 ... 599. Default 200. */

@@ -200,8 +200,8 @@ export class Routes {
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
-   * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like the replies of routes.
+   * Adds an exception handler with a spec. Its `response` declares the responses, which are checked and
+   * documented like the responses of routes.
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {

@@ -139,13 +139,13 @@ export interface Callback extends SentRequest {
 /** Spec of a GET route. Requests with this method have no body. */
 export interface GetSpec extends SharedSpec, RouteTextInputs {
   /**
-   * Type of the replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
+   * Type of the responses, or an object of types by status. A response that does not match becomes a 500.
    */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** Examples of replies by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
+  /** Examples of responses by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /**
-   * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a reply without a
+   * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a response without a
    * body.
    */
   readonly status?: number | undefined;
@@ -465,12 +465,12 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that every handler may return in addition to `response`: an empty reply with 204, and response
+ * Responses that every handler may return in addition to `response`: an empty response with 204, and response
  * objects.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
 /**
- * Replies of a route whose `response` is a list. A returned array is always the body, and never
+ * Responses of a route whose `response` is a list. A returned array is always the body, and never
  * `[body, status]`.
  */
 type ListReply<T> =
@@ -549,7 +549,7 @@ type ExpectedMembers<T, W, Path extends string> = W extends Date | Uint8Array
   ? Declared<Path, W>
   : { [K in keyof W]: K extends keyof T ? ExpectedValue<T[K], W[K], `${Path}.${K & string}`> : W[K] };
 
-/** Type that is declared for the part `Path` of a reply. Only error messages contain it. */
+/** Type that is declared for the part `Path` of a response. Only error messages contain it. */
 interface Declared<Path extends string, Type> {
   readonly '~declared': readonly [Path, Type];
 }

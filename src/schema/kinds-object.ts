@@ -237,7 +237,7 @@ function compileOutput(plan: ObjectPlan, of: Compiler): Check {
 }
 
 const secretOutput: Check = (_, run) =>
-  run.fail('secret', 'is declared as secret, and must not be part of a reply');
+  run.fail('secret', 'is declared as secret, and must not be part of a response');
 
 /**
  * Returns the function that is called if a member is missing in the result. It returns the default, converted

@@ -1,6 +1,6 @@
 /**
  * Rows of the table of kinds (kinds.ts): types whose values contain no values of other types. Below the rows:
- * the conversions of texts, columns and replies, and the keywords of JSON Schema 2020-12.
+ * the conversions of texts, columns and responses, and the keywords of JSON Schema 2020-12.
  *
  * Accepted forms in columns of databases, whose engines return a value in different forms:
  *   - bool: true, false, 0, 1, '0' or '1'
@@ -17,8 +17,8 @@
  * with more digits than a number has, depending on the data. These forms also apply inside JSON, because SQL
  * functions write true as 1 in JSON.
  *
- * Replies: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number in
- * an integer field. In an `any` field, every bigint becomes decimal text.
+ * Responses: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number
+ * in an integer field. In an `any` field, every bigint becomes decimal text.
  */
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
@@ -197,7 +197,7 @@ export const SCALARS: Rows<ScalarKind | 'literal'> = {
     text: ({ constraints }) => fileText(constraints),
     textIssue: (_, isForm) => (isForm ? undefined : 'a file can only be sent in a form'),
     part: () => refused('is declared as a file, which cannot be read from a database'),
-    output: () => refused('is declared as a file, which cannot be part of a reply'),
+    output: () => refused('is declared as a file, which cannot be part of a response'),
     document: ({ constraints }) => fileSchema(constraints),
   },
 
@@ -325,7 +325,7 @@ function isOfType(declared: string, types: readonly string[]): boolean {
 }
 
 /**
- * Converts an integer for a reply. Databases return large integers as bigint, which becomes a number if no
+ * Converts an integer for a response. Databases return large integers as bigint, which becomes a number if no
  * digit is lost.
  */
 function integerOutput(value: unknown): unknown {

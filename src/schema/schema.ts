@@ -139,8 +139,8 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     /** Whether the member may be absent, with the value undefined. Default false. */
     readonly optional?: P | undefined;
     /**
-     * Whether input ignores the member (as OpenAPI allows), while replies contain it. Without a default, the
-     * member is undefined in instances made from input. Default false.
+     * Whether input ignores the member (as OpenAPI allows), while responses contain it. Without a default,
+     * the member is undefined in instances made from input. Default false.
      */
     readonly readOnly?: R | undefined;
   },

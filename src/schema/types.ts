@@ -256,14 +256,14 @@ interface DescriptiveOptions<T> {
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
   /**
-   * Whether API documents mark the field as deprecated. Default false. With dates, replies to requests that
+   * Whether API documents mark the field as deprecated. Default false. With dates, responses to requests that
    * use the field have the header fields `Deprecation`, `Sunset` and `Link`.
    */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Name in requests and responses. Default: the name of the member. */
   readonly alias?: string | undefined;
   /**
-   * Whether the value is secret. It is never serialised, `inspect()` shows `[secret]`, and a reply that
+   * Whether the value is secret. It is never serialised, `inspect()` shows `[secret]`, and a response that
    * contains it is refused. Default false.
    */
   readonly secret?: boolean | undefined;

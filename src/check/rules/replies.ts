@@ -1,6 +1,6 @@
 /**
- * Rules about the content of replies: markup and header fields from clients, secrets, and replies in shared caches
- * (SVC608, SVC609, SVC626, SVC638).
+ * Rules about the content of responses: markup and header fields from clients, secrets, and responses in shared
+ * caches (SVC608, SVC609, SVC626, SVC638).
  */
 import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
@@ -21,7 +21,7 @@ import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 
-/** Rules about replies, sorted by id. */
+/** Rules about responses, sorted by id. */
 export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC608',
@@ -40,7 +40,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     severity: 'warning',
     phase: 'source',
     cwe: [113, 434],
-    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
+    why: 'A client that chooses the media type or the file name of a response can make browsers run it as a page, or save it as a program',
     remedy:
       'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
     wrong:
@@ -53,7 +53,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     severity: 'error',
     phase: 'source',
     cwe: [200, 209],
-    why: 'A reply with a hash, a secret or a stack trace helps only attackers',
+    why: 'A response with a hash, a secret or a stack trace helps only attackers',
     remedy:
       'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
     wrong: '({ ...user, passwordHash: user.hash })',
@@ -67,7 +67,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     phase: 'source',
     cwe: [524],
     sources: ['RFC 9111 §5.2.2'],
-    why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
+    why: 'Proxies and content delivery networks store a response with public or s-maxage, and send it to other clients',
     remedy: 'Use Cache-Control: private, or no-store',
     wrong: "reply(account, 200, { 'Cache-Control': 'public, max-age=60' })",
     right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
@@ -129,7 +129,7 @@ function beginsFormula({ part, before }: Place): boolean {
   return isFree && part.begins === undefined && /(?:^|[,;\t\r\n"])$/.test(literalOf(before));
 }
 
-/** SVC638: replies of guarded routes that shared caches may store. */
+/** SVC638: responses of guarded routes that shared caches may store. */
 function findShared(site: Site, report: ReportAt, sources: Sources): void {
   const { module, isGuarded } = site;
   for (const { name, node, value } of fieldsOf(site)) {
@@ -142,12 +142,12 @@ function findShared(site: Site, report: ReportAt, sources: Sources): void {
     report(
       spot.module,
       spot.node,
-      'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
+      'caches of proxies may store this response and send it to other clients, although the route requires a credential',
     );
   }
 }
 
-/** Returns the field in the function of the project that an expression calls for the fields of a reply. */
+/** Returns the field in the function of the project that an expression calls for the fields of a response. */
 function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot | undefined {
   const fn = node.type === 'call' ? handlers.resolve(node.callee, module) : undefined;
   if (fn === undefined) return undefined;
@@ -228,7 +228,7 @@ function entersMarkup({ part, before }: Place): boolean {
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
 
-/** SVC609: client input in header fields that decide what a browser does with a reply. */
+/** SVC609: client input in header fields that decide what a browser does with a response. */
 function findFields({ call, meaning, value, module }: Site, report: ReportAt): void {
   if (!REPLIES.test(meaning)) return;
   const options = call.args[meaning === 'svc.reply' ? 2 : 1];
@@ -259,7 +259,7 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** SVC626: secrets, stack traces and environment variables in replies. */
+/** SVC626: secrets, stack traces and environment variables in responses. */
 function findRevealed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
@@ -274,7 +274,7 @@ function findRevealed(sources: Sources, report: ReportAt): void {
       report(
         module,
         node,
-        `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
+        `the response contains "${node.key!}", which clients should not see: every client receives the value`,
       );
   }
 }
@@ -292,7 +292,7 @@ interface Spot {
 class RevealedValues {
   readonly #report: ReportAt;
   readonly #tables: Map<string, string>;
-  /** Replies that are judged again once all statements are known. */
+  /** Responses that are judged again once all statements are known. */
   readonly #sent: (readonly [Value | undefined, RouteCall | undefined, Spot | undefined])[] = [];
 
   constructor(sources: Sources, report: ReportAt) {
@@ -320,7 +320,7 @@ class RevealedValues {
       this.judge(value(call.args[0]), route, { node: call.args[0] ?? call, module });
   }
 
-  /** Judges a value that a handler returns, or passes to a function that makes a reply. */
+  /** Judges a value that a handler returns, or passes to a function that makes a response. */
   judge(value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void {
     // a response schema removes members that it does not declare
     if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
@@ -343,14 +343,14 @@ class RevealedValues {
 
   #messageOf({ by, node, module }: Made, { members }: Value): string | undefined {
     if (by === 'Error.stack')
-      return 'the reply shows clients the stack trace of an error, with file paths and package names';
+      return 'the response shows clients the stack trace of an error, with file paths and package names';
     if (by === 'process.env')
-      return 'the reply contains all environment variables, including passwords and tokens';
+      return 'the response contains all environment variables, including passwords and tokens';
     const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
     // a member of the same name replaces the column: { ...user, password: undefined }
     const isSent = table !== undefined && members?.has(column ?? '') !== true;
     return isSent
-      ? `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
+      ? `the response contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
       : undefined;
   }
 }
@@ -417,7 +417,7 @@ function tablesWithSecrets(sources: Sources): Map<string, string> {
   return found;
 }
 
-/** A field that code writes into the header of a reply. */
+/** A field that code writes into the header of a response. */
 export interface Field {
   readonly name: string;
   readonly node: Node;
@@ -452,7 +452,7 @@ export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Fie
   });
 }
 
-// -- SVC609: media types that a client stored with an upload, and that a later reply repeats --
+// -- SVC609: media types that a client stored with an upload, and that a later response repeats --
 
 const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|rename|copyFile|cp)(?:Sync)?$/;
 
@@ -490,13 +490,13 @@ function watchUploads(report: ReportAt): Watch {
   };
 }
 
-/** A reply with the media type of a column, and the class of the row. */
+/** A response with the media type of a column, and the class of the row. */
 interface Shown extends RowColumn {
   readonly node: Node;
   readonly module: SourceModule;
 }
 
-/** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
+/** SVC609: a column that an upload filled names the media type of a response that browsers show. */
 function watchStoredTypes(report: ReportAt): Watch {
   const shown: Shown[] = [];
   const written = new WrittenColumns('/');
@@ -532,7 +532,7 @@ function columnIn({ texts }: Value): RowColumn | undefined {
   return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 
-/** Whether browsers save the reply, or show it without scripts. */
+/** Whether browsers save the response, or show it without scripts. */
 function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean {
   const policy = fields.find(({ name }) => name === 'content-security-policy');
   if (policy !== undefined) return true;

@@ -52,10 +52,10 @@ export interface IdempotencyOptions {
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Returns a text that identifies the client, so that a client never gets the response of another client.
-   * Use only verified data. Without this option, or if the result is undefined, the client is identified by
-   * its credentials: `Authorization`, the credentials that the route accepts, and the session. If there are
-   * none, all cookies together identify the client, or else its address.
+   * Returns the owner of the key as a text, so that a client never gets the response of another client. Use
+   * only verified data. Default, and if the result is undefined: the client's credentials, which are
+   * `Authorization`, the credentials that the route accepts, and the session. If there are none: all cookies
+   * together, or else the address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */

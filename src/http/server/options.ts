@@ -38,7 +38,7 @@ export interface LimitOptions {
    */
   readonly maxConnections?: number | undefined;
   /**
-   * Maximum number of requests that a process handles or answers at the same time, 1 ... 1_000_000. Default
+   * Maximum number of requests that a process serves at the same time, 1 ... 1_000_000. Default
    * 10_000. Further requests get 503. A streamed response counts until it ends.
    */
   readonly maxInFlight?: number | undefined;
