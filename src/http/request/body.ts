@@ -6,7 +6,7 @@
  *   1. the media type and the content coding: 415
  *   2. the declared length: 413 if it is over the limit, before a byte is read
  *   3. the bytes (body-stream.ts): 413 at the first byte over the limit, 503 beyond the budget of held bytes
- *      (budget.ts), ClientDisconnected if the client leaves. If they take too long, the server answers 408
+ *      (budget.ts), ClientDisconnected if the client leaves. If they take too long, the server sends 408
  *      and closes the connection (http/server/server.ts)
  *   4. decoding of the content coding (body-codings.ts): 400, or 413 if the result is over the limit
  *   5. parsing of UTF-8, JSON or the form: 400, or 413 for a form over its limits
