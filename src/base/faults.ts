@@ -243,8 +243,7 @@ export const FAULTS = {
     remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
   },
   E_MIDDLEWARE_RESULT: {
-    describe: (what: string): string =>
-      `Cannot respond to the request: the middleware ${what} returned nothing`,
+    describe: (what: string): string => `Cannot respond: the middleware ${what} returned nothing`,
     remedy: 'Return a response from the middleware: return await next(), or a response of your own',
   },
   E_MIGRATION_CHANGED: {

@@ -11,7 +11,7 @@ import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
 import { numberOf } from './reader/constants.ts';
-import { entryOf } from './reader/nodes.ts';
+import { entryOf, methodOf } from './reader/nodes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
@@ -103,9 +103,9 @@ function withoutPages(finding: Finding, sources: Sources): Finding {
 }
 
 /**
- * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema,
- * or if the program makes the secret of a response for this client; not at all, if the handler counts requests
- * itself.
+ * Returns a finding as the sources judge it: as a note, if they name each member of a response without a
+ * schema, or if the program makes the secret of a response for this client; not at all, if the handler counts
+ * requests itself.
  */
 function judged(finding: Finding, { named, issued, limited }: SourceReport): readonly Finding[] {
   const { rule, message, place } = finding;
@@ -128,7 +128,7 @@ function canSendPages(sources: Sources): boolean {
       /^svc\.(?:HTMLResponse|FileResponse|StreamingResponse|SessionMiddleware)$|^svc\/oauth\./.test(meaning)
     )
       return true;
-    if (node.callee.type === 'member' && /^mount(?:Static)?$/.test(node.callee.property ?? '')) return true;
+    if (/^mount(?:Static)?$/.test(methodOf(node))) return true;
     return /^(?:svc\.HttpResponse|Response)$/.test(meaning) && !namesOtherType(node);
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Rules about the contract with clients. Schemas: bodies and responses without a schema, responses that a route
- * can never send, and unlimited input from clients without a credential. The OpenAPI document and MCP tools:
+ * Rules about the contract with clients. Schemas: bodies and responses without a schema, responses that a
+ * route can never send, and unlimited input from clients without a credential. The OpenAPI document and MCP tools:
  * duplicate names, missing descriptions, and parts of the application that the document cannot express.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
