@@ -262,7 +262,7 @@ class Comparison {
     else this.#report(path, 'one-type');
   }
 
-  /** Returns the members that clients send or receive: requests lack read-only ones, responses write-only ones. */
+  /** Returns the members that clients send, which are not read-only, or receive, which are not write-only. */
   #membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
     const hidden = this.#documents.isTurned ? 'writeOnly' : 'readOnly';
     return Object.fromEntries(
