@@ -130,10 +130,10 @@ export function compileBody(source: TypeSource, owner: string): CompiledBody {
 }
 
 /**
- * Compiles the serializer for responses of this type.
+ * Compiles the serializer for replies of this type.
  * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
  */
-export function compileSerializer(source: TypeSource, owner = 'a response'): Serializer {
+export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
 
