@@ -411,7 +411,6 @@ function repliesTo(
 ): readonly Reply[] | undefined {
   const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
   if (handled === undefined || alwaysThrows(handled.handler)) return [[status, 'problem']];
-  // the cast is safe: exceptionHandler() has stored the spec in `declared`
   const spec = handled.declared as ExceptionSpec | undefined;
   if (spec === undefined) return undefined;
   const { response } = spec;

@@ -139,7 +139,6 @@ class RouteCall {
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  /** Reads inputs of the route and of dependencies. Adds an issue to `issues` for each invalid input. */
   #readOf(
     dependencies: readonly PlannedDependency[],
     own: readonly TextInputPlan[] | undefined,
@@ -218,10 +217,7 @@ class RouteCall {
     });
   }
 
-  /**
-   * Discards the body of a response that will not be sent, so that its stream or iterator is closed.
-   * @throws `error`
-   */
+  /** Discards the body of a response that will not be sent, so that its stream or iterator is closed. */
   async #abandon(response: HttpResponse, error: unknown): Promise<never> {
     if (isChunks(response.body))
       await discard(response.body).catch((failure: unknown) =>
@@ -305,7 +301,6 @@ class RequestContext implements Context {
   get params(): Readonly<Record<string, unknown>> {
     return this.#params ?? this.req.pathParams;
   }
-  /** Set to the values of the option `params`. */
   set params(values: Readonly<Record<string, unknown>>) {
     this.#params = values;
   }
@@ -331,10 +326,7 @@ export interface RoutedEndpoint {
   readonly inputs: RouteInputs;
 }
 
-/**
- * Compiles a route for one of its methods. Mistakes in its dependencies become findings of `svc check`.
- * @throws SvcError when a schema of the route has a mistake
- */
+/** Compiles a route for one of its methods. Mistakes in its dependencies become findings of `svc check`. */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
   const steps = planSteps(route, subject, deps);
@@ -391,9 +383,6 @@ function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteD
   };
 }
 
-/**
- * Returns the security requirements of the dependencies, followed by the requirements in the route's spec.
- */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -406,7 +395,6 @@ function withOwn(
  * have spans of their own.
  */
 function handlerOf({ handler: given, socket }: FlatRoute, { services }: RouteDeps): RoutePlan['handler'] {
-  // the cast is safe: the context has the members that the handler's type requires
   const handler = given as RoutePlan['handler'];
   const { tracer } = services;
   if (tracer === undefined || socket !== undefined) return handler;

@@ -62,10 +62,7 @@ export class DependencyGraph {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /**
-   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. `report` gets each
-   * error that is not thrown.
-   */
+  /** Returns the clean-up of scope `app`. `report` gets each error that is not thrown. */
   async start(
     context: Context,
     report: (event: 'dependency_failed' | 'cleanup_failed', error: unknown, label: string) => void,
@@ -84,10 +81,7 @@ export class DependencyGraph {
     return () => resolution.cleanUp('app', undefined, onCleanUpError);
   }
 
-  /**
-   * Adds a dependency after all dependencies that it needs. Returns the index of its value (its slot), or -1
-   * after a mistake.
-   */
+  /** Returns the index of the dependency's value (its slot), or -1 after a mistake. */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
     const source = this.#overrides.get(dependency.source) ?? dependency.source;
     this.sources.add(source);
@@ -256,7 +250,6 @@ function callerOf(
   };
 }
 
-/** Returns whether a function is a class, which must be called with `new`. */
 export function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
@@ -301,17 +294,11 @@ export interface PlannedDependency {
   readonly security: readonly SecurityRequirement[];
   /** Indexes in {@link Resolution.values} of the dependencies that this one needs. */
   readonly needs: readonly number[];
-  /**
-   * Calls the function or class of the dependency. For scope `app`, returns the value that was resolved at
-   * the start.
-   */
+  /** For scope `app`, returns the value that was resolved at the start. */
   readonly call: (request: Resolution) => unknown;
   /** Whether the function may return a generator, whose first `yield` gives the value. */
   readonly mayYield: boolean;
-  /**
-   * Calls a function inside this dependency, for example inside a transaction. Undefined for most
-   * dependencies.
-   */
+  /** Calls a function inside this dependency, such as a transaction. Undefined for most dependencies. */
   readonly surround: Surround | undefined;
   /** Whether other dependencies wait for this one. */
   isNeeded: boolean;
@@ -362,9 +349,7 @@ function steppedInside<G extends Generator | AsyncGenerator>(
   });
 }
 
-/**
- * Returns a function that runs `call` inside all dependencies in `around`, for example inside a transaction.
- */
+/** Runs `call` inside all dependencies in `around`, for example inside a transaction. */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,
@@ -385,7 +370,6 @@ interface Failure {
 }
 
 const DEPENDENCY: SpanStart = { kind: 'internal', attributes: {} };
-/** The failure of a dependency. */
 type DependencyFailure = Failure & { readonly dependency: PlannedDependency };
 
 /** Resolves the dependencies of one request, and runs their clean-ups. */

@@ -112,10 +112,7 @@ export class PluginRun {
     this.#clock = clock;
   }
 
-  /**
-   * Starts plugins in order, except the replaced ones. If one fails, the started plugins are stopped in
-   * reverse order, and its error is thrown.
-   */
+  /** If one fails, the started plugins are stopped in reverse order, and its error is thrown. */
   async start(signal: AbortSignal, replaced: ReadonlyMap<Plugin, Replace>): Promise<void> {
     // before the start, because another plugin may read a value while it starts
     for (const [plugin, replace] of replaced) this.#replaced.set(plugin, replace());
@@ -140,10 +137,7 @@ export class PluginRun {
     return (this.#turn = this.#turn.then(start, start));
   }
 
-  /**
-   * Stops plugins in reverse order. If one fails or does not end, its error is logged, and the others are
-   * still stopped.
-   */
+  /** If one fails or does not end, its error is logged, and the others are still stopped. */
   async stop(): Promise<void> {
     // a plugin that is starting for a later test client must be stopped, too
     await this.#turn.catch(ignore);
@@ -174,14 +168,12 @@ export class PluginRun {
 /** Class whose members a replacement needs. */
 type Like<T = unknown> = abstract new (...args: never[]) => T;
 
-/** A value that a plugin provides. */
 export interface ProvidedValue {
   readonly plugin: Plugin;
   readonly read: () => unknown;
   readonly like: Like | undefined;
 }
 
-/** Values that plugins provide, by key. */
 type ProvidedValues = ReadonlyMap<StateKey<unknown>, ProvidedValue>;
 
 type PlainSource = (context: Context) => unknown;
@@ -250,7 +242,6 @@ export class Replacements {
   }
 }
 
-/** State of the application in which some values are replaced. */
 class ReplacedState implements StateMap {
   readonly #app: StateMap;
   readonly #reader: (key: StateKey<unknown>) => (() => unknown) | undefined;
@@ -262,7 +253,6 @@ class ReplacedState implements StateMap {
 
   get<T>(key: StateKey<T>): T {
     const read = this.#reader(key);
-    // the cast is safe if the test replaces the value by one of its type; Depends() trusts it in the same way
     return read === undefined ? this.#app.get(key) : (read() as T);
   }
 

@@ -522,11 +522,7 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/**
- * Checks and copies the methods of a route. The constant lists, such as `GET`, are not copied, so that
- * thousands of routes can share them.
- * @throws SvcError `E_ROUTE_METHOD` when the list is empty, or a method is not a token in capitals
- */
+/** The constant lists, such as `GET`, are not copied, so that thousands of routes can share them. */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);

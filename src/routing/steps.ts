@@ -60,21 +60,13 @@ export interface Steps {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledBody | undefined;
   readonly form: SchemaPlan | undefined;
-  /**
-   * Returns the maximum size in bytes of a file in a form field; undefined if the form declares no such file.
-   */
   readonly keeper: FileKeeper | undefined;
   /** Name of each dependency that the handler receives, and index of its value in `Resolution.values`. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** Security requirements of the dependencies of the route. */
   readonly security: readonly SecurityRequirement[];
 }
 
-/**
- * Determines the steps of a route. Mistakes in its dependencies are reported as findings. Returns undefined for
- * a route without inputs and dependencies.
- * @throws SvcError when a schema of the route has a mistake
- */
+/** Returns undefined for a route without inputs and dependencies. */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps | undefined {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
@@ -133,10 +125,6 @@ interface SentPlan {
   readonly replies: readonly (readonly [status: number, type: CompiledType])[];
 }
 
-/**
- * Compiles the schemas of a request that the application sends.
- * @throws SvcError when a schema has a mistake
- */
 export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
   const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
@@ -149,7 +137,6 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   };
 }
 
-/** @throws SvcError `E_ROUTE_SPEC` when the option `params` needs a parameter that the path does not have */
 function assertParams(
   subject: string,
   { parameters }: FlatRoute['template'],
@@ -168,7 +155,6 @@ function assertParams(
   }
 }
 
-/** @throws SvcError `E_ROUTE_SPEC` when a required field has a type that text cannot express */
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textIssue(field.node, key === 'form');
@@ -177,10 +163,7 @@ function assertText(subject: string, key: string, plan: SchemaPlan): void {
   }
 }
 
-/**
- * Returns all object schemas within a body.
- * @throws SvcError `E_ROUTE_SPEC` when the body contains a file, which JSON cannot express
- */
+/** Returns all object schemas within a body. */
 function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
   const needsFile =
@@ -215,7 +198,6 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: every plan without a class in `schema` is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

@@ -48,7 +48,6 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** Returns the compiled form of a schema class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -69,12 +68,7 @@ const PRESENCE = {
   optional: bool(),
   default: given<unknown>(),
 };
-/**
- * Reads the arguments of a call of `Field()`. `owner` names the field in errors, for example `"age" of User`.
- *
- * @throws SvcError `E_SCHEMA_FIELD` for an invalid declaration, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an
- * option
- */
+/** Reads the arguments of a call of `Field()`. `owner` names the field in errors, for example `"age" of User`. */
 export function readField(
   name: string,
   owner: string,
@@ -124,7 +118,6 @@ export function readField(
   });
 }
 
-/** Returns the node of a type without options. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -133,7 +126,6 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
-/** Returns the error `E_SCHEMA_FIELD` about the field `name` of a schema. */
 export function fieldFault(name: string, owner: string, problem: string): SvcError {
   return wrong(`"${name}" of ${owner}`, problem);
 }
@@ -141,7 +133,7 @@ export function fieldFault(name: string, owner: string, problem: string): SvcErr
 function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
   if (typeof value === 'number' && !Number.isFinite(value))
     throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // the cast is safe: a default always implies a type
+  return withoutDefault(value) as TypeSource;
 }
 
 /** Returns the type that a default implies. An argument that is a type is returned unchanged. */
@@ -205,7 +197,6 @@ function nodeOf(shape: Shape, owner: string, constraints: Constraints, resolve: 
     plan: resolve,
     fault: (problem) => wrong(owner, problem),
   };
-  // the cast is safe: only rows of scalar kinds lack the entry `read`
   return kindNamed(shape.kind).read?.(shape, reader) ?? { kind: shape.kind as ScalarKind, constraints };
 }
 
@@ -232,7 +223,6 @@ type Fault = (problem: string) => Error;
 
 /** Returns the constraints in the options of a field. `fault` makes the error for options that contradict. */
 function constraintsOf(read: Read, fault: Fault): Constraints {
-  // the cast is safe: the option table TEXTS allows only the names of formats
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
     throw fault(`it has email: true and another format, "${format}"`);
@@ -240,7 +230,6 @@ function constraintsOf(read: Read, fault: Fault): Constraints {
     read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, fault);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of COPIED) found[name] = read[name];
-  // the cast is safe: the option table FILES allows only lists of strings
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
   );
@@ -308,11 +297,7 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/**
- * Returns the options of a field that only describe it in API documents, such as `title` and `examples`.
- * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` when `deprecated` is an object with an invalid
- * member
- */
+/** Returns the options of a field that only describe it in API documents, such as `title` and `examples`. */
 function aboutOf(read: Readonly<Record<string, unknown>>, owner: string): object {
   const { title, description, example, examples, deprecated: given } = read;
   const deprecated = isRecord(given) ? readDeprecation(owner, given as unknown as Deprecation) : given;

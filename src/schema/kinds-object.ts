@@ -23,7 +23,6 @@ import type { Compiler, FieldPlan, NodeOf, ObjectPlan, Reader, Rows, Variant } f
 import type { Literal, SchemaClass } from './types.ts';
 import type { Check } from './validation-run.ts';
 
-/** Rows of classes and of tagged unions. */
 export const OBJECTS: Rows<'object' | 'union'> = {
   object: {
     read: ({ schema }, of) => ({
@@ -77,7 +76,6 @@ export function oncePerPlan<A extends readonly unknown[]>(
   };
 }
 
-/** Returns the check of a JSON object. */
 export const compileObject: CompileObject = oncePerPlan((plan, of) =>
   inputCheck(
     plan,

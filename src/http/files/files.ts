@@ -22,9 +22,7 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/**
- * Maximum size in bytes of a file that is read whole. For small files, this is faster than sending blocks.
- */
+/** Maximum size in bytes of a file that is read whole, which is faster than sending blocks. */
 export const SMALL_BYTES = 65_536;
 /**
  * Two writes within this number of milliseconds may give a file the same modification time, because some file
@@ -143,16 +141,11 @@ function sizeOf(source: Buffer | OpenFile): number {
   return source instanceof Uint8Array ? source.length : source.size;
 }
 
-/**
- * Applies the preconditions and ranges of a GET or HEAD request to `answer`, the response with the whole
- * content.
- * @throws HTTPException 412 if a precondition fails, 416 if no requested range is within the content
- */
+/** `answer` is the response with the whole content; preconditions and ranges may replace it. */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   return clientHas(request, content) ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/** Returns a response with the ranges that the field `Range` requests, or with the whole content. */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   // `Range` is defined for GET only (RFC 9110 §14.2)
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;
@@ -167,7 +160,6 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   return partial(answer, content, ranges);
 }
 
-/** Returns a response with the whole content. A response to HEAD has only the length of the content. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
@@ -176,10 +168,7 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
   return answer;
 }
 
-/**
- * Returns a 206 response. A single range is sent unchanged, several ranges as multipart/byteranges (RFC 9110
- * §15.3.7).
- */
+/** A single range is sent unchanged, several ranges as multipart/byteranges (RFC 9110 §15.3.7). */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -336,10 +325,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.mpd': 'application/dash+xml',
 };
 
-/**
- * Returns the media type of a file name; `application/octet-stream` if the extension is unknown. The case of
- * the extension does not matter.
- */
+/** Ignores the case of the extension. Returns `application/octet-stream` if it is unknown. */
 export function mediaTypeOf(path: string): string {
   const extension = extname(path).toLowerCase();
   return Object.hasOwn(TYPES, extension) ? TYPES[extension]! : BYTES_TYPE;

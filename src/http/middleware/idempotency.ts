@@ -90,10 +90,7 @@ const RENEWALS = 3;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
-/**
- * The claim of an idempotency key. The store has `text` under `key`. `print` is the fingerprint of the
- * request.
- */
+/** The store has `text` under `key`. `print` is the fingerprint of the request. */
 interface Claim {
   readonly key: string;
   readonly print: string;
@@ -373,10 +370,7 @@ export class IdempotencyMiddleware implements Middleware {
     };
   }
 
-  /**
-   * Stores the response if its status is final, else deletes the claim. If the store fails, the response is
-   * still sent, and the claim expires later.
-   */
+  /** If the store fails, the response is still sent, and the claim expires later. */
   async #finish({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
@@ -396,7 +390,6 @@ export class IdempotencyMiddleware implements Middleware {
   }
 }
 
-/** Returns `stored`, or the response of a guard that refuses the request. */
 async function admitted(req: HttpRequest, stored: HttpResponse): Promise<HttpResponse> {
   if (!(req instanceof TransportRequest) || req.match.kind !== 'found') return stored;
   return (await req.match.endpoint.admit?.(req, stored)) ?? stored;
@@ -459,10 +452,7 @@ export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
 
-/**
- * Fingerprint of a request: a hash of target, content type and body. It detects different requests with the
- * same key.
- */
+/** Detects different requests with the same key. */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
     .update(`${JSON.stringify([target, contentType])}\n`)
@@ -479,18 +469,12 @@ const UNKEPT_FIELDS =
 /** Statuses below 500 that are not stored, so that a repeated request is executed again. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
-/**
- * Whether a response with this status is stored. If so, a repeated request gets the stored response, and is
- * not executed again.
- */
+/** Whether a repeated request gets the stored response, and is not executed again. */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
 }
 
-/**
- * Creates the record that is stored for a response. If the response exceeds `maxBytes` or its body is a
- * stream, the record contains only the status.
- */
+/** A stream, or a response that exceeds `maxBytes`, is recorded by its status only. */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;
   const fields: string[] = [];
@@ -507,7 +491,6 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     : { kind: 'answered', print, status, fields, body };
 }
 
-/** Creates a response from its record, with `Idempotency-Replayed: true`. */
 export function replay({
   status,
   fields,
@@ -526,10 +509,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
   return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
-/**
- * Decodes the text of {@link encodeRecord}. Returns undefined for other text, for example a record that
- * another version of the framework has stored.
- */
+/** Returns undefined for other text, such as a record of another version of the framework. */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);
   if (typeof print !== 'string') return undefined;

@@ -216,10 +216,6 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  /**
-   * Yields findings of `svc check` about earlier middleware that works in vain for refused requests, and
-   * about keys that clients can forge.
-   */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
@@ -267,10 +263,7 @@ export class RateLimitMiddleware implements Middleware {
     return match.kind === 'found' ? match.endpoint : this.#limit;
   }
 
-  /**
-   * Stores the limit that a route sets in its option `rateLimit`. If several RateLimitMiddleware are
-   * registered, only the first applies such limits.
-   */
+  /** Only the first of several RateLimitMiddleware applies the option `rateLimit` of routes. */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
     if (rateLimit === false) this.#ofRoutes.set(route, null);
@@ -375,8 +368,7 @@ function mayMatch(rule: string, route: string): boolean {
 }
 
 /**
- * Whether the source code of a key function contains the name of a header field such as `X-Forwarded-For`.
- * Proxies write addresses into these fields, but clients can forge them.
+ * Whether the source code of a key function names a field such as `X-Forwarded-For`, which clients can forge.
  */
 export function namesForwarded(key: RateLimitKey): boolean {
   return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(

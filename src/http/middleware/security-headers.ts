@@ -101,10 +101,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/**
- * Kinds of middleware that send responses themselves. They must be registered after this one, so that their
- * responses get the security headers.
- */
+/** They send responses themselves, which need the security headers, so they must come later. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -116,7 +113,6 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Nonces of requests for which cspNonce() was called. */
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
@@ -139,10 +135,7 @@ export class SecurityHeadersMiddleware implements Middleware {
    * `Strict-Transport-Security` is sent, else 0.
    */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /**
-   * Whether the program has set options of `Strict-Transport-Security`. If so, `svc check` reports a server
-   * without TLS.
-   */
+  /** If true, `svc check` reports a server without TLS. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -287,7 +280,6 @@ function isDocument({ headers }: HttpResponse): boolean {
 
 const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
-/** Names of the fields that this middleware adds or removes. */
 const HEADER_NAMES =
   /^(?:content-security-policy|x-content-type-options|referrer-policy|cross-origin-(?:resource|opener|embedder)-policy|x-frame-options|permissions-policy|strict-transport-security|x-powered-by)$/i;
 
@@ -320,7 +312,6 @@ function transportSecurity(options: StrictTransportSecurity): string {
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** Defines an option whose value is `false` or one of `words`. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -429,7 +420,6 @@ export class ContentSecurityPolicy {
   /** The policy, split at each place where the nonce is inserted. */
   readonly #parts: readonly string[];
 
-  /** @throws SvcError `E_CSP` for a policy that browsers would misread */
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
@@ -464,7 +454,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     // a caller without type checks may pass any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
-    const known = name as DirectiveName; // the cast is safe: includes() has checked the name
+    const known = name as DirectiveName;
     const isText = (item: unknown): item is string => typeof item === 'string';
     const items: readonly unknown[] =
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];

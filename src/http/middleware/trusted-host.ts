@@ -37,10 +37,7 @@ const MAX_NAME = 253;
 /** Maximum length of `Host` in characters: the longest host name, a final dot, a colon and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/**
- * Kinds of middleware that must be registered after this one, because their data or responses depend on the
- * host.
- */
+/** Their data or responses depend on the host, so they must be registered after this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
 /**

@@ -312,10 +312,7 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /**
-   * Whether the client has sent a valid session, or a visitor id. If not, no token of this request can be
-   * valid.
-   */
+  /** If false, no token of this request can be valid. */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -332,7 +329,6 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns the reason for refusing a token; undefined if the token is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;

@@ -219,7 +219,6 @@ export class SessionMiddleware implements Middleware {
   }
 }
 
-/** Sets `Vary` if the response depends on the session, and `Cache-Control` if it sets a cookie. */
 function seen(session: RequestSession, response: HttpResponse): HttpResponse {
   if (session.isRead) response.headers.vary('Cookie');
   if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');

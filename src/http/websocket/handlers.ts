@@ -52,7 +52,6 @@ export interface SocketDeps<Socket> {
   readonly host: SocketHost<Socket>;
 }
 
-/** The server of a socket. */
 export interface SocketHost<Socket> {
   /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: Socket): void;
@@ -60,10 +59,7 @@ export interface SocketHost<Socket> {
   onOver(socket: Socket, failure: unknown): void;
 }
 
-/**
- * Calls a handler, and then `done`, or `failed` with the error. If the handler returns a promise, this second
- * call is made when the promise settles.
- */
+/** Calls `done` or `failed` after the handler, or when the promise that it returns settles. */
 export function callHandler(
   handler: () => Awaitable<unknown>,
   done: () => void,

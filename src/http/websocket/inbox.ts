@@ -8,9 +8,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/**
- * Maximum size in bytes of all waiting messages. Beyond this limit, the server stops reading from the client.
- */
+/** Maximum size in bytes of all waiting messages. */
 const MAX_BYTES = 65_536;
 /** Memory that each message takes in addition to its content, in bytes. */
 const MESSAGE_COST = 128;
@@ -74,10 +72,7 @@ export class Inbox {
     return this.#bytes <= MAX_BYTES / 2;
   }
 
-  /**
-   * Adds a message. A message that takes less than half of its received chunk is copied, so that the chunk
-   * does not stay in memory.
-   */
+  /** Copies a message that takes less than half of its chunk, so that the chunk does not stay in memory. */
   add(data: string | Buffer): void {
     const mustCopy =
       this.#waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength;
@@ -129,10 +124,7 @@ export class Inbox {
     });
   }
 
-  /**
-   * Passes messages to the iterator as long as it waits for one. If `decode` throws, the promise of the
-   * iterator rejects, and the iteration ends.
-   */
+  /** If `decode` throws, the promise of the iterator rejects, and the iteration ends. */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
       const waiter = this.#waiter;

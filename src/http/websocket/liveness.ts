@@ -104,10 +104,7 @@ export class RoundTrip {
     this.#sentMs = sentMs;
   }
 
-  /**
-   * Resolves with the time until the pong, in milliseconds. Resolves with undefined if the socket closes
-   * earlier.
-   */
+  /** Resolves with the milliseconds until the pong; undefined if the socket closes earlier. */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }

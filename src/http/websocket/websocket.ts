@@ -376,10 +376,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /**
-   * Counts the messages that are incomplete, wait, or are being handled. Closes the socket if the budget of the
-   * application refuses them.
-   */
+  /** Closes the socket if the budget of the application refuses its messages. */
   #count(): void {
     const bytes = (this.#reader?.heldBytes ?? 0) + (this.#inbox?.heldBytes ?? 0) + this.#handledBytes;
     if (bytes === (this.#held?.heldBytes ?? 0)) return;
@@ -389,7 +386,6 @@ export class WebSocketConnection
     this.onViolation(CLOSE.tryAgainLater, 'the server holds too many messages');
   }
 
-  /** Calls a handler. Calls onError if the handler fails. Finally calls `then`. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
