@@ -283,12 +283,10 @@ function fromText(pattern: RegExp, message: string, check: Check): Check {
     typeof raw === 'string' && pattern.test(raw) ? check(Number(raw), run) : run.fail('type', message);
 }
 
-const flagText: Check = (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
-
-function boolOf(raw: unknown, isForm: boolean): boolean | undefined {
-  if (raw === 'true' || raw === '1' || (isForm && raw === 'on')) return true;
-  return raw === 'false' || raw === '0' ? false : undefined;
-}
+const flagText: Check = (raw, run) => {
+  if (raw === 'true' || raw === '1' || (run.isForm && raw === 'on')) return true;
+  return raw === 'false' || raw === '0' ? false : run.fail('type', 'must be true or false');
+};
 
 function literalText(values: readonly Literal[]): Check {
   const byText = new Map<unknown, Literal>();

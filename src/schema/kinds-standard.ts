@@ -96,9 +96,7 @@ function noteIssues(issues: readonly StandardIssue[], run: Run): typeof FAIL {
   if (issues.length === 0) return run.fail('invalid', 'is not valid');
   for (const issue of issues) {
     if (run.isFull) break;
-    const mark = run.count;
-    run.fail(codeOf(issue), messageOf(issue));
-    for (const key of pathOf(issue).toReversed()) run.place(mark, key);
+    run.failAt(pathOf(issue), codeOf(issue), messageOf(issue));
   }
   return FAIL;
 }

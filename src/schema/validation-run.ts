@@ -92,16 +92,22 @@ export class Run {
     return FAIL;
   }
 
+  /** Reports an issue of the value at `path`, which begins at the checked value. */
+  failAt(path: readonly (string | number)[], code: string, message: string): typeof FAIL {
+    const mark = this.count;
+    this.fail(code, message);
+    for (const key of path.toReversed()) this.place(mark, key);
+    return FAIL;
+  }
+
   /**
    * Removes all issues after the first `mark` issues. Called when one type of a union does not accept the
-   * value, before the next type is tried. Returns the number of removed issues.
+   * value, before the next type is tried.
    */
-  rewind(mark: number, wasFull: boolean): number {
-    const noted = this.count - mark;
-    if (noted > 0) this.#issues!.length = mark;
+  rewind(mark: number, wasFull: boolean): void {
+    if (this.count > mark) this.#issues!.length = mark;
     this.count = mark;
     this.isFull = wasFull;
-    return noted;
   }
 
   /**
