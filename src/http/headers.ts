@@ -22,6 +22,15 @@ export function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
+/** Whether a value is the name of a request method, in capitals. */
+export function isMethod(value: unknown): boolean {
+  return typeof value === 'string' && isToken(value) && value === value.toUpperCase();
+}
+
+export function isMethods(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every(isMethod);
+}
+
 /**
  * Whether `text` can be sent as a field value: no control characters except tab, and no character above
  * U+00FF.

@@ -173,8 +173,9 @@ export class HttpResponse {
     return copy;
   }
 
-  /** Copies header fields and cookies to another response, and returns that response. @internal */
+  /** Copies status, header fields and cookies to another response, and returns that response. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
+    other.#status = this.#status;
     other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
@@ -350,7 +351,7 @@ export class StreamingResponse extends HttpResponse {
 
   /** @internal */
   override copy(): StreamingResponse {
-    const copy = this.fill(new StreamingResponse([], { status: this.status }));
+    const copy = this.fill(new StreamingResponse([]));
     copy.body = this.body;
     return copy;
   }

@@ -43,14 +43,6 @@ export interface Content extends Validators {
 }
 
 /**
- * Whether a file was written so recently that its modification time may stay equal after another write (RFC
- * 9110 §8.8.2.2).
- */
-function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
-  return nowMs - mtimeMs < YOUNG_MS;
-}
-
-/**
  * Returns `ETag` and `Last-Modified` of a file. The entity tag consists of size and modification time, and is
  * weak if the file was written recently. `Last-Modified` is never in the future. `coding` becomes part of the
  * tag, because a precompressed file has different bytes (RFC 9110 §8.8.3.3).
@@ -60,7 +52,7 @@ export function validatorsOf(
   nowMs: number,
   coding?: string,
 ): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
-  const isStrong = !isYoung(state, nowMs);
+  const isStrong = nowMs - state.mtimeMs >= YOUNG_MS;
   const opaque = `"${state.size.toString(36)}-${Math.round(state.mtimeMs * 1_000).toString(36)}${coding === undefined ? '' : `-${coding}`}"`;
   return {
     etag: isStrong ? opaque : `W/${opaque}`,
@@ -89,7 +81,7 @@ export class FileResponse extends HttpResponse {
 
   /** @internal */
   override copy(): FileResponse {
-    return this.fill(new FileResponse(this.#path, { status: this.status }));
+    return this.fill(new FileResponse(this.#path));
   }
 
   override async settle(request: Answered): Promise<HttpResponse> {

@@ -390,14 +390,6 @@ class StaticCache {
   readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  get size(): number {
-    return this.#index.size;
-  }
-
   /** Returns the entry of a path, if it was looked up after this time. */
   recent(key: string, sinceMs: number): StaticEntry | undefined {
     const slot = this.#index.find(key);

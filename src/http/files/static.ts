@@ -66,7 +66,9 @@ export class StaticMount {
     const read = readOptions('mountStatic()', options, {
       index: given<readonly string[]>(
         'a list of file names',
-        (value) => Array.isArray(value) && value.every(isFileName),
+        (value) =>
+          Array.isArray(value) &&
+          value.every((name) => typeof name === 'string' && segmentsOf(name).length === 1),
       ),
       dotfiles: oneOf(['ignore', 'deny', 'allow'], 'ignore'),
       maxAgeSeconds: int(0, 0, 31_536_000),
@@ -172,10 +174,6 @@ function withSlash(req: HttpRequest): HttpResponse {
     status: 301,
     headers: { 'Cache-Control': 'no-cache' },
   });
-}
-
-function isFileName(value: unknown): boolean {
-  return typeof value === 'string' && segmentsOf(value).length === 1;
 }
 
 /** Returns an empty list if the path is invalid or ends with a slash. */

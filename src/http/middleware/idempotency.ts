@@ -24,7 +24,7 @@ import { BadRequest, Conflict, HTTPException, UnprocessableContent } from '../..
 import { bool, given, int, isFunction, readOptions, shown, text, outOfRange } from '../../base/options.ts';
 import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
-import { isToken } from '../headers.ts';
+import { HeaderList, isMethods, isToken } from '../headers.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
@@ -395,14 +395,6 @@ async function admitted(req: HttpRequest, stored: HttpResponse): Promise<HttpRes
   return (await req.match.endpoint.admit?.(req, stored)) ?? stored;
 }
 
-function isMethods(value: unknown): boolean {
-  return (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase())
-  );
-}
-
 /**
  * The stored record of a request. It is `claimed` while a process executes the request. After that it is
  * `answered` and contains the response. If the response is a stream or too large, the record is `done` and
@@ -497,8 +489,7 @@ export function replay({
   body,
 }: IdempotencyRecord & { readonly kind: 'answered' }): HttpResponse {
   const response = new HttpResponse(body, { status });
-  for (let index = 0; index < fields.length; index += 2)
-    response.headers.append(fields[index]!, fields[index + 1]!);
+  for (const [name, value] of new HeaderList([...fields])) response.headers.append(name, value);
   response.headers.set('Idempotency-Replayed', 'true');
   return response;
 }

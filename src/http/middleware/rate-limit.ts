@@ -7,7 +7,7 @@
  */
 import { bool, closest, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
-import { isToken } from '../headers.ts';
+import { isMethods } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
@@ -192,17 +192,16 @@ export class RateLimitMiddleware implements Middleware {
         remedy: "Give one of the two instances another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
-    for (const {
-      template: { template },
-      methods,
-      limit,
-    } of this.#rules) {
-      if (
-        routes.some(
-          (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
-        )
-      )
-        continue;
+    yield* this.#unmatched(subject, routes);
+  }
+
+  *#unmatched(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
+    for (const { template: parsed, methods, limit } of this.#rules) {
+      const { template } = parsed;
+      const isMatched = routes.some(
+        (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
+      );
+      if (isMatched) continue;
       const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
         rule: 'SVC121',
@@ -278,15 +277,7 @@ export class RateLimitMiddleware implements Middleware {
     const owner = `RateLimitMiddleware rules[${index}]`;
     const { path, methods, perMinute, burst, key, name } = readOptions(owner, rule, {
       path: text(''),
-      methods: given<readonly string[]>(
-        'a list of methods in capitals',
-        (value) =>
-          Array.isArray(value) &&
-          value.length > 0 &&
-          value.every(
-            (method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase(),
-          ),
-      ),
+      methods: given<readonly string[]>('a list of methods in capitals', isMethods),
       perMinute: PER_MINUTE,
       burst: BURST,
       key: KEY,

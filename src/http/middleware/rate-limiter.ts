@@ -118,13 +118,10 @@ export class RateLimiter {
     if (!Number.isSafeInteger(cost) || cost < 0)
       throw outOfRange('RateLimiter.take()', 'cost', 'must be an integer of 0 or more', shown(cost));
     this.#gate.attach(req.state.get(services));
-    const result = this.#gate.take(this.#limit, req, key, cost);
-    return whenReady(result, (ready) => this.#pass(ready));
-  }
-
-  #pass(result: RateLimitResult | undefined): RateLimitResult | undefined {
-    if (result?.isAllowed === false) throw this.#limit.refusal(result);
-    return result;
+    return whenReady(this.#gate.take(this.#limit, req, key, cost), (result) => {
+      if (result?.isAllowed === false) throw this.#limit.refusal(result);
+      return result;
+    });
   }
 }
 

@@ -126,6 +126,32 @@ export function cspNonce(req: HttpRequest): string {
   return nonce;
 }
 
+const OPTIONS = {
+  contentSecurityPolicy: given<Directives | string | false>(
+    'directives, a policy as text, or false',
+    (value) => value === false || typeof value === 'string' || isRecord(value),
+  ),
+  strictTransportSecurity: given<StrictTransportSecurity | false>(
+    '{ maxAgeSeconds, includeSubDomains, preload } or false',
+    (value) => value === false || isRecord(value),
+  ),
+  frameOptions: choice(['DENY', 'SAMEORIGIN']),
+  referrerPolicy: choice(REFERRER_POLICIES),
+  crossOriginOpenerPolicy: choice([
+    'same-origin',
+    'same-origin-allow-popups',
+    'noopener-allow-popups',
+    'unsafe-none',
+  ]),
+  crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
+  crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
+  permissionsPolicy: given<string | false>(
+    'a policy as text, or false',
+    (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value)),
+  ),
+  contentTypeOptions: bool(true),
+};
+
 /** Adds security headers to every response. Fields that a response already has stay unchanged. */
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
@@ -144,31 +170,7 @@ export class SecurityHeadersMiddleware implements Middleware {
    *   for other invalid options
    */
   constructor(options: SecurityHeadersOptions = {}) {
-    const read = readOptions('SecurityHeadersMiddleware', options, {
-      contentSecurityPolicy: given<Directives | string | false>(
-        'directives, a policy as text, or false',
-        (value) => value === false || typeof value === 'string' || isRecord(value),
-      ),
-      strictTransportSecurity: given<StrictTransportSecurity | false>(
-        '{ maxAgeSeconds, includeSubDomains, preload } or false',
-        (value) => value === false || isRecord(value),
-      ),
-      frameOptions: choice(['DENY', 'SAMEORIGIN']),
-      referrerPolicy: choice(REFERRER_POLICIES),
-      crossOriginOpenerPolicy: choice([
-        'same-origin',
-        'same-origin-allow-popups',
-        'noopener-allow-popups',
-        'unsafe-none',
-      ]),
-      crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
-      crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
-      permissionsPolicy: given<string | false>(
-        'a policy as text, or false',
-        (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value)),
-      ),
-      contentTypeOptions: bool(true),
-    });
+    const read = readOptions('SecurityHeadersMiddleware', options, OPTIONS);
     const {
       contentSecurityPolicy = {},
       strictTransportSecurity = {},
@@ -215,6 +217,8 @@ export class SecurityHeadersMiddleware implements Middleware {
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
     const { env, middleware } = view;
+    const subject = 'middleware security-headers';
+    const sent = { rule: 'SVC211', severity: 'warning', subject } as const;
     this.#isProduction = env === 'production';
     if (
       this.#isProduction &&
@@ -223,9 +227,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       readTrustProxy(view.config('trustProxy')) === undefined
     ) {
       yield {
-        rule: 'SVC211',
-        severity: 'warning',
-        subject: 'middleware security-headers',
+        ...sent,
         message:
           'SecurityHeadersMiddleware sends Strict-Transport-Security, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
@@ -234,9 +236,7 @@ export class SecurityHeadersMiddleware implements Middleware {
     }
     if (this.#isProduction && this.#policy === undefined) {
       yield {
-        rule: 'SVC211',
-        severity: 'warning',
-        subject: 'middleware security-headers',
+        ...sent,
         message:
           'SecurityHeadersMiddleware sends no Content-Security-Policy, so browsers run any script that an attacker inserts into a page',
         remedy: 'Remove contentSecurityPolicy: false to send the default policy, or set your own policy',
@@ -250,7 +250,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       // do not show these responses as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
-      subject: 'middleware security-headers',
+      subject,
       message: `the middleware "${misplaced.kind}" runs before SecurityHeadersMiddleware, so responses from "${misplaced.kind}" have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };

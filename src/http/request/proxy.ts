@@ -155,11 +155,11 @@ const MAX_HOPS = 32;
 /** Maximum length of one entry of `X-Forwarded-For` or `Forwarded`, in characters. */
 const MAX_ENTRY_LENGTH = 512;
 
-const WORDS: Readonly<Record<string, readonly string[]>> = {
-  loopback: ['127.0.0.0/8', '::1'],
-  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
-  linklocal: ['169.254.0.0/16', 'fe80::/10'],
-};
+const WORDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['loopback', ['127.0.0.0/8', '::1']],
+  ['private', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']],
+  ['linklocal', ['169.254.0.0/16', 'fe80::/10']],
+]);
 
 /**
  * All loopback, private and link-local networks. They are parsed when they are first needed, because the
@@ -171,9 +171,7 @@ let privateNetworks: readonly Network[] | undefined;
 export function isPrivatePeer(text: string): boolean {
   const address = parseAddress(withoutZone(text));
   if (address === undefined) return false;
-  privateNetworks ??= Object.values(WORDS)
-    .flat()
-    .map((word) => parseNetwork(word)!); // not undefined: WORDS contains only valid networks
+  privateNetworks ??= [...WORDS.keys()].flatMap(readNetworks);
   return privateNetworks.some((network) => contains(network, address));
 }
 
@@ -222,12 +220,12 @@ function readNetworks(text: unknown): Network[] {
     throw new SvcError('E_TRUST_PROXY', [
       `each entry of the list of proxies must be text, found ${shown(text)}`,
     ]);
-  // parseNetwork() returns a network, because WORDS contains only valid ones
-  if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
+  const meant = WORDS.get(text);
+  if (meant !== undefined) return meant.flatMap(readNetworks);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
   if (network === undefined) {
-    const near = closest(text, Object.keys(WORDS));
+    const near = closest(text, WORDS.keys());
     throw new SvcError('E_TRUST_PROXY', [
       `"${text}" is neither an IP address nor a network such as "10.0.0.0/8"` +
         (near === undefined ? '' : `: did you mean "${near}"?`),

@@ -18,6 +18,7 @@ import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
@@ -516,7 +517,10 @@ class SlowReaders {
   }
 }
 
-/** Returns -1 if the operating system has accepted all bytes. */
-function takenOf({ bytesWritten, writableLength }: Socket): number {
+/** Returns how many bytes the operating system has accepted. Returns -1 if it has accepted all of them. */
+export function takenOf({
+  bytesWritten = 0,
+  writableLength,
+}: Duplex & { readonly bytesWritten?: number }): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }

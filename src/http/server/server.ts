@@ -188,6 +188,11 @@ export class HttpServer {
     // 0 means no limit: node:http would silently drop fields beyond a limit, so request-head.ts checks their
     // number
     server.maxHeadersCount = 0;
+    this.#listenTo(server, listener);
+    return server;
+  }
+
+  #listenTo(server: Server, listener: RequestListener): void {
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
     );
@@ -202,7 +207,6 @@ export class HttpServer {
       continueLater(incoming as ReceivedMessage, outgoing);
       listener(incoming, outgoing);
     });
-    return server;
   }
 
   /** Number of requests whose response is not sent completely, or whose handler still runs. */

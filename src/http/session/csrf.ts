@@ -345,16 +345,14 @@ class RequestProtection {
   finish(response: HttpResponse): void {
     this.#isFinished = true;
     if (!this.#isAsked) return;
-    if (this.#mintedId !== undefined) this.#giveId(response, this.#mintedId);
+    if (this.#mintedId !== undefined) {
+      const { cookie, services, missingTls } = this.#deps;
+      const on = cookie.on(this.#req, services.env);
+      cookie.set(response, on, this.#mintedId);
+      missingTls.notice(this.#req, on); // warns that browsers may ignore the cookie
+    }
     response.headers.vary('Cookie');
     keepPrivate(response.headers, 'no-store');
-  }
-
-  #giveId(response: HttpResponse, id: string): void {
-    const { cookie, services, missingTls } = this.#deps;
-    const on = cookie.on(this.#req, services.env);
-    cookie.set(response, on, id);
-    missingTls.notice(this.#req, on); // warns that browsers may ignore the cookie
   }
 
   #visitorId(): string | undefined {

@@ -96,9 +96,7 @@ export class EventStreamResponse extends HttpResponse {
 
   /** @internal */
   override copy(): EventStreamResponse {
-    const copy = this.fill(new EventStreamResponse(this.#source, this.#options));
-    copy.status = this.status;
-    return copy;
+    return this.fill(new EventStreamResponse(this.#source, this.#options));
   }
 
   /** @internal */
@@ -443,9 +441,7 @@ class BroadcastResponse extends HttpResponse {
   }
 
   override copy(): BroadcastResponse {
-    const copy = this.fill(new BroadcastResponse(this.#given, this.#listen));
-    copy.status = this.status;
-    return copy;
+    return this.fill(new BroadcastResponse(this.#given, this.#listen));
   }
 
   override settle(request: Streamed): HttpResponse {

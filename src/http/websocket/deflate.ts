@@ -17,7 +17,7 @@ import { hasBudget, inThread, spend, whenBudget } from './turns.ts';
 import type { ZlibOptions } from 'node:zlib';
 import type { Awaitable } from '../contracts.ts';
 import type { FrameSink, Inflated } from './frames.ts';
-import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
+import type { DeflateAgreement } from './handshake.ts';
 
 /**
  * The empty DEFLATE block at the end of a compressed message. The sender removes it, and the receiver adds it
@@ -76,15 +76,9 @@ export function inflatingReader(
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
 }
 
-export function deflaterOf(
-  { serverBits, serverTakesOver }: DeflateAgreement,
-  { level }: ResolvedCompressionOptions,
-): MessageDeflater {
-  return new MessageDeflater(serverBits, level, serverTakesOver);
-}
-
 export class MessageDeflater {
-  readonly #bits: number;
+  /** Size of the negotiated window as a power of two. */
+  readonly bits: number;
   readonly #level: number;
   /**
    * The bytes of earlier messages to which the next message may refer. Undefined without context takeover.
@@ -92,14 +86,9 @@ export class MessageDeflater {
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
-    this.#bits = bits;
+    this.bits = bits;
     this.#level = level;
     if (takesOver) this.#history = new History(bits);
-  }
-
-  /** Size of the negotiated window as a power of two. */
-  get bits(): number {
-    return this.#bits;
   }
 
   /**
@@ -109,7 +98,7 @@ export class MessageDeflater {
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
-    const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
+    const deflated = deflateMessage(bytes, this.bits, this.#level, dictionary);
     // the message will be sent uncompressed, so it does not become part of the compression history
     if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
@@ -119,7 +108,7 @@ export class MessageDeflater {
   /** The message refers to no earlier message, and no later message refers to it. */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
-    return deflateInThread(bytes, this.#bits, this.#level);
+    return deflateInThread(bytes, this.bits, this.#level);
   }
 
   /**

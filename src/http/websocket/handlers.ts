@@ -1,5 +1,4 @@
 /** Handlers of WebSockets, and what else a WebSocket gets from its route and its server. */
-import { errorAfter } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
@@ -72,14 +71,4 @@ export function callHandler(
   } catch (error) {
     failed(error);
   }
-}
-
-/** Calls an onError handler for `error`. If it fails, `failed` gets its error, with `error` as the cause. */
-export function callErrorHandler(
-  handler: () => Awaitable<unknown>,
-  error: unknown,
-  done: () => void,
-  failed: (error: unknown) => void,
-): void {
-  callHandler(handler, done, (failure) => failed(errorAfter(failure, error)));
 }

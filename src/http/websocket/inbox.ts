@@ -92,27 +92,27 @@ export class Inbox {
   }
 
   /**
-   * Returns an iterator of the messages. `onWait` is called when the iterator needs a message; {@link answer}
-   * then provides one. `onStop` is called when a loop is left early. After that, other code may iterate.
+   * Returns an iterator of the messages. `proceed` is called when the iterator needs a message; {@link answer}
+   * then provides one. It is also called when a loop is left early. After that, other code may iterate.
    */
-  iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
+  iterate(proceed: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
     let hasLeft = false;
     return {
-      next: () => (hasLeft ? Promise.resolve(DONE) : this.#next(onWait)),
+      next: () => (hasLeft ? Promise.resolve(DONE) : this.#next(proceed)),
       return: () => {
         if (!hasLeft) {
           hasLeft = true;
           this.#isIterated = false;
           this.end();
-          onStop();
+          proceed();
         }
         return Promise.resolve(DONE);
       },
     };
   }
 
-  #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
+  #next(proceed: () => void): Promise<IteratorResult<unknown, undefined>> {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
@@ -120,7 +120,7 @@ export class Inbox {
     this.#isIterated = true; // answer() sets #isIterated to false when decode() throws
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
-      onWait();
+      proceed();
     });
   }
 
