@@ -362,7 +362,8 @@ class Plugins {
         for (const [key, read] of values) this.#deps.state.provide(key, read);
         this.#replaced.add(plugin);
         return () => {
-          for (const key of values.keys()) this.#deps.state.provide(key, this.#provided.get(key)!.read);
+          for (const [key, { read }] of this.#provided)
+            if (values.has(key)) this.#deps.state.provide(key, read);
           this.#replaced.delete(plugin);
         };
       },
@@ -412,8 +413,9 @@ class Plugins {
   }
 }
 
-/** Each property reads the current value, because a test client may replace environment and clock. */
+/** Environment and clock are read at each access, because a test client may replace them. */
 export function servicesOf(app: Services): Services {
+  const { log, metrics, config, tracer } = app;
   return {
     get env() {
       return app.env;
@@ -421,17 +423,9 @@ export function servicesOf(app: Services): Services {
     get clock() {
       return app.clock;
     },
-    get log() {
-      return app.log;
-    },
-    get metrics() {
-      return app.metrics;
-    },
-    get config() {
-      return app.config;
-    },
-    get tracer() {
-      return app.tracer;
-    },
+    log,
+    metrics,
+    config,
+    tracer,
   };
 }

@@ -30,7 +30,7 @@ import type { Core } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 import type { TextInputPlan } from './di.ts';
 import type { Issue } from '../base/errors.ts';
-import type { RouteDeps, RoutePlan, Steps } from './steps.ts';
+import type { RouteDeps, RoutePlan } from './steps.ts';
 import type {
   Awaitable,
   CompiledRoute,
@@ -42,10 +42,6 @@ import type {
 import type { Endpoint, Outcome, TransportRequest } from '../http/request/request.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
-
-function coreOf(plan: RoutePlan, edge: CoreEdge): Core {
-  return guarded((req) => new RouteCall(plan, req).start(), edge);
-}
 
 /** Handles one request to a route. */
 class RouteCall {
@@ -335,12 +331,19 @@ export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps):
     const run = plainCore(handlerOf(route, deps), edge);
     return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };
   }
-  const plan = planRoute(route, subject, steps, deps);
+  const plan: RoutePlan = {
+    ...steps,
+    deps,
+    handler: handlerOf(route, deps),
+    reply: replyPlan(route.spec, subject),
+    security: withOwn(steps.security, route.spec),
+  };
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   const edge = edgeOf(plan.reply, deps);
   const admit: Endpoint['admit'] = (req, stored) =>
     new RouteCall(plan, req).admit(stored).catch((error: unknown) => edge.fail(error, req));
-  const endpoint = endpointOf(route, method, plan.security, coreOf(plan, edge));
+  const run = guarded((req) => new RouteCall(plan, req).start(), edge);
+  const endpoint = endpointOf(route, method, plan.security, run);
   return {
     endpoint: plan.early.length === 0 ? endpoint : { ...endpoint, admit },
     inputs: {
@@ -371,17 +374,6 @@ function endpointOf(
 const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
-
-function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
-  const { spec } = route;
-  return {
-    ...steps,
-    deps,
-    handler: handlerOf(route, deps),
-    reply: replyPlan(spec, subject),
-    security: withOwn(steps.security, spec),
-  };
-}
 
 function withOwn(
   security: readonly SecurityRequirement[],

@@ -47,14 +47,10 @@ export class DependencyGraph {
   #values: readonly unknown[] = [];
   /** Functions and classes of all planned dependencies, after replacement. */
   readonly sources: Set<unknown> = new Set();
-  readonly #overrides: ReadonlyMap<unknown, DependencySource>;
-  readonly #tasks: BackgroundRunner;
-  readonly #report: (finding: Finding) => void;
+  readonly #deps: PlannerDeps;
 
   constructor(deps: PlannerDeps) {
-    this.#overrides = deps.overrides;
-    this.#tasks = deps.tasks;
-    this.#report = deps.report;
+    this.#deps = deps;
   }
 
   /** Returns an empty ordering. {@link plan} adds the dependencies of a route to it. */
@@ -83,7 +79,7 @@ export class DependencyGraph {
 
   /** Returns the index of the dependency's value (its slot), or -1 after a mistake. */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
-    const source = this.#overrides.get(dependency.source) ?? dependency.source;
+    const source = this.#deps.overrides.get(dependency.source) ?? dependency.source;
     this.sources.add(source);
     const { scope } = dependency;
     const read = readSource(source, dependency.source);
@@ -107,15 +103,14 @@ export class DependencyGraph {
     }
     const known = dependency.isCached ? ordering.slots.get(source) : undefined;
     if (known !== undefined) {
-      if (known >= 0 && ordering.planned[known]!.scope !== scope) {
-        return this.#mistake(
-          ordering,
-          'SVC112',
-          `${read.label} is used with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
-          'Use the same scope in each Depends() of this source, or set cache: false',
-        );
-      }
-      return known;
+      const other = ordering.planned[known]; // undefined after a mistake
+      if (other === undefined || other.scope === scope) return known;
+      return this.#mistake(
+        ordering,
+        'SVC112',
+        `${read.label} is used with the scopes ${other.scope} and ${scope}: ${names}`,
+        'Use the same scope in each Depends() of this source, or set cache: false',
+      );
     }
     const slot =
       scope === 'app' && ordering.planned !== this.#app.planned
@@ -146,7 +141,7 @@ export class DependencyGraph {
       needs: needs.map(([, slot]) => slot),
       mayYield: source !== BackgroundTasks && !isClass(source),
       surround: surroundOfSource(source),
-      call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
+      call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#deps.tasks),
     });
   }
 
@@ -202,14 +197,8 @@ export class DependencyGraph {
   }
 
   #mistake(ordering: Ordering, rule: Finding['rule'], message: string, remedy: string): -1 {
-    this.#report({
-      rule,
-      severity: 'error',
-      subject: ordering.subject,
-      place: ordering.declared.place,
-      message,
-      remedy,
-    });
+    const { subject, declared } = ordering;
+    this.#deps.report({ rule, severity: 'error', subject, place: declared.place, message, remedy });
     return -1;
   }
 }

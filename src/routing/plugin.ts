@@ -35,16 +35,8 @@ export function sortPlugins(
   report: (finding: Finding) => void,
 ): Plugin[] {
   const byName = new Map<string, RegisteredPlugin>();
-  const mistake = (entry: RegisteredPlugin, message: string, remedy: string): void => {
-    report({
-      rule: 'SVC114',
-      severity: 'error',
-      subject: `plugin ${entry.plugin.name}`,
-      place: entry.place,
-      message,
-      remedy,
-    });
-  };
+  const mistake = ({ plugin, place }: RegisteredPlugin, message: string, remedy: string): void =>
+    report({ rule: 'SVC114', severity: 'error', subject: `plugin ${plugin.name}`, place, message, remedy });
   for (const entry of registered) {
     if (byName.has(entry.plugin.name))
       mistake(
@@ -54,21 +46,17 @@ export function sortPlugins(
       );
     else byName.set(entry.plugin.name, entry);
   }
-  const sorted: Plugin[] = [];
-  const state = new Map<string, 'visiting' | 'done'>();
+  const sorted = new Set<Plugin>();
   const visit = (entry: RegisteredPlugin, path: readonly string[]): void => {
     const { plugin } = entry;
     const names = [...path, plugin.name];
-    if (state.get(plugin.name) === 'done') return;
-    if (state.get(plugin.name) === 'visiting') {
-      mistake(
+    if (sorted.has(plugin)) return;
+    if (path.includes(plugin.name))
+      return mistake(
         entry,
         `plugins need one another in a circle: ${names.slice(names.indexOf(plugin.name)).join(' → ')}`,
         'Break the circle: let one of these plugins work without the other, or look the other up when a request arrives',
       );
-      return;
-    }
-    state.set(plugin.name, 'visiting');
     for (const name of plugin.requires ?? []) {
       const needed = byName.get(name);
       if (needed === undefined)
@@ -83,13 +71,12 @@ export function sortPlugins(
       const earlier = byName.get(name);
       if (earlier !== undefined) visit(earlier, names);
     }
-    state.set(plugin.name, 'done');
-    sorted.push(plugin);
+    sorted.add(plugin);
   };
   const entries = [...byName.values()];
   for (const entry of entries) if (entry.plugin.startsFirst === true) visit(entry, []);
   for (const entry of entries) visit(entry, []);
-  return sorted;
+  return [...sorted];
 }
 
 /** Replaces the values of a plugin in the state of the application. Returns a function that restores them. */
@@ -213,8 +200,8 @@ export class Replacements {
     replace: (plugin: Plugin, values: ReadonlyMap<StateKey<unknown>, () => unknown>) => () => void,
   ): ReadonlyMap<Plugin, Replace> {
     const unneeded = new Map<Plugin, Replace>();
-    for (const key of this.#values.keys()) {
-      const { plugin } = this.#provided.get(key)!;
+    for (const [key, { plugin }] of this.#provided) {
+      if (!this.#values.has(key)) continue;
       const keys = [...this.#provided].filter(([, value]) => value.plugin === plugin).map(([own]) => own);
       if (isNeeded(plugin) || keys.some((own) => sources.has(own))) continue;
       const values = keys.flatMap((own) => {

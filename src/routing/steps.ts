@@ -51,7 +51,7 @@ export interface RoutePlan extends Steps {
 }
 
 /** Compiled steps of a route before its handler. */
-export interface Steps {
+interface Steps {
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
   /** Dependencies that surround the call of the handler, such as a transaction. */
@@ -76,14 +76,14 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
       'cannot be used together with "body": a request has one body',
     ]);
   const ordering = deps.graph.order(subject, route.declared);
-  const routerNames = route.routerDeps.map(
-    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
-  );
-  const ofRouter = ordering.planned.length;
-  const ownNames = Object.entries(route.deps).map(
-    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
-  );
   const { planned } = ordering;
+  const slotOf = ([name, dependency]: FlatRoute['routerDeps'][number]): readonly [string, number] => [
+    name,
+    deps.graph.plan(ordering, dependency),
+  ];
+  const routerNames = route.routerDeps.map(slotOf);
+  const ofRouter = planned.length;
+  const ownNames = Object.entries(route.deps).map(slotOf);
   const { params, query, headers, cookies } = spec;
   const inputs = readTextInputs({ params, query, headers, cookies });
   assertParams(subject, route.template, inputs);
@@ -96,13 +96,12 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     return undefined;
   const { order, inside } = surrounded(planned);
   const isEarly = earlySlots(planned, ofRouter, inside);
-  const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
-  for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }])
-    assertText(subject, key, plan);
-  const read = new Set<ObjectPlan>();
-  for (const { plan } of texts) plansOf(plan, read);
-  if (form !== undefined) plansOf(form, read);
-  if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  const texts = [
+    ...inputs,
+    ...planned.flatMap((dependency) => dependency.inputs),
+    ...(form === undefined ? [] : [{ key: 'form', plan: form }]),
+  ];
+  const read = plansRead(subject, texts, body);
   reportPatterns(read, subject, route.declared, deps.report);
   return {
     names: [...new Map([...routerNames, ...ownNames])],
@@ -153,6 +152,21 @@ function assertParams(
         `has the field "${absent.name}", but the path has no parameter of that name`,
       ]);
   }
+}
+
+/** Returns all object schemas of a route. Refuses schemas that do not suit what they read. */
+function plansRead(
+  subject: string,
+  texts: readonly { readonly key: string; readonly plan: SchemaPlan }[],
+  body: CompiledBody | undefined,
+): ReadonlySet<ObjectPlan> {
+  const read = new Set<ObjectPlan>();
+  for (const { key, plan } of texts) {
+    assertText(subject, key, plan);
+    plansOf(plan, read);
+  }
+  if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  return read;
 }
 
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
