@@ -21,7 +21,6 @@ export interface Documents {
   readonly isTurned: boolean;
 }
 
-/** Kinds of differences between two schemas. */
 export type SchemaChange =
   | 'bound'
   | 'closed'

@@ -69,7 +69,6 @@ export const COUNTS: OptionTable = {
   minLength: given<number>('an integer 0 … 2^53 - 1', isCount),
   maxLength: given<number>('an integer 0 … 2^53 - 1', isCount),
 };
-/** Options of strings. */
 const TEXTS: OptionTable = {
   ...COUNTS,
   pattern: given<string | RegExp>(
@@ -86,7 +85,6 @@ const TEXTS: OptionTable = {
   ),
 };
 const finite = given<number>('a finite number', Number.isFinite);
-/** Options of numbers. */
 const NUMBERS: OptionTable = {
   ge: finite,
   le: finite,
@@ -94,12 +92,10 @@ const NUMBERS: OptionTable = {
   lt: finite,
   multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
 };
-/** Options of decimals. */
 const DECIMALS: OptionTable = {
   digits: given<number>('an integer 1 … 1000', (value) => intOption(1, 1, 1_000).accepts(value)),
   places: given<number>('an integer 0 … 1000', (value) => intOption(0, 0, 1_000).accepts(value)),
 };
-/** Options of files. */
 const FILES: OptionTable = {
   ...COUNTS,
   contentTypes: given<readonly string[]>(
@@ -108,7 +104,6 @@ const FILES: OptionTable = {
   ),
 };
 
-/** Rows of scalar types. */
 export const SCALARS: Rows<ScalarKind | 'literal'> = {
   str: {
     options: TEXTS,
@@ -288,12 +283,10 @@ function fromText(pattern: RegExp, message: string, check: Check): Check {
     typeof raw === 'string' && pattern.test(raw) ? check(Number(raw), run) : run.fail('type', message);
 }
 
-const flagText: Check = (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
-
-function boolOf(raw: unknown, isForm: boolean): boolean | undefined {
-  if (raw === 'true' || raw === '1' || (isForm && raw === 'on')) return true;
-  return raw === 'false' || raw === '0' ? false : undefined;
-}
+const flagText: Check = (raw, run) => {
+  if (raw === 'true' || raw === '1' || (run.isForm && raw === 'on')) return true;
+  return raw === 'false' || raw === '0' ? false : run.fail('type', 'must be true or false');
+};
 
 function literalText(values: readonly Literal[]): Check {
   const byText = new Map<unknown, Literal>();
@@ -311,7 +304,7 @@ function fileText(constraints: Constraints): Check {
   return (raw, run) => {
     if (!run.isForm || typeof raw !== 'object' || raw === null)
       return run.fail('type', 'must be a file, sent as multipart/form-data');
-    const { size, contentType } = raw as FileLike; // the cast is safe: objects in a form source are files
+    const { size, contentType } = raw as FileLike;
     if (contentTypes !== undefined && !isOfType(contentType, contentTypes))
       return run.fail('content_type', `must have the media type ${contentTypes.join(' or ')}`);
     return count(size, run) ?? raw;

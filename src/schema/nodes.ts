@@ -156,7 +156,6 @@ type ShapeOf<K extends KindName> = Shape & { readonly kind: K };
 
 /** Reads the types inside a declared type. */
 export interface Reader {
-  /** Constraints from the options of the type. */
   readonly constraints: Constraints;
   node(source: TypeSource, constraints?: Constraints): TypeNode;
   /** Reads the type of list items or record values, whose options are `options`. */

@@ -444,7 +444,6 @@ export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[
 ): FieldType<Infer<M[number]>, PlainOptions>;
 export function union(...given: readonly unknown[]): FieldType<unknown, PlainOptions> {
   const [tag, ...members] = given;
-  // the cast is safe: the type of the arguments allows only schema classes after a tag
   return new FieldType(
     typeof tag === 'string'
       ? { kind: 'union', tag, members: members as readonly SchemaClass[] }

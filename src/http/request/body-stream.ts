@@ -26,10 +26,7 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
-/**
- * Begins to read a body. Returns all bytes that are left of it if the body has arrived completely; undefined
- * while bytes are missing. A client that has disconnected cannot take back a complete body.
- */
+/** Returns all bytes that are left of a body that has arrived, even if its client has left; else undefined. */
 function begin(source: BodySource): Uint8Array | undefined {
   const { destroyed, complete } = source;
   if (source.isLetGo === true)
@@ -85,7 +82,6 @@ export function receive(
   });
 }
 
-/** Returns the bytes. @throws PayloadTooLarge when there are more than `maxBytes` */
 export function limited(bytes: Uint8Array, maxBytes: number): Uint8Array {
   if (bytes.length > maxBytes) throw tooLarge(maxBytes);
   return bytes;
@@ -116,10 +112,7 @@ class Collector implements BodyTaker {
   readonly #resolve: (bytes: Uint8Array) => void;
   readonly #reject: (error: Error) => void;
   #first: Buffer | undefined;
-  /**
-   * All chunks in order, with small ones copied together. Undefined while there is only the chunk in
-   * `#first`.
-   */
+  /** All chunks in order, with small ones copied together; undefined while `#first` is the only chunk. */
   #parts: Buffer[] | undefined;
   #length = 0;
   #isRefused = false;
@@ -154,10 +147,7 @@ class Collector implements BodyTaker {
     this.#resolve(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts));
   }
 
-  /**
-   * Adds a chunk. Small chunks are copied into one buffer, because each Buffer object takes about a hundred
-   * bytes of memory.
-   */
+  /** Copies small chunks into one buffer, because each Buffer object takes about a hundred bytes of memory. */
   #add(chunk: Buffer): void {
     const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
@@ -306,10 +296,7 @@ export interface BodySource extends Readable {
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;
-  /**
-   * Passes the body directly to `taker` instead of the stream. Returns false if the body must be read as a
-   * stream.
-   */
+  /** Passes the body directly to `taker`. Returns false if it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
   /** Reverses {@link handTo}: bytes that arrive later go to the stream again. */
   takeBack?(): void;

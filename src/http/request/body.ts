@@ -149,10 +149,7 @@ export class RequestBody implements Holder {
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
   }
 
-  /**
-   * Returns the content coding of the body; undefined if it has none.
-   * @throws HTTPException 415 when the coding is not supported, or the application does not decode bodies
-   */
+  /** Returns the content coding of the body; undefined if it has none. */
   #coding(): BodyCoding | undefined {
     const { coding } = this.#fields;
     return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
@@ -274,10 +271,7 @@ export class RequestBody implements Holder {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /**
-   * Calls `use` with the whole body. Returns the result of `use`, or a promise of it. The body may be larger than
-   * the limit of this caller, if another caller with a higher limit has begun to receive it.
-   */
+  /** The body may exceed this limit, if another caller with a higher limit has begun to receive it. */
   #read<T>(
     what: string,
     options: BodyOptions,
@@ -363,10 +357,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * Returns whether arrays and objects are nested deeper than `levels`. This takes a tenth of the time of
- * parsing.
- */
+/** Whether arrays and objects are nested deeper than `levels`. Takes a tenth of the time of parsing. */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
