@@ -190,8 +190,8 @@ class Collector implements BodyTaker {
 
 /**
  * Yields the chunks of a body: first the chunks in `ahead`, which were read before, then further chunks as
- * they arrive. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays
- * unread.
+ * they arrive. If the client disconnects after the whole body has arrived, the last chunk has all bytes that are
+ * left. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -201,30 +201,21 @@ export async function* chunksOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
   let length = 0;
-  for await (const chunk of arriving(source, ahead)) {
+  const counted = (chunk: Uint8Array): Uint8Array => {
     length += chunk.length;
     if (length > maxBytes) throw tooLarge(maxBytes);
-    yield chunk;
-  }
-}
-
-/**
- * Yields the chunks in `ahead`, then the chunks as they arrive. If the client disconnects after the whole body
- * has arrived, the last chunk has all bytes that are left.
- */
-async function* arriving(
-  source: BodySource,
-  ahead: readonly Uint8Array[],
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for (const chunk of ahead) yield chunk;
+    return chunk;
+  };
+  for (const chunk of ahead) yield counted(chunk);
   let rest = begin(source);
   try {
-    if (rest === undefined) yield* source.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+    if (rest === undefined)
+      for await (const chunk of source.iterator({ destroyOnReturn: false })) yield counted(chunk as Buffer);
   } catch (error) {
     if (!source.destroyed || source.readableEnded) throw error;
     rest = begin(source);
   }
-  if (rest !== undefined && rest.length > 0) yield rest;
+  if (rest !== undefined && rest.length > 0) yield counted(rest);
 }
 
 /**
