@@ -258,12 +258,8 @@ function rowsOf(
  * Returns what was not checked, with the reason: source files that were not read, from the root of the repository, and
  * statements, for which the file is that of the target.
  */
-function unreadOf({
-  scope,
-  target,
-  cwd,
-  root = cwd,
-}: ReportContext): readonly { file: string; why: string }[] {
+function unreadOf(context: ReportContext): readonly { file: string; why: string }[] {
+  const { scope, target, cwd, root = cwd } = context;
   const { described = 0, other = 0, unknown = [], remedy } = scope?.statements ?? {};
   return [
     ...(scope?.unread ?? []).map(({ file, why }) => ({
@@ -386,7 +382,7 @@ function digestOf(rule: string, subject: string): string {
 
 /**
  * Returns a JUnit report with one test case for each rule. If `fails` returns true for a finding, its test
- * case fails. Other findings become output of the test case. What was not checked is a skipped case.
+ * case fails. Other findings become output of the test case. A part that was not checked is a skipped case.
  */
 export function junitReport(
   report: Report,

@@ -69,7 +69,7 @@ test('app.state.db before the start of the application throws an error that says
   app.get('/', () => 'ok');
   assert.throws(() => app.state.db, {
     code: 'E_STATE_UNSET',
-    message: /or the application has not started$/,
+    message: /no code has set the state yet$/,
     remedy: /in a test, read it after the first request/,
   });
   await using client = new TestClient(app);

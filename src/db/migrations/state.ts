@@ -8,7 +8,9 @@ import type { Migration, Script } from './source.ts';
 
 /** State of a migration in a database. */
 export interface MigrationState {
+  /** Number of the files, such as `0001`; for a migration of a plugin, an id such as `oauth/oauth_logins`. */
   readonly id: string;
+  /** Name in the file names, such as `create_users`. */
   readonly name: string;
   /**
    * `changed` means that the text of an applied migration has changed. `unfinished` means that the migration
