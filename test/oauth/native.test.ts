@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { OAuthPlugin } from 'svc/oauth';
 import { issueOfClientRedirect } from '../../src/oauth/redirects.ts';
-import { LoginSite, claimsOf, fakeProvider, refusedAs } from './support/site.ts';
+import { LoginSite, claimsOf, fakeProvider, leftFor, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { LoginSiteOptions, Tokens } from './support/site.ts';
 
@@ -38,6 +38,15 @@ async function returned(
   assert.equal(await response.text(), '', 'no tokens');
   return new URL(response.headers.get('location')!);
 }
+
+test("OAuth native client: a provider's form gets a page that goes to the client, because form-action 'self' forbids the redirect", async () => {
+  await using site = await open();
+  const { state } = await site.begin(asked());
+  const headers = { accept: 'text/html' };
+  const form = { code: 'c', state, reposted: '1' };
+  const url = await leftFor(await site.client.post('/oauth/callback', { headers, form }));
+  assert.deepEqual([`${url.protocol}${url.pathname}`, url.searchParams.get('state')], [APP, 'xyz']);
+});
 
 const exchange = (site: LoginSite, form: Record<string, string>): Promise<Response> =>
   site.browser().post('/oauth/token', {
