@@ -55,7 +55,9 @@ export function examineSources(
   const findings = new Map<string, Finding>();
   const reportOf =
     ({ id: rule }: SourcePart): ReportAt =>
-    (module, node, message, more = {}) => {
+    (at, message, more = {}) => {
+      const { module } = at;
+      const node = 'node' in at ? at.node : at.call;
       const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
       const key = `${rule} ${module.file} ${node.start}`;
       const earlier = findings.get(key);

@@ -229,22 +229,28 @@ const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
   info: 'info',
 };
 
-/** A place in the formats of CI systems. The line is 1 for a finding without a place. */
-interface RepositoryPlace {
+/** A finding with its file and its message as they are from one folder. The line is 1 for a finding without a place. */
+interface Row extends Omit<Finding, 'place'> {
   readonly file: string;
   readonly line: number;
   readonly column: number;
+  /** Whether the place is known. Otherwise it is the file of the target. */
   readonly isKnown: boolean;
 }
 
-/** Returns the place of a finding from the root of the repository. Without a place, the file of the target. */
-function placeInRepository(
-  { place }: Pick<Finding, 'place'>,
+/** Returns the findings as they are from the root of the repository, or from another folder. */
+function rowsOf(
+  findings: readonly Finding[],
   { target, cwd, root = cwd }: ReportContext,
-): RepositoryPlace {
-  return place === undefined || place.line === 0
-    ? { file: relativeFile(resolve(cwd, fileOf(target)), root), line: 1, column: 1, isKnown: false }
-    : { ...place, file: relativeFile(place.file, root), isKnown: true };
+  from = root,
+): readonly Row[] {
+  return findings.map(({ place, message, ...finding }) => ({
+    ...finding,
+    message: relativeText(message, from),
+    ...(place === undefined || place.line === 0
+      ? { file: relativeFile(resolve(cwd, fileOf(target)), from), line: 1, column: 1, isKnown: false }
+      : { ...place, file: relativeFile(place.file, from), isKnown: true }),
+  }));
 }
 
 /** Returns the source files that were not read, from the root of the repository, with the reason. */
@@ -260,19 +266,16 @@ function unreadOf({ scope, cwd, root = cwd }: ReportContext): readonly { file: s
  * summary. GitHub shows only ten findings of each level, so the most severe come first.
  */
 export function githubReport(report: Report, context: ReportContext): string {
-  const { target, cwd, root = cwd, known = 0 } = context;
+  const { target, known = 0 } = context;
   const { error, warning, info } = countFindings(report.findings);
-  const lines = report.findings.map((finding) => {
-    const { rule, severity, subject, message, remedy } = finding;
-    const { file, line, column, isKnown } = placeInRepository(finding, context);
-    return workflowCommand(
-      COMMANDS[severity],
-      { file, ...(isKnown ? { line, col: column } : {}), title: `${rule} ${subject}` },
-      `${relativeText(message, root)}\nFix: ${remedy}`,
-    );
-  });
   return [
-    ...lines,
+    ...rowsOf(report.findings, context).map(({ file, line, column, isKnown, ...row }) =>
+      workflowCommand(
+        COMMANDS[row.severity],
+        { file, ...(isKnown ? { line, col: column } : {}), title: `${row.rule} ${row.subject}` },
+        `${row.message}\nFix: ${row.remedy}`,
+      ),
+    ),
     ...unreadOf(context).map(({ file, why }) => workflowCommand('notice', { file, title: 'svc check' }, why)),
     `${target}: errors ${error}, warnings ${warning}, notes ${info}, allowed ${report.suppressed.length - known}${known === 0 ? '' : `, known ${known}`}`,
   ].join('\n');
@@ -290,17 +293,16 @@ function workflowCommand(name: string, properties: object, text: string): string
  * not limited to ten findings.
  */
 export function githubSummary(report: Report, context: ReportContext): string {
-  const { target, cwd, root = cwd } = context;
-  const title = `### svc check ${inMarkdown(target)}\n\n`;
+  const title = `### svc check ${inMarkdown(context.target)}\n\n`;
   const unread = unreadOf(context).map(({ file, why }) => `- ${inMarkdown(`${file}: ${why}`)}\n`);
   const left = unread.length === 0 ? '' : `\n${unread.join('')}`;
   if (report.findings.length === 0) return `${title}Nothing found.\n${left}`;
-  const rows = report.findings.map((finding) => {
-    const { rule, severity, subject, message, remedy } = finding;
-    const { file, line, isKnown } = placeInRepository(finding, context);
-    const where = isKnown ? `${file}:${line}` : '';
-    return `| ${[severity, rule, subject, where, relativeText(message, root), remedy].map(inMarkdown).join(' | ')} |`;
-  });
+  const rows = rowsOf(report.findings, context).map(
+    ({ rule, severity, subject, message, remedy, file, line, isKnown }) => {
+      const cells = [severity, rule, subject, isKnown ? `${file}:${line}` : '', message, remedy];
+      return `| ${cells.map(inMarkdown).join(' | ')} |`;
+    },
+  );
   return `${title}| Level | Rule | Subject | Place | Finding | Fix |\n| --- | --- | --- | --- | --- | --- |\n${rows.join('\n')}\n${left}`;
 }
 
@@ -309,7 +311,15 @@ export function gitlabReport(report: Report, context: ReportContext): string {
   const prints = fingerprints(report.findings);
   return JSON.stringify(
     [
-      ...report.findings.map((finding, index) => issueOf(finding, prints[index]!, context)),
+      ...rowsOf(report.findings, context).map(
+        ({ rule, severity, subject, message, remedy, file, line }, index) => ({
+          description: `${subject}: ${message}. Fix: ${remedy}`,
+          check_name: rule,
+          fingerprint: prints[index]!,
+          severity: GITLAB_SEVERITIES[severity],
+          location: { path: file, lines: { begin: line } },
+        }),
+      ),
       ...unreadOf(context).map(({ file, why }) => ({
         description: why,
         check_name: 'svc check',
@@ -321,18 +331,6 @@ export function gitlabReport(report: Report, context: ReportContext): string {
     null,
     2,
   );
-}
-
-function issueOf(finding: Finding, fingerprint: string, context: ReportContext): object {
-  const { rule, severity, subject, message, remedy } = finding;
-  const { file, line } = placeInRepository(finding, context);
-  return {
-    description: `${subject}: ${relativeText(message, context.root ?? context.cwd)}. Fix: ${remedy}`,
-    check_name: rule,
-    fingerprint,
-    severity: GITLAB_SEVERITIES[severity],
-    location: { path: file, lines: { begin: line } },
-  };
 }
 
 function escapeData(text: string): string {
@@ -376,78 +374,63 @@ export function junitReport(
   fails: (finding: Finding) => boolean,
 ): string {
   const { rules, cwd, target } = context;
-  const phases = [...new Set(rules.map(({ phase }) => phase))];
-  const suites = phases.map((phase) =>
-    suiteOf(
-      phase,
-      rules.filter((rule) => rule.phase === phase),
-      report.findings,
-    ),
-  );
+  const rows = rowsOf(report.findings, context, cwd);
+  const failing = new Set(rows.filter((_, index) => fails(report.findings[index]!)));
+  const byRule = Map.groupBy(rows, ({ rule }) => rule);
+  const failed = new Set([...failing].map(({ rule }) => rule));
   const unread = unreadOf({ ...context, root: cwd });
-  const failures = new Set(report.findings.filter(fails).map(({ rule }) => rule)).size;
-  return [
-    '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length + unread.length}" failures="${failures}">`,
-    ...suites,
-    ...(unread.length === 0 ? [] : [unreadSuite(unread)]),
-    '</testsuites>',
-  ].join('\n');
-
-  function suiteOf(phase: string, ofPhase: readonly RuleText[], findings: readonly Finding[]): string {
-    const failed = ofPhase.filter(({ id }) =>
-      findings.some((finding) => finding.rule === id && fails(finding)),
-    );
-    const cases = ofPhase.map((rule) =>
-      caseOf(
-        rule,
-        findings.filter((finding) => finding.rule === rule.id),
-      ),
-    );
-    return [
-      `  <testsuite name="${escapeXml(phase)}" tests="${ofPhase.length}" failures="${failed.length}" errors="0" skipped="0">`,
-      ...cases,
-      '  </testsuite>',
-    ].join('\n');
-  }
-
-  function caseOf({ id, phase, why }: RuleText, findings: readonly Finding[]): string {
-    const open = `    <testcase classname="${escapeXml(`svc.check.${phase}`)}" name="${escapeXml(`${id}: ${why}`)}"`;
-    if (findings.length === 0) return `${open}/>`;
-    const failing = findings.filter(fails);
-    const others = findings.filter((finding) => !fails(finding));
-    return [
-      `${open}>`,
-      ...(failing.length === 0
-        ? []
-        : [
-            `      <failure type="${failing[0]!.severity}" message="${escapeXml(failing.map(({ subject, message }) => `${subject}: ${relativeText(message, cwd)}`).join('; '))}">${escapeXml(textOf(failing))}</failure>`,
-          ]),
-      ...(others.length === 0 ? [] : [`      <system-out>${escapeXml(textOf(others))}</system-out>`]),
-      '    </testcase>',
-    ].join('\n');
-  }
-
-  function textOf(findings: readonly Finding[]): string {
-    return findings
-      .map(({ severity, subject, message, remedy, place }) => {
-        const where =
-          place === undefined || place.line === 0
-            ? ''
-            : ` at ${relativeFile(place.file, cwd)}:${place.line}:${place.column}`;
-        return `${severity}: ${subject}${where}\n${relativeText(message, cwd)}\nfix: ${remedy}`;
-      })
-      .join('\n\n');
-  }
-}
-
-function unreadSuite(unread: readonly { file: string; why: string }[]): string {
-  const cases = unread.map(
+  const suites = [...Map.groupBy(rules, ({ phase }) => phase)].map(([phase, ofPhase]) =>
+    suiteOf(phase, ofPhase.map(caseOf), { failures: ofPhase.filter(({ id }) => failed.has(id)).length }),
+  );
+  const skipped = unread.map(
     ({ file, why }) =>
       `    <testcase classname="svc.check.sources" name="${escapeXml(file)}"><skipped message="${escapeXml(why)}"/></testcase>`,
   );
   return [
-    `  <testsuite name="sources" tests="${unread.length}" failures="0" errors="0" skipped="${unread.length}">`,
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites name="${escapeXml(`svc check ${target}`)}" tests="${rules.length + unread.length}" failures="${failed.size}">`,
+    ...suites,
+    ...(unread.length === 0 ? [] : [suiteOf('sources', skipped, { skipped: unread.length })]),
+    '</testsuites>',
+  ].join('\n');
+
+  function caseOf({ id, phase, why }: RuleText): string {
+    const open = `    <testcase classname="${escapeXml(`svc.check.${phase}`)}" name="${escapeXml(`${id}: ${why}`)}"`;
+    const found = byRule.get(id);
+    if (found === undefined) return `${open}/>`;
+    const bad = found.filter((row) => failing.has(row));
+    const others = found.filter((row) => !failing.has(row));
+    const words = bad.map(({ subject, message }) => `${subject}: ${message}`).join('; ');
+    const failures = bad
+      .slice(0, 1)
+      .map(
+        ({ severity }) =>
+          `      <failure type="${severity}" message="${escapeXml(words)}">${textOf(bad)}</failure>`,
+      );
+    return [
+      `${open}>`,
+      ...failures,
+      ...(others.length === 0 ? [] : [`      <system-out>${textOf(others)}</system-out>`]),
+      '    </testcase>',
+    ].join('\n');
+  }
+
+  function textOf(found: readonly Row[]): string {
+    const texts = found.map(({ severity, subject, message, remedy, file, line, column, isKnown }) => {
+      const where = isKnown ? ` at ${file}:${line}:${column}` : '';
+      return `${severity}: ${subject}${where}\n${message}\nfix: ${remedy}`;
+    });
+    return escapeXml(texts.join('\n\n'));
+  }
+}
+
+function suiteOf(
+  name: string,
+  cases: readonly string[],
+  { failures = 0, skipped = 0 }: { readonly failures?: number; readonly skipped?: number },
+): string {
+  return [
+    `  <testsuite name="${escapeXml(name)}" tests="${cases.length}" failures="${failures}" errors="0" skipped="${skipped}">`,
     ...cases,
     '  </testsuite>',
   ].join('\n');
@@ -500,9 +483,9 @@ export function sarifReport(
 ): string {
   const { rules } = context;
   const prints = fingerprints(report.findings);
-  const results = report.findings
-    .slice(0, MAX_RESULTS)
-    .map((finding, index) => resultOf(finding, prints[index]!, context));
+  const results = rowsOf(report.findings.slice(0, MAX_RESULTS), context).map((row, index) =>
+    resultOf(row, prints[index]!, rules),
+  );
   return JSON.stringify(
     {
       $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
@@ -545,16 +528,14 @@ function ruleOf({ id, severity, why, remedy, phase, cwe = [] }: RuleText): objec
   };
 }
 
-function resultOf(finding: Finding, fingerprint: string, context: ReportContext): object {
-  const { rule, severity, subject, message, remedy } = finding;
-  const { rules, cwd, root = cwd } = context;
+function resultOf(row: Row, fingerprint: string, rules: readonly RuleText[]): object {
+  const { rule, severity, subject, message, remedy, file, line, column, isKnown } = row;
   const ruleIndex = rules.findIndex(({ id }) => id === rule);
-  const { file, line, column, isKnown } = placeInRepository(finding, context);
   return {
     ruleId: rule,
     ...(ruleIndex === -1 ? {} : { ruleIndex }),
     level: LEVELS[severity],
-    message: { text: `${subject}: ${relativeText(message, root)}. Fix: ${sentence(remedy)}` },
+    message: { text: `${subject}: ${message}. Fix: ${sentence(remedy)}` },
     locations: [
       {
         physicalLocation: {

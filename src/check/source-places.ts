@@ -11,7 +11,7 @@ import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
 import { numberOf } from './reader/constants.ts';
-import { entryOf } from './reader/nodes.ts';
+import { entryOf, methodOf } from './reader/nodes.ts';
 import { meaningOfCall } from './sources.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
@@ -127,7 +127,7 @@ function canSendPages(sources: Sources): boolean {
       /^svc\.(?:HTMLResponse|FileResponse|StreamingResponse|SessionMiddleware)$|^svc\/oauth\./.test(meaning)
     )
       return true;
-    if (node.callee.type === 'member' && /^mount(?:Static)?$/.test(node.callee.property ?? '')) return true;
+    if (/^mount(?:Static)?$/.test(methodOf(node))) return true;
     return /^(?:svc\.HttpResponse|Response)$/.test(meaning) && !namesOtherType(node);
   });
 }

@@ -5,8 +5,9 @@
 import { basename, dirname } from 'node:path';
 import { isSecret } from '../observability/redact.ts';
 import { Functions } from './values/functions.ts';
-import { calledName, functionAround, isWithin, pathOf, walk } from './reader/nodes.ts';
-import type { Project, SourceModule } from './reader/modules.ts';
+import { calledName, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
+import type { Project, SourceModule, Spot } from './reader/modules.ts';
+import type { RouteCall } from './values/functions.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
@@ -28,10 +29,8 @@ export interface SourcePart {
   watch?(report: ReportAt, sources: Sources): Watch;
 }
 
-/** A rule that reads sources only. */
-export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, SourcePart {
-  readonly phase: 'source';
-}
+/** A rule of the phase `source`: it reads sources only. */
+export interface SourceRule extends Omit<CoreRule, 'id' | 'run' | 'phase'>, SourcePart {}
 
 /** Listeners for what the analysis of values meets. `finish` comes last. */
 export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
@@ -39,10 +38,9 @@ export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
   finish?(): void;
 }
 
-/** Function with which a rule reports a finding at a node of the syntax tree. Default severity and remedy: those of the rule. */
+/** Function with which a rule reports a finding at a node or call. Default severity and remedy: those of the rule. */
 export type ReportAt = (
-  module: SourceModule,
-  node: Node,
+  at: Spot | RouteCall,
   message: string,
   more?: { readonly severity?: Severity; readonly remedy?: string },
 ) => void;
@@ -168,19 +166,6 @@ export function meaningOfCall(call: Call, module: SourceModule): string {
   return meaning;
 }
 
-/**
- * Returns the original name of the class or function that created an object: `svc.RateLimiter` after `const
- * limiter = new RateLimiter(…)`.
- */
-export function makerOf(node: Node, module: SourceModule): string | undefined {
-  if (node.type !== 'name') return undefined;
-  const binding = module.lookup(node.name, node);
-  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
-  const { target, value } = binding.node;
-  const made = value?.type === 'await' ? value.value : value;
-  return target.type === 'name' && made?.type === 'call' ? meaningOfCall(made, binding.module) : undefined;
-}
-
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 5;
 
@@ -191,9 +176,8 @@ export function* callsIn(
   sources: Sources,
   depth = 0,
 ): Generator<{ readonly call: Call; readonly module: SourceModule }, undefined> {
-  const calls: Call[] = [];
-  walk(node, (part) => void (part.type === 'call' && calls.push(part)));
-  for (const call of calls) {
+  for (const call of partsIn(node)) {
+    if (call.type !== 'call') continue;
     yield { call, module };
     const fn = depth > MAX_DEPTH ? undefined : sources.handlers.resolve(call.callee, module);
     if (fn === undefined || isWithin(node, fn)) continue;
@@ -216,13 +200,12 @@ export function isCommand({ file, source }: SourceModule): boolean {
 
 /** Whether code runs in a page that the program opens in a browser: `page.evaluate(() => fetch('/'))`. */
 export function isInPage(node: Node): boolean {
-  for (let fn = functionAround(node); fn !== undefined; fn = functionAround(fn))
-    if (
-      fn.parent?.type === 'call' &&
-      /^(?:evaluate\w*|\$\$?eval|waitForFunction)$/.test(calledName(fn.parent) ?? '')
-    )
-      return true;
-  return false;
+  return nodesAround(node).some(
+    (around) =>
+      around.type === 'function' &&
+      around.parent?.type === 'call' &&
+      /^(?:evaluate\w*|\$\$?eval|waitForFunction)$/.test(calledName(around.parent) ?? ''),
+  );
 }
 
 export function bare(name: string): string {

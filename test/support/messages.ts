@@ -8,15 +8,18 @@ import { walk } from '../../src/check/reader/nodes.ts';
 import { ROOT } from './build.ts';
 import type { Call, Node } from '../../src/check/reader/nodes.ts';
 
-/** The calls of report() in the files of a folder. */
-export function reportsIn(folder: string): Call[] {
+/** The calls of report() in the files of a folder: of rules that read sources, or of the other ones. The second argument is the message. */
+export function reportsIn(folder: string, isOfSources: boolean): Call[] {
   const path = join(ROOT, folder);
-  const files = readdirSync(path).filter((name) => name.endsWith('.ts'));
+  const files = readdirSync(path)
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => join(path, name));
   const calls: Call[] = [];
-  for (const { body } of readProject(files.map((name) => join(path, name))).modules)
-    walk(body, (node) => {
-      if (node.type === 'call' && isReport(node.callee)) calls.push(node);
-    });
+  for (const { body, text } of readProject(files).modules)
+    if (text?.includes('ReportAt') === isOfSources)
+      walk(body, (node) => {
+        if (node.type === 'call' && isReport(node.callee)) calls.push(node);
+      });
   return calls;
 }
 

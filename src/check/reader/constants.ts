@@ -1,7 +1,7 @@
 /** Constants in the source: the expression that a name or `config.key` stands for, and numbers. */
 import { entryOf } from './nodes.ts';
 import type { Node } from './nodes.ts';
-import type { Binding, SourceModule } from './modules.ts';
+import type { Binding, SourceModule, Spot } from './modules.ts';
 
 /**
  * Returns the value of a constant, or any other expression unchanged. Undefined if a name is not a constant.
@@ -14,11 +14,7 @@ export function literal(node: Node, module: SourceModule): Node | undefined {
  * Returns the value of a constant, or of `config.key`, with the module that contains it. Returns any other
  * expression unchanged. Undefined if a name is not a constant.
  */
-export function constantOf(
-  node: Node,
-  module: SourceModule,
-  depth = 0,
-): { readonly node: Node; readonly module: SourceModule } | undefined {
+export function constantOf(node: Node, module: SourceModule, depth = 0): Spot | undefined {
   if (node.type === 'name') {
     const binding = module.lookup(node.name, node);
     return binding?.kind === 'declared' ? constantOfBinding(binding) : undefined;
@@ -41,11 +37,7 @@ export function constantOf(
       : { node: value, module: object.module };
 }
 
-function constantOfBinding({
-  node,
-  module,
-}: Extract<Binding, { kind: 'declared' }>):
-  { readonly node: Node; readonly module: SourceModule } | undefined {
+function constantOfBinding({ node, module }: Extract<Binding, { kind: 'declared' }>): Spot | undefined {
   if (node.type !== 'declarator') return { node, module };
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }

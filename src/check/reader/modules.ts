@@ -20,6 +20,12 @@ const MAX_FILES = 5_000;
 const MAX_FILE_BYTES = 2_000_000;
 const EXTENSIONS = ['.ts', '.mts', '.cts', '.tsx', '.js', '.mjs', '.cjs', '.jsx'];
 
+/** A node of a module. */
+export interface Spot {
+  readonly node: Node;
+  readonly module: SourceModule;
+}
+
 /** The declaration or import to which a name refers. */
 export type Binding =
   | { readonly kind: 'declared'; readonly module: SourceModule; readonly node: Fn | ClassNode | Declarator }

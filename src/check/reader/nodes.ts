@@ -315,6 +315,104 @@ export function walk(node: Node, visit: (node: Node) => boolean | void): void {
   if (visit(node) !== false) eachChild(node, (child) => walk(child, visit));
 }
 
+/** Returns a node and all nodes in it, parents first. */
+export function partsIn(within: Node): readonly Node[] {
+  const found: Node[] = [];
+  walk(within, (node) => void found.push(node));
+  return found;
+}
+
+/** Returns a node and the nodes in it that run with it: not those of inner functions. */
+export function partsOf(within: Node): readonly Node[] {
+  const found: Node[] = [];
+  walk(within, (node) => {
+    found.push(node);
+    return node === within || node.type !== 'function';
+  });
+  return found;
+}
+
+/** Returns the nodes around a node, the nearest first. */
+export function* nodesAround({ parent }: Node): Generator<Node, undefined> {
+  for (let at = parent; at !== undefined; at = at.parent) yield at;
+  return undefined;
+}
+
+/** Returns the innermost loop around a node in its function. */
+export function loopAround(node: Node): Loop | undefined {
+  const found = nodesAround(node).find(({ type }) => type === 'loop' || type === 'function');
+  return found?.type === 'loop' ? found : undefined;
+}
+
+/** Returns the class around a node. */
+export function classAround(node: Node): ClassNode | undefined {
+  return nodesAround(node).find((around) => around.type === 'class');
+}
+
+/** Returns the conditions on which a node depends, the nearest first: those around it, and those that leave before it. */
+function* testsAround(node: Node): Generator<Node, undefined> {
+  let at = node;
+  for (const around of nodesAround(node)) {
+    if ((around.type === 'if' || around.type === 'choice') && around.test !== at) yield around.test;
+    else if (around.type === 'binary' && around.right === at && /^(?:\?\?|\|\||&&)$/.test(around.operator))
+      yield around.left;
+    else if (around.type === 'switch' && around.value !== at) yield around.value;
+    else if (around.type === 'block' || around.type === 'function')
+      for (const before of around.body.slice(0, Math.max(0, around.body.indexOf(at))))
+        if (before.type === 'if' && endsFunction(before.yes)) yield before.test;
+    at = around;
+  }
+  return undefined;
+}
+
+/** Whether a condition on which a node depends has a word of a pattern. */
+export function dependsOn(node: Node, { source }: { readonly source: string }, words: RegExp): boolean {
+  return testsAround(node).some(({ start, end }) => words.test(source.slice(start, end)));
+}
+
+/** Returns the name of the method that a node calls; empty for any other node. */
+export function methodOf(node: Node | undefined): string {
+  return node?.type === 'call' && node.callee.type === 'member' ? (node.callee.property ?? '') : '';
+}
+
+/** Returns the object whose method a call runs. */
+export function objectOf({ callee }: Call): Node | undefined {
+  return callee.type === 'member' ? callee.object : undefined;
+}
+
+/** Returns the first statement in a node that leaves its function. */
+export function leaveIn(within: Node, how: RegExp = /^(?:return|throw)$/): Leave | undefined {
+  return partsOf(within).find((part) => part.type === 'leave' && how.test(part.how)) as Leave | undefined;
+}
+
+/** Returns the whole condition in which a node is an operand, through `!` and these operators, and whether it is negated there. */
+export function conditionAround(
+  node: Node,
+  operators: RegExp = /^(?!)/,
+): { readonly whole: Node; readonly isNegated: boolean } {
+  let [whole, isNegated] = [node, false];
+  for (let { parent } = whole; parent !== undefined; { parent } = whole) {
+    const isJoined = parent.type === 'binary' && operators.test(parent.operator);
+    if (parent.type !== 'unary' && !isJoined) break;
+    if (parent.type === 'unary') isNegated = !isNegated;
+    whole = parent;
+  }
+  return { whole, isNegated };
+}
+
+/** Returns the branch that runs where the operand of a condition is true, or where it is false. */
+export function branchIf(node: Node, isTrue: boolean, operators?: RegExp): Node | undefined {
+  const { whole, isNegated } = conditionAround(node, operators);
+  const { parent } = whole;
+  if ((parent?.type !== 'if' && parent?.type !== 'choice') || parent.test !== whole) return undefined;
+  return isTrue === isNegated ? parent.no : parent.yes;
+}
+
+/** Whether a node is a constant such as `true`, `false` or `null`. */
+export function isRaw(node: Node | undefined, raw: string): boolean {
+  return node?.type === 'value' && node.raw === raw;
+}
+
 /**
  * Returns the text of a chain of names, such as `req.query.name` or `this.db`; undefined for any other
  * expression.
@@ -369,18 +467,16 @@ export function entryOf(node: Node | undefined, key: string): Node | undefined {
   return found?.type === 'entry' ? found.value : undefined;
 }
 
-export function returnsOf(fn: Fn): Node[] {
-  const values: Node[] = [];
-  for (const statement of fn.body)
-    walk(statement, (node) => {
-      if (node.type === 'leave' && node.how === 'return' && node.value !== undefined) values.push(node.value);
-      return node.type !== 'function';
-    });
-  return values;
+/** Returns the results of a function, or of the code in another node. */
+export function returnsOf(within: Node): readonly Node[] {
+  if (within.type === 'function' && within.isExpression) return within.body;
+  return partsOf(within).flatMap((part) =>
+    part.type === 'leave' && part.how === 'return' ? (part.value ?? []) : [],
+  );
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
-export function endsFunction(node: Node): boolean {
+function endsFunction(node: Node): boolean {
   if (node.type === 'leave') return true;
   if (node.type === 'statement')
     return (

@@ -2,7 +2,7 @@
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
 import { variableOf } from '../../base/config.ts';
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, methodOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
 import { isSecretVariable } from '../sources.ts';
@@ -22,7 +22,6 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
   {
     id: 'SVC605',
     severity: 'error',
-    phase: 'source',
     cwe: [601],
     sources: ['OWASP Cheat Sheet: Unvalidated Redirects and Forwards'],
     why: 'Attackers use links to your site that redirect to their own site, to deceive visitors or to receive login codes',
@@ -34,7 +33,6 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
   {
     id: 'SVC606',
     severity: 'error',
-    phase: 'source',
     cwe: [22],
     why: 'A path with ".." leads out of the intended folder. A client can then read settings, keys and sources, or overwrite files',
     remedy:
@@ -46,7 +44,6 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
   {
     id: 'SVC607',
     severity: 'error',
-    phase: 'source',
     cwe: [918],
     sources: ['OWASP Cheat Sheet: Server-Side Request Forgery Prevention'],
     why: 'A server that fetches any URL for a client also reaches its internal network: databases, admin pages, cloud metadata',
@@ -59,7 +56,6 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
   {
     id: 'SVC655',
     severity: 'warning',
-    phase: 'source',
     cwe: [598],
     sources: ['RFC 6750 §5.3'],
     why: 'Servers, proxies and browsers write addresses into logs and histories, and pages send them on as the referrer',
@@ -72,7 +68,6 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
   {
     id: 'SVC652',
     severity: 'warning',
-    phase: 'source',
     cwe: [367],
     sources: ['CWE-367 Time-of-check Time-of-use'],
     why: 'Between the test and the use of a path, another request or process may create, replace or remove the file',
@@ -91,8 +86,10 @@ function findSecretAddresses(site: Site, report: ReportAt): void {
     each.some((part, index) => isSecretParameter(part, each.slice(0, index))),
   );
   if (address === undefined || text === undefined) return;
-  const { node, module } = placeIn(text) ?? { node: address, module: site.module };
-  report(module, node, 'a parameter of the address is a secret, and logs and histories keep addresses');
+  report(
+    placeIn(text) ?? { node: address, module: site.module },
+    'a parameter of the address is a secret, and logs and histories keep addresses',
+  );
 }
 
 /** Whether a value is a secret variable of the environment, or the setting of one. */
@@ -122,8 +119,7 @@ function findRedirects(site: Site, report: ReportAt): void {
   if (danger === undefined) return;
   const { node, module } = site.written(target!); // dangerIn() found a part in it
   report(
-    module,
-    node,
+    { module, node },
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
     doubt(danger),
   );
@@ -166,10 +162,8 @@ function findPaths(site: Site, report: ReportAt): void {
   for (const path of pathsOf(site)) {
     const danger = dangerIn(site, path, leavesFolder);
     if (danger === undefined) continue;
-    const { node, module } = site.written(path);
     report(
-      module,
-      node,
+      site.written(path),
       `the file path is built from ${danger.origin.what}: a value with ".." leads to any file`,
       doubt(danger),
     );
@@ -178,8 +172,7 @@ function findPaths(site: Site, report: ReportAt): void {
 
 function pathsOf({ call, meaning, receiver }: Site): Node[] {
   const [first, second] = call.args;
-  const isUpload =
-    receiver?.source !== undefined && call.callee.type === 'member' && call.callee.property === 'save';
+  const isUpload = receiver?.source !== undefined && methodOf(call) === 'save';
   const isOpened = OPENS_FILE.test(meaning) || meaning === 'svc.FileResponse' || isUpload;
   return [isOpened ? first : undefined, TWO_PATHS.test(meaning) && isOpened ? second : undefined].filter(
     (node) => node !== undefined,
@@ -219,8 +212,10 @@ function findAddresses(site: Site, report: ReportAt): void {
     return findRedirected(site, address, report);
   }
   report(
-    site.module,
-    entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
+    {
+      module: site.module,
+      node: entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
+    },
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
     doubt(danger),
   );
@@ -233,8 +228,7 @@ function findPathsOfServices({ call, module, value }: Site, address: Node, repor
   if (danger === undefined) return;
   const { node, module: home } = danger.entry ?? { node: address, module };
   report(
-    home,
-    node,
+    { module: home, node },
     `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
     {
       severity: 'warning',
@@ -258,8 +252,7 @@ function findRedirected({ call, meaning, module, value }: Site, address: Node, r
   const options = value(call.args[1])?.members;
   if (isCompared !== true || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
   report(
-    module,
-    call,
+    { module, call },
     'the host of the address is compared, but not the hosts to which its answers redirect, so a redirect on one of them leads into the internal network',
     { severity: 'info', remedy: "Refuse redirects: fetch(address, { redirect: 'error' })" },
   );
@@ -307,8 +300,7 @@ function watchPaths(report: ReportAt): Watch {
       if (!before.some(isUse) || judged.has(call)) return;
       judged.add(call);
       report(
-        module,
-        call,
+        { module, call },
         'the path is used by its name after a test of it: in between, another request or process may have changed what it names',
       );
     },

@@ -8,19 +8,24 @@ import {
   calledName,
   functionAround,
   isWithin,
+  loopAround,
+  methodOf,
   nameAround,
   nameOf,
+  nodesAround,
+  objectOf,
+  partsIn,
   pathOf,
   returnsOf,
-  walk,
 } from '../reader/nodes.ts';
 import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
-import { constantOf, literal } from '../reader/constants.ts';
-import { isCommand, makerOf, meaningOfCall } from '../sources.ts';
+import { constantOf } from '../reader/constants.ts';
+import { isCommand, meaningOfCall } from '../sources.ts';
+import { constantIn } from '../values/tests.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -32,34 +37,28 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC613',
     severity: 'warning',
-    phase: 'source',
     cwe: [755],
     why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
     remedy:
       'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
     wrong: 'source.pipe(target)',
     right: 'await pipeline(source, target)',
-    find: findPipes,
+    watch: watchPipes,
   },
   {
     id: 'SVC634',
     severity: 'warning',
-    phase: 'source',
     cwe: [770],
     why: 'A request body that is collected without a limit can fill the memory of the process',
     remedy: 'Use await req.body({ maxBytes: 1_000_000 }), or maxBodyBytes for the route',
     wrong: 'for await (const chunk of req.stream()) chunks.push(chunk);',
     right: 'await req.body({ maxBytes: 1_000_000 })',
-    onCall(site, report, sources) {
-      findUnpacked(site, report);
-      findKeptParts(site, report, sources);
-    },
-    find: findCollected,
+    onCall: findUnpacked,
+    watch: watchCollected,
   },
   {
     id: 'SVC635',
     severity: 'warning',
-    phase: 'source',
     cwe: [400],
     why: 'While a request waits for a slow service, the request keeps its connection and its memory',
     remedy: 'Set a time limit: fetch(address, { signal: req.signal }), or pass a signal that aborts sooner',
@@ -70,7 +69,6 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC636',
     severity: 'warning',
-    phase: 'source',
     cwe: [1333],
     why: 'A regular expression with nested repetitions tries very many ways to match a text: thirty characters can take minutes',
     remedy: 'Write regular expressions without nested repetitions, and limit the length of the text first',
@@ -83,7 +81,6 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC653',
     severity: 'warning',
-    phase: 'source',
     cwe: [770, 401],
     why: 'A collection of the process that gets an entry for each text that clients send grows until the process has no memory',
     remedy:
@@ -95,7 +92,6 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC654',
     severity: 'warning',
-    phase: 'source',
     cwe: [772],
     why: 'Each request adds one more listener or interval, which keeps the memory of the request and takes time for as long as the process runs',
     remedy: 'Remove it when the request ends: try { … } finally { bus.off("order", listener); }',
@@ -107,38 +103,45 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
 const STREAMS =
-  /^(?:(?:\w*[fF]s|fs-extra|graceful-fs|zlib)\.)?create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
+  /^(?:fs|fs-extra|graceful-fs|zlib)\.create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
 
 /** SVC613: calls of pipe() without an error handler. */
-function findPipes(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (call.callee.type !== 'member' || call.callee.property !== 'pipe' || call.args.length === 0) continue;
-    if (call.parent?.type === 'member' && call.parent.property === 'on') continue;
-    if (endsInOutput(call) || isCommand(module)) continue;
-    // another call receives the stream and handles its errors: `await finished(source.pipe(target))`
-    if (call.parent?.type === 'call') continue;
-    const { object } = call.callee;
-    if (![object, call.args[0]!].some((node) => isOfNode(node, module))) continue;
-    const name = pathOf(object);
-    const around = functionAround(call);
-    // an error may end a script, so code outside of functions is not reported
-    if (around === undefined) continue;
-    const outer = outerOf(around, sources);
-    const code = module.source.slice(outer.start, outer.end);
-    const target = pathOf(call.args[0]!);
-    if (
-      returnsOf(around).some((value) => pathOf(value) !== undefined && [name, target].includes(pathOf(value)))
-    )
-      continue;
-    const handles =
-      /\.(?:on|once)\(\s*['"]error['"]/.test(code) || (name !== undefined && /\bfinished\(/.test(code));
-    if (!handles)
-      report(
-        module,
-        call,
-        'pipe() does not forward errors: an error of one of the two streams ends the process, or leaves the second stream open',
-      );
-  }
+function watchPipes(report: ReportAt, sources: Sources): Watch {
+  const piped: Site[] = [];
+  /** Calls that add a listener for errors, or wait for the end of a stream. */
+  const listening: Call[] = [];
+  return {
+    onCall(site) {
+      const { call, meaning, receiver, value } = site;
+      const first = value(call.args[0]);
+      const isListener = /^(?:on|once)$/.test(methodOf(call)) && constantIn(first) === 'error';
+      if (isListener || /^stream(?:\/promises)?\.finished$/.test(meaning)) listening.push(call);
+      const isOfNode = [receiver, first].some((stream) => STREAMS.test(stream?.type ?? ''));
+      if (methodOf(call) === 'pipe' && isOfNode) piped.push(site);
+    },
+    finish() {
+      for (const { call, module } of piped) {
+        const around = functionAround(call);
+        // an error may end a script, so code outside of functions is not reported
+        if (around === undefined || isCommand(module) || endsInOutput(call)) continue;
+        const outer = outerOf(around, sources);
+        if (listening.some((each) => isWithin(each, outer)) || isHandedOn(call, around)) continue;
+        report(
+          { module, call },
+          'pipe() does not forward errors: an error of one of the two streams ends the process, or leaves the second stream open',
+        );
+      }
+    },
+  };
+}
+
+/** Whether other code receives a stream and handles its errors: as an argument, or as the result of the function. */
+function isHandedOn(call: Call, around: Fn): boolean {
+  const names = [objectOf(call) ?? call, ...call.args].map(pathOf);
+  return (
+    call.parent?.type === 'call' ||
+    returnsOf(around).some((value) => pathOf(value) !== undefined && names.includes(pathOf(value)))
+  );
 }
 
 /** Returns the function around nested callbacks, because its code may add the listeners for errors. */
@@ -160,65 +163,28 @@ function endsInOutput(call: Call): boolean {
   return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
 }
 
-/** Whether an expression, or the constant that it names, creates a stream of Node.js. */
-function isOfNode(node: Node, module: SourceModule): boolean {
-  let found = false;
-  walk(literal(node, module) ?? node, (part) => {
-    if (part.type === 'call' && STREAMS.test(meaningOfCall(part, module))) found = true;
-    return !found && part.type !== 'function';
-  });
-  return found;
-}
-
-/** SVC634: code that collects a request body without a size limit. */
-function findCollected(sources: Sources, report: ReportAt): void {
+/** SVC634: parts of the stream of a request that a loop keeps: in a list, or at the end of a text. */
+function watchCollected(report: ReportAt, sources: Sources): Watch {
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
-  for (const { module, node: loop } of sources.all('loop')) {
-    if (loop.kind !== 'of' || !/^for\s+await\b/.test(module.source.slice(loop.start, loop.start + 20)))
-      continue;
-    const over = loop.head[1]!; // the head of a for-of loop always has two nodes: the variable and the list
-    const call = over.type === 'call' ? over : undefined;
-    const path = pathOf(call?.callee ?? over) ?? '';
-    if (!/(?:^|\.)(?:req|request)(?:\.stream|\.raw)?$/.test(path)) continue;
-    if (call !== undefined && (isBounded || call.args.length > 0)) continue;
-    reportCollecting(loop.body, module, over, report);
-  }
-  for (const { module, node: call } of sources.all('call')) {
-    if (call.callee.type !== 'member' || call.callee.property !== 'on') continue;
-    const [event, listener] = call.args;
-    if (event?.type !== 'text' || event.value !== 'data' || listener?.type !== 'function') continue;
-    if (/(?:^|\.)(?:req|request)$/.test(pathOf(call.callee.object) ?? '') && !isOfAnswer(call, module))
-      reportCollecting(listener, module, call, report);
-  }
-}
-
-/** SVC634: parts of the stream of a request that a loop keeps. */
-function findKeptParts({ call, module, value }: Site, report: ReportAt, sources: Sources): void {
-  const part = clientIn(value(call.args[0]));
-  if (calledName(call) !== 'push' || part?.origin.input !== 'stream') return;
-  if (sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source))) return;
-  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
-    if (at.type === 'loop') return reportCollecting(at.body, module, at, report);
-}
-
-/**
- * Whether a call probably reads the response of another server, as in `https.get(url, (response) => {
- * response.on('data', …); })`.
- */
-function isOfAnswer(call: Call, module: SourceModule): boolean {
-  const around = functionAround(call)?.parent;
-  const object = call.callee.type === 'member' ? call.callee.object : call;
-  const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
-  const owner =
-    binding?.kind === 'parameter' && binding.owner.type === 'function' ? binding.owner : undefined;
-  const hasResponse = owner?.params.some((param) =>
-    /^(?:res|response|reply|ctx|next)$/.test(pathOf(param) ?? ''),
-  );
-  return (
-    makerOf(object, module) !== undefined ||
-    (hasResponse === false && object.type === 'name' && object.name === 'request') ||
-    (around?.type === 'call' && /^https?\.(?:get|request)$/.test(meaningOfCall(around, module)))
-  );
+  const judge = (node: Node, module: SourceModule): void => {
+    const loop = isBounded ? undefined : loopAround(node);
+    const parts = loop === undefined ? [] : partsIn(loop.body);
+    const measures = parts.some((part) => part.type === 'binary' && /^[<>]=?$/.test(part.operator));
+    if (loop !== undefined && !measures)
+      report(
+        { module, node: loop },
+        'the request body is collected without a size limit, so one client can fill the memory of the process',
+      );
+  };
+  return {
+    onCall({ call, module, value }) {
+      const isKept = methodOf(call) === 'push' && clientIn(value(call.args[0]))?.origin.input === 'stream';
+      if (isKept) judge(call, module);
+    },
+    onAssign({ assign, module, value }) {
+      if (assign.operator === '+=' && value.what === 'stream') judge(assign, module);
+    },
+  };
 }
 
 const UNPACKS = /^zlib\.(?:gunzip|inflate|inflateRaw|unzip|brotliDecompress|zstdDecompress)(?:Sync)?$/;
@@ -230,8 +196,7 @@ function findUnpacked({ call, module, meaning, value }: Site, report: ReportAt):
   const origin = clientIn(value(packed))?.origin;
   if (origin === undefined || isLimited(options, value(options))) return;
   report(
-    module,
-    call,
+    { module, call },
     `${origin.what}, which a client sends, is unpacked without a limit: one megabyte can become a gigabyte`,
     { remedy: 'Limit the size of the result: gunzip(bytes, { maxOutputLength: 5_000_000 })' },
   );
@@ -243,34 +208,13 @@ function isLimited(node: Node | undefined, options: Value | undefined): boolean 
   return options?.members?.has('maxOutputLength') !== false;
 }
 
-function reportCollecting(body: Node, module: SourceModule, at: Node, report: ReportAt): void {
-  let keeps = false;
-  let measures = false;
-  walk(body, (node) => {
-    if (node.type === 'call' && calledName(node) === 'push') keeps = true;
-    if (
-      node.type === 'assign' &&
-      node.operator === '+=' &&
-      !/\.(?:length|byteLength)$/.test(pathOf(node.value) ?? '')
-    )
-      keeps = true;
-    if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) measures = true;
-  });
-  if (keeps && !measures)
-    report(
-      module,
-      at,
-      'the request body is collected without a size limit, so one client can fill the memory of the process',
-    );
-}
-
 /** Functions that send a request to another service. */
 export const ASKS: RegExp =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|axios(?:\.(?:get|post|put|patch|delete|request))?)$/;
 
 /** SVC635: requests to other servers without a time limit, for which a client waits. */
 function watchEndless(report: ReportAt, sources: Sources): Watch {
-  const endless = new Map<Node, { readonly module: SourceModule; readonly meaning: string }>();
+  const endless = new Map<Call, { readonly module: SourceModule; readonly meaning: string }>();
   return {
     onCall(site) {
       const { call, module, meaning } = site;
@@ -282,8 +226,7 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
       for (const [call, { module, meaning }] of endless) {
         if (isLimited.test(meaning) || sources.reachedFrom(functionAround(call)) === undefined) continue;
         report(
-          module,
-          call,
+          { module, call },
           `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
         );
       }
@@ -349,8 +292,7 @@ function findBlockingHelpers(sources: Sources, report: ReportAt): void {
     const owner = nameAround(call);
     const caller = owner === undefined ? 'the function' : `"${owner}", the function`;
     report(
-      module,
-      call,
+      { module, call },
       `${name}() blocks all other requests until the call returns, and requests reach ${caller} that contains the call`,
     );
   }
@@ -378,7 +320,7 @@ function findSlowPatterns(sources: Sources, report: ReportAt): void {
     const fn = functionAround(node);
     if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
       continue;
-    if (isExponential(node.source, node.flags)) report(module, node, NESTED);
+    if (isExponential(node.source, node.flags)) report({ module, node }, NESTED);
   }
 }
 
@@ -387,15 +329,11 @@ const MATCHES = /^(?:match|matchAll|replace|replaceAll|search|split)$/;
 
 /** SVC636: input of a client that is matched with a regular expression which `RegExp()` builds. */
 function findSlowMatches({ call, module, receiver, value }: Site, report: ReportAt): void {
-  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const method = methodOf(call);
   const first = value(call.args[0]);
   const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
   const most = text?.declared?.most;
-  const at = MATCHES.test(method)
-    ? call.args[0]
-    : call.callee.type === 'member'
-      ? call.callee.object
-      : undefined;
+  const at = MATCHES.test(method) ? call.args[0] : objectOf(call);
   if (
     pattern !== undefined &&
     at !== undefined &&
@@ -405,13 +343,12 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   ) {
     const made = constantOf(at, module) ?? { node: call, module };
     report(
-      made.module,
-      made.node,
+      made,
       `the time of the regular expression grows with the square of the text, and a client may send ${most} characters`,
     );
   }
   if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
-  if (isExponential(pattern.source, pattern.flags)) report(module, call, NESTED);
+  if (isExponential(pattern.source, pattern.flags)) report({ module, call }, NESTED);
 }
 
 /** Characters from which a pattern of quadratic time takes seconds. */
@@ -437,9 +374,8 @@ function isExponential(source: string, flags: string): boolean {
 
 /** Whether a constant holds the regular expression and a function that handles requests uses the constant. */
 function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): boolean {
-  let at: Node | undefined = node;
-  while (at !== undefined && at.type !== 'declarator') at = at.parent;
-  if (at?.type !== 'declarator' || at.target.type !== 'name') return false;
+  const at = nodesAround(node).find((around) => around.type === 'declarator');
+  if (at?.target.type !== 'name') return false;
   const { name } = at.target;
   for (const { module: other, node: use } of sources.all('name')) {
     if (use.name !== name && other === module) continue;
@@ -451,9 +387,7 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
 }
 
 /** A place that adds to an object which lives as long as the process. */
-interface Addition {
-  readonly node: Node;
-  readonly module: SourceModule;
+interface Addition extends Spot {
   /** The expression that made the object. */
   readonly to: Node;
 }
@@ -465,7 +399,7 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
   return {
     onCall({ call, module, receiver, route, handler, value }) {
       const to = receiver?.lasting;
-      const method = call.callee.type === 'member' ? call.callee.property : undefined;
+      const method = methodOf(call);
       if (to === undefined || handler === undefined || !/^(?:Map|Set)$/.test(receiver?.type ?? '')) return;
       if (/^(?:delete|clear)$/.test(method ?? '')) limited.add(to);
       if (/^(?:set|add)$/.test(method ?? '') && isOfReading(route) && isEndless(value(call.args[0])))
@@ -490,8 +424,7 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
       for (const { node, module, to } of additions)
         if (!limited.has(to) && !(node.type === 'member' && deleting.has(module)))
           report(
-            module,
-            node,
+            { module, node },
             'each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',
           );
     },
@@ -521,7 +454,7 @@ function watchLeft(report: ReportAt, sources: Sources): Watch {
   return {
     onCall(site) {
       const { call, module, meaning, receiver, route, fn } = site;
-      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const method = methodOf(call);
       if (meaning.startsWith('process.') && !ofProcess.has('process')) ofProcess.set('process', call);
       const to = meaning.startsWith('process.') ? ofProcess.get('process') : receiver?.lasting;
       if (to !== undefined && REMOVES.test(method)) removed.add(to);
@@ -534,8 +467,7 @@ function watchLeft(report: ReportAt, sources: Sources): Watch {
       for (const { node, module, to } of additions)
         if (!removed.has(to))
           report(
-            module,
-            node,
+            { module, node },
             'each request adds a listener that nothing removes, to an object of the whole process',
           );
       const clearing = new Set(
@@ -546,8 +478,7 @@ function watchLeft(report: ReportAt, sources: Sources): Watch {
       for (const { node, module } of intervals)
         if (node.parent?.type === 'statement' || !clearing.has(module))
           report(
-            module,
-            node,
+            { module, node },
             'each request starts an interval that nothing clears, so it runs until the process ends',
           );
     },

@@ -2,15 +2,16 @@
  * Rules about cookies and CORS in fields that code writes (SVC206, SVC207).
  */
 import { ALL } from '../../schema/pattern-parser.ts';
-import { calledName, entryOf, functionAround } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround, isRaw } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
+import { bare, namesSecret } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, closuresOf, madeIn } from '../values/value.ts';
 import { fieldsOf } from './replies.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourcePart, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Field } from './replies.ts';
@@ -19,14 +20,14 @@ import type { Field } from './replies.ts';
 export const COOKIE_RULES: readonly SourcePart[] = [
   { id: 'SVC206', watch: watchOrigins },
   { id: 'SVC206', watch: watchPatterns },
-  { id: 'SVC207', find: findCookies, watch: watchCookies },
+  { id: 'SVC207', watch: watchCookies },
 ];
 
 /** SVC206: the header Origin of the request in a reply, with no test against known origins. */
 function watchOrigins(report: ReportAt): Watch {
   /** Modules that allow credentials in requests of other sites. */
   const withCredentials = new Set<SourceModule>();
-  const reflected: { readonly node: Node; readonly module: SourceModule }[] = [];
+  const reflected: Spot[] = [];
   return {
     onCall(site) {
       const { module } = site;
@@ -39,8 +40,7 @@ function watchOrigins(report: ReportAt): Watch {
       for (const { node, module } of reflected)
         if (withCredentials.has(module))
           report(
-            module,
-            node,
+            { module, node },
             'the reply allows every origin that a client names, with credentials, so any site can read replies of a logged-in user',
             { remedy: 'Use CORSMiddleware with a list of origins' },
           );
@@ -51,7 +51,7 @@ function watchOrigins(report: ReportAt): Watch {
 /** SVC206: a pattern of origins that texts of other sites match, because nothing ends it. */
 function watchPatterns(report: ReportAt): Watch {
   const judges = new Set<Fn>();
-  const tests: { readonly fn: Fn; readonly node: Node; readonly module: SourceModule }[] = [];
+  const tests: (Spot & { readonly fn: Fn })[] = [];
   return {
     onCall({ call, meaning, module, receiver, value }) {
       const origins =
@@ -69,8 +69,7 @@ function watchPatterns(report: ReportAt): Watch {
       for (const { fn, node, module } of tests)
         if (judges.has(fn))
           report(
-            module,
-            node,
+            { module, node },
             'the pattern of origins does not end with "$", so it also accepts sites whose names only begin like yours',
             { remedy: 'End the pattern with "$", or compare the whole origin: ORIGINS.includes(origin)' },
           );
@@ -123,39 +122,23 @@ function judgeCookie(
   const all = value.texts.map((text) => literalOf(text));
   const [, name = '', content = ''] = /^\s*([\w.-]+)=([^;]*)/.exec(all[0] ?? '') ?? [];
   const isMade = madeIn({ texts: value.texts }).some(({ by }) => !by.startsWith('Date'));
-  if (content === '' || (!isMade && !credentials.has(name))) return;
+  if (content === '' || (!isMade && !credentials.has(name) && !namesClient(name))) return;
   const missing = ['HttpOnly', 'Secure'].filter((each) =>
     all.every((text) => !new RegExp(`;\\s*${each}\\b`, 'i').test(text)),
   );
   // a script reads the cookie of a double-submit token on purpose
   if (!missing.includes('Secure')) return;
   report(
-    module,
-    node,
+    { module, node },
     `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
     { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
   );
 }
 
-/** SVC207: session cookies without protective attributes. */
-function findCookies(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    judgeHeader(call, module, report);
-  }
-  for (const { module, node } of sources.all('entry'))
-    if (node.parent?.type === 'object' && node.value !== undefined && /^set-cookie$/i.test(node.key ?? ''))
-      judgeCookieText(node.value, module, report);
+/** Whether a cookie of this name identifies a client, where its name is the only declaration. */
+function namesClient(name: string): boolean {
+  return (namesSecret(name) || bare(name).endsWith('session')) && !/csrf|xsrf/i.test(name);
 }
-
-/** SVC207: unsafe cookies in calls that set a header, such as `response.headers.append('Set-Cookie', …)`. */
-function judgeHeader(call: Call, module: SourceModule, report: ReportAt): void {
-  const [name, value] = call.args;
-  if (name?.type !== 'text' || value === undefined || !/^set-cookie$/i.test(name.value)) return;
-  if (/^(?:append|set|setHeader|header)$/.test(calledName(call) ?? ''))
-    judgeCookieText(value, module, report);
-}
-
-const SESSION_COOKIE = /sess|token|auth|sid\b|jwt|login|remember/i;
 
 /** Returns the options of a cookie that a call sets, and whether the cookie identifies a client: by its value, or by its name. */
 function cookieOf({
@@ -173,7 +156,7 @@ function cookieOf({
   const isMade = madeIn(value(second)).some(
     ({ by }) => !by.startsWith('Date') && !/^(?:input|endless) /.test(by),
   );
-  return { options: third, name, isMade: isMade || (SESSION_COOKIE.test(name) && !/csrf|xsrf/i.test(name)) };
+  return { options: third, name, isMade: isMade || namesClient(name) };
 }
 
 /** SVC207: cookies whose options switch a protection off. */
@@ -181,32 +164,12 @@ function judgeOptions(node: Node, module: SourceModule, isOfSession: boolean, re
   const options = constantOf(node, module);
   for (const key of isOfSession ? ['httpOnly'] : ['httpOnly', 'secure']) {
     const value = entryOf(options?.node, key);
-    if (value?.type === 'value' && value.raw === 'false')
+    if (value !== undefined && isRaw(value, 'false'))
       report(
-        options!.module, // entryOf() found a member, so `options` is defined
-        value,
+        { module: options!.module, node: value },
         key === 'httpOnly'
           ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
           : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
       );
   }
-}
-
-/** SVC207: unsafe cookies that code writes into a header itself, such as `'Set-Cookie': 'session=…'`. */
-function judgeCookieText(node: Node, module: SourceModule, report: ReportAt): void {
-  const texts = node.type === 'text' ? [node.value] : node.type === 'template' ? node.texts : [];
-  const [, name = ''] = /^\s*([\w.-]+)=/.exec(texts[0] ?? '') ?? [];
-  if (!SESSION_COOKIE.test(name) || /csrf|xsrf/i.test(name)) return;
-  const attributes = texts.join(' ');
-  if (/max-age=0\b|expires=thu, 01 jan 1970/i.test(attributes)) return; // a header that deletes the cookie
-  const missing = ['HttpOnly', 'Secure'].filter(
-    (each) => !new RegExp(`;\\s*${each}\\b`, 'i').test(attributes),
-  );
-  if (missing.length > 0)
-    report(
-      module,
-      node,
-      `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
-      { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
-    );
 }

@@ -2,7 +2,7 @@
  * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
  * certificate (SVC622, SVC628, SVC629).
  */
-import { entryOf, functionAround } from '../reader/nodes.ts';
+import { entryOf, functionAround, methodOf, nodesAround } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
@@ -22,7 +22,6 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
   {
     id: 'SVC622',
     severity: 'error',
-    phase: 'source',
     cwe: [338],
     why: 'Math.random() is predictable: a few of its outputs reveal all that follow',
     remedy: 'Use randomBytes(32).toString("base64url"), randomUUID() or randomInt() of node:crypto',
@@ -33,7 +32,6 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
   {
     id: 'SVC628',
     severity: 'error',
-    phase: 'source',
     cwe: [329, 353],
     sources: ['NIST SP 800-38A, Appendix C'],
     why: 'With a constant initialisation vector, equal messages have equal ciphertexts. In the modes CTR and GCM, two messages reveal each other',
@@ -46,7 +44,6 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
   {
     id: 'SVC629',
     severity: 'error',
-    phase: 'source',
     cwe: [295],
     why: 'TLS without a check of the certificate protects from readers only, and not from an attacker who answers in place of the server',
     remedy:
@@ -77,15 +74,13 @@ function watchCiphers(report: ReportAt): Watch {
         call.args.some((arg) => isDecipher(value(arg)))
       )
         verifying.add(functionAround(call));
-      if (isDecipher(receiver) && call.callee.type === 'member' && call.callee.property === 'final')
-        verifying.add(functionAround(call));
+      if (isDecipher(receiver) && methodOf(call) === 'final') verifying.add(functionAround(call));
     },
     finish() {
       for (const [call, module] of opened)
         if (!verifying.has(functionAround(call)) && call.parent?.type !== 'leave')
           report(
-            module,
-            call,
+            { module, call },
             'the decrypted text is used without final(), which compares the tag: an attacker changes the text unnoticed',
             {
               remedy:
@@ -107,7 +102,7 @@ function filledBy({ call, meaning, receiver, value }: Site): readonly Value[] {
       ? receiver
       : undefined;
   // bytes of another buffer may be copied into one
-  const isCopy = receiver !== undefined && call.callee.type === 'member' && call.callee.property === 'copy';
+  const isCopy = methodOf(call) === 'copy';
   return [written, ...(isCopy ? call.args.map(value) : [])].filter((each) => each !== undefined);
 }
 
@@ -121,8 +116,7 @@ function judgeCipher(
   const given = value(vector);
   if (vector !== undefined && /-ecb$/i.test(constantIn(value(cipher)) ?? ''))
     return report(
-      module,
-      call,
+      { module, call },
       'the mode ECB has no initialisation vector: equal blocks have equal ciphertexts, so an attacker sees and moves them',
     );
   // RFC 3394 prescribes the vector of a wrapped key, and a random key encrypts one message
@@ -133,8 +127,7 @@ function judgeCipher(
     return;
   if (vector === undefined || given === undefined || filled.has(given) || !isFixed(given)) return;
   report(
-    module,
-    vector,
+    { module, node: vector },
     'the initialisation vector is the same for every message, so equal messages look equal and an attacker can compute texts of others',
   );
 }
@@ -150,8 +143,7 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
     if (options.some((each) => isOff(each?.members?.get('rejectUnauthorized'))))
       report(
-        module,
-        entryOf(arg, 'rejectUnauthorized') ?? arg,
+        { module, node: entryOf(arg, 'rejectUnauthorized') ?? arg },
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
       );
   }
@@ -170,9 +162,8 @@ function isFixed(value: Value): boolean {
 
 /** Whether random bytes are made once, while a module is imported. */
 function isMadeAtImport({ by, node }: Made): boolean {
-  for (let at: Node | undefined = node; at !== undefined; at = at.parent)
-    if (at.type === 'function' || at.type === 'class') return false;
-  return by.startsWith('crypto.random');
+  const isRepeated = nodesAround(node).some(({ type }) => type === 'function' || type === 'class');
+  return by.startsWith('crypto.random') && !isRepeated;
 }
 
 /**
@@ -201,7 +192,7 @@ function watchChance(report: ReportAt): Watch {
   const keys = new Map<Node, Made>();
   const asked = new Set<Node>();
   const tell = (made: Made | undefined): void => {
-    if (made !== undefined) report(made.module, made.node, CHANCE);
+    if (made !== undefined) report(made, CHANCE);
   };
   return {
     onCompare({ node, sides: [left, right] }) {
@@ -218,7 +209,7 @@ function watchChance(report: ReportAt): Watch {
       const { call, receiver, value } = site;
       findHashedChance(site, tell);
       for (const field of fieldsOf(site)) if (field.name === 'set-cookie') tell(chanceIn(field.value));
-      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const method = methodOf(call);
       const first = value(call.args[0]);
       if (method === 'setCookie') tell(chanceIn(value(call.args[1])));
       for (const arg of call.args)

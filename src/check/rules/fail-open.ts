@@ -2,7 +2,17 @@
  * Rule about decisions that an attacker turns (SVC645): a function whose result refuses a request returns, after an
  * error, the value that lets the request pass; a token says whether it is verified; a check searches a text for a word.
  */
-import { functionAround, walk } from '../reader/nodes.ts';
+import {
+  functionAround,
+  isRaw,
+  leaveIn,
+  methodOf,
+  nodesAround,
+  objectOf,
+  partsIn,
+  partsOf,
+  returnsOf,
+} from '../reader/nodes.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored } from '../values/text.ts';
 import { isEmpty } from '../statements/trace.ts';
@@ -11,7 +21,7 @@ import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
@@ -22,7 +32,6 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
   {
     id: 'SVC645',
     severity: 'warning',
-    phase: 'source',
     cwe: [636, 697, 755],
     sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
     why: 'An attacker passes a check that allows when it fails, or that accepts a text with the right word in another place',
@@ -38,17 +47,21 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
 ];
 
 /** An expression whose value decides whether a request passes, and the value with which it passes. */
-interface Decision {
-  readonly node: Node;
-  readonly module: SourceModule;
+interface Decision extends Spot {
   /** Whether a constant lets the request pass. */
   passes(constant: Node): boolean;
+}
+
+interface Search {
+  readonly report: ReportAt;
+  readonly judged: Set<Fn>;
+  readonly handlers: Sources['handlers'];
 }
 
 const is =
   (value: string) =>
   (node: Node): boolean =>
-    (node.type === 'value' && node.raw === value) || (node.type === 'text' && node.value === value);
+    isRaw(node, value) || (node.type === 'text' && node.value === value);
 const isOther =
   (value: string) =>
   (node: Node): boolean =>
@@ -58,8 +71,8 @@ const isOther =
 const MAX_DEPTH = 4;
 
 function findOpenFailures(sources: Sources, report: ReportAt): void {
-  const judged = new Set<Fn>();
-  for (const decision of decisionsIn(sources)) judge(decision, sources, report, judged);
+  const search: Search = { report, judged: new Set(), handlers: sources.handlers };
+  for (const decision of decisionsIn(sources)) judge(decision, search);
   findSwallowed(sources, report);
   findUnthrown(sources, report);
 }
@@ -71,8 +84,7 @@ function findUnthrown(sources: Sources, report: ReportAt): void {
     for (let child: Node = node; at?.type === 'binary' && at.right === child; at = at.parent) child = at;
     if (at?.type === 'statement' && isErrorClass(node.callee, module))
       report(
-        module,
-        node,
+        { module, node },
         'the error is made, but not thrown: the code after it runs as if nothing had happened',
         {
           remedy: 'Throw it: throw new Forbidden()',
@@ -105,17 +117,13 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
     const isRefusal = partsOf(block).some(
       (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
     );
-    if (isRefusal && handler !== undefined && !leaves(handler) && isReached(node, sources))
+    const isReached = sources.reachedFrom(functionAround(node)) !== undefined;
+    if (isRefusal && handler !== undefined && !leaveIn(handler) && isReached)
       report(
-        module,
-        handler,
+        { module, node: handler },
         'the catch block keeps the refusal that the block above throws, so every client passes the check',
       );
   }
-}
-
-function isReached(node: Node, sources: Sources): boolean {
-  return sources.reachedFrom(functionAround(node)) !== undefined;
 }
 
 /** Returns the conditions of branches that refuse a request, and the functions that guards call. */
@@ -160,106 +168,61 @@ function refuses(branch: Node, module: SourceModule): boolean {
   });
 }
 
-function judge(decision: Decision, sources: Sources, report: ReportAt, judged: Set<Fn>, depth = 0): void {
+function judge({ node: given, module, passes }: Decision, search: Search, depth = 0): void {
   if (depth > MAX_DEPTH) return;
-  const { node, module, passes } = decision;
-  if (node.type === 'await') return judge({ ...decision, node: node.value }, sources, report, judged, depth);
-  if (node.type === 'name') return judgeName(decision, sources, report, judged, depth);
-  if (node.type === 'call') {
-    const caught = caughtBy(node);
-    if (caught !== undefined && returnsConstant(caught, passes)) tell(caught, module, report);
-  }
+  const { report, judged, handlers } = search;
+  const node = given.type === 'await' ? given.value : given;
+  if (node.type === 'name') return judgeName({ node, module, passes }, search, depth);
+  const [caught] = node.type === 'call' && methodOf(node) === 'catch' ? node.args : [];
+  if (caught?.type === 'function' && plainResults(caught).some(passes)) tell(caught, module, report);
   const fn =
-    node.type === 'function'
-      ? node
-      : sources.handlers.resolve(node.type === 'call' ? node.callee : node, module);
+    node.type === 'function' ? node : handlers.resolve(node.type === 'call' ? node.callee : node, module);
   if (fn === undefined || judged.has(fn)) return;
   judged.add(fn);
-  const home = sources.handlers.homeOf(fn);
-  for (const part of partsOf(fn)) {
-    if (part.type === 'try') judgeTry(part, passes, home, report);
-    const result = part.type === 'leave' && part.how === 'return' ? part.value : undefined;
-    if (result !== undefined)
-      judge({ node: result, module: home, passes }, sources, report, judged, depth + 1);
-  }
-  const [only] = fn.body;
-  if (fn.isExpression && only !== undefined)
-    judge({ node: only, module: home, passes }, sources, report, judged, depth + 1);
+  const home = handlers.homeOf(fn);
+  for (const part of partsOf(fn)) if (part.type === 'try') judgeTry(part, passes, home, report);
+  for (const result of returnsOf(fn)) judge({ node: result, module: home, passes }, search, depth + 1);
 }
 
 /** A variable: `let ok = true; try { ok = await ask(); } catch {}`, or `const ok = await ask();`. */
-function judgeName(
-  decision: Decision,
-  sources: Sources,
-  report: ReportAt,
-  judged: Set<Fn>,
-  depth: number,
-): void {
-  const { node, module, passes } = decision;
+function judgeName({ node, module, passes }: Decision, search: Search, depth: number): void {
   const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
   if (node.type !== 'name' || binding?.kind !== 'declared') return;
-  if (binding.node.type === 'function')
-    return judge(
-      { ...decision, node: binding.node, module: binding.module },
-      sources,
-      report,
-      judged,
-      depth + 1,
-    );
-  if (binding.node.type !== 'declarator') return;
-  const { value } = binding.node;
-  if (value === undefined) return;
-  if (!passes(value))
-    return judge({ node: value, module: binding.module, passes }, sources, report, judged, depth + 1);
-  const around = binding.node.parent?.parent;
-  if (around === undefined) return;
-  walk(around, (part) => {
-    if (part.type !== 'try' || part.handler === undefined) return;
-    if (assigns(part.block, node.name) && !assigns(part.handler, node.name) && !leaves(part.handler))
-      tell(value, binding.module, report);
-  });
+  const { node: declared, module: home } = binding;
+  const value = declared.type === 'declarator' ? declared.value : declared;
+  if (value === undefined || value.type === 'class') return;
+  if (!passes(value)) return judge({ node: value, module: home, passes }, search, depth + 1);
+  const around = declared.parent?.parent;
+  for (const part of around === undefined ? [] : partsIn(around))
+    if (part.type === 'try' && part.handler !== undefined)
+      if (assigns(part.block, node.name) && !assigns(part.handler, node.name) && !leaveIn(part.handler))
+        tell(value, home, search.report);
 }
 
 /** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
 function judgeTry(
-  node: Extract<Node, { type: 'try' }>,
+  { block, handler }: Extract<Node, { type: 'try' }>,
   passes: Decision['passes'],
   module: SourceModule,
   report: ReportAt,
 ): void {
-  const { block, handler } = node;
-  if (handler?.type !== 'block') return;
-  const isComputed = partsOf(block).some(
-    (part) =>
-      part.type === 'leave' &&
-      part.how === 'return' &&
-      part.value !== undefined &&
-      part.value.type !== 'value',
-  );
-  // a condition in the `catch` tells errors apart
-  const result = handler.body.find((part) => part.type === 'leave' && part.how === 'return');
-  const returned = result?.type === 'leave' ? result.value : undefined;
-  if (isComputed && returned !== undefined && passes(returned)) tell(result ?? node, module, report);
+  const [result] = handler === undefined ? [] : plainResults(handler);
+  const isComputed = returnsOf(block).some(({ type }) => type !== 'value');
+  if (isComputed && result !== undefined && passes(result)) tell(result.parent ?? result, module, report);
+}
+
+/** Returns the results of code that no condition decides: a condition after an error tells errors apart. */
+function plainResults(code: Node): readonly Node[] {
+  if (code.type === 'function' && code.isExpression) return code.body;
+  const body = code.type === 'function' || code.type === 'block' ? code.body : [];
+  return body.flatMap((part) => (part.type === 'leave' && part.how === 'return' ? (part.value ?? []) : []));
 }
 
 function tell(node: Node, module: SourceModule, report: ReportAt): void {
   report(
-    module,
-    node,
+    { module, node },
     'when the check fails, its result lets the request pass: every client may do what the check protects',
   );
-}
-
-/** Returns the callback of `.catch(…)`. */
-function caughtBy({ callee, args: [callback] }: Call): Node | undefined {
-  return callee.type === 'member' && callee.property === 'catch' ? callback : undefined;
-}
-
-function returnsConstant(fn: Node, passes: Decision['passes']): boolean {
-  if (fn.type !== 'function') return false;
-  const [only] = fn.body;
-  if (fn.isExpression) return only !== undefined && passes(only);
-  return fn.body.some((part) => part.type === 'leave' && part.value !== undefined && passes(part.value));
 }
 
 function assigns(within: Node, name: string): boolean {
@@ -268,27 +231,8 @@ function assigns(within: Node, name: string): boolean {
   );
 }
 
-/** Whether code in a node throws or returns. */
-export function leaves(within: Node): boolean {
-  return partsOf(within).some(
-    (part) => part.type === 'leave' && (part.how === 'throw' || part.how === 'return'),
-  );
-}
-
-/** Returns the nodes within a node, except those of inner functions. */
-export function partsOf(within: Node): readonly Node[] {
-  const found: Node[] = [];
-  walk(within, (node) => {
-    found.push(node);
-    return node === within || node.type !== 'function';
-  });
-  return found;
-}
-
 /** A test whether a request has a field, whether the operator has set a variable, or whether a token has a word. */
-interface Presence {
-  readonly node: Node;
-  readonly module: SourceModule;
+interface Presence extends Spot {
   readonly handler: Fn | undefined;
   readonly what: string;
   /** Whether the test is true where the value is present. Undefined for a word: each result may skip the signature. */
@@ -341,8 +285,7 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
         if (test.isTrue === undefined) tellWord(test, proofs, sources, report);
         else if (signed.has(test.handler) && passesWithout(test, test.isTrue, proofs, sources))
           report(
-            test.module,
-            test.node,
+            test,
             `without ${test.what} nothing verifies the signature of the request, and the request goes on`,
             {
               remedy:
@@ -356,13 +299,12 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
 /** SVC645: a check that searches a text for a word, so that it also finds the word elsewhere in the text. */
 function findLooseSearches(site: Site, report: ReportAt, sources: Sources): void {
   const { call, module, receiver } = site;
-  const { callee } = call;
-  if (callee.type !== 'member' || !/^(?:includes|indexOf|endsWith)$/.test(callee.property ?? '')) return;
+  const [method, object] = [methodOf(call), objectOf(call)];
+  if (object === undefined || !/^(?:includes|indexOf|endsWith)$/.test(method)) return;
   const made = madeIn(receiver);
   if (made.some(({ by }) => by === 'request.target') && letsPass(call, sources))
     report(
-      module,
-      call,
+      { module, call },
       'a part of the address lets the request pass the check, and every client can write this part into the query of another address',
       {
         remedy:
@@ -370,12 +312,10 @@ function findLooseSearches(site: Site, report: ReportAt, sources: Sources): void
       },
     );
   // RFC 8693 §4.2: one text with spaces between the scopes
-  const { object } = callee;
-  const isScope = object.type === 'member' && object.property === 'scope' && callee.property !== 'endsWith';
+  const isScope = object.type === 'member' && object.property === 'scope' && method !== 'endsWith';
   if (isScope && receiver?.items === undefined && made.some(isOfPrincipal) && !hasListOf('scope', sources))
     report(
-      module,
-      call,
+      { module, call },
       `the claim "scope" is one text, so a scope is also found as a part of another one: "admin" in "not-admin"`,
       {
         remedy:
@@ -388,14 +328,14 @@ function findLooseSearches(site: Site, report: ReportAt, sources: Sources): void
 function letsPass(call: Node, sources: Sources): boolean {
   let at = call;
   let isTrue = true;
-  for (let { parent } = at; parent !== undefined && parent.type !== 'block'; { parent } = at) {
+  for (const parent of nodesAround(call)) {
+    if (parent.type === 'block') return false;
     const fn = parent.type === 'if' && parent.test === at ? functionAround(parent) : undefined;
     if (parent.type === 'if' && fn !== undefined) {
-      const refuses = (within: Node): boolean =>
-        partsOf(within).some((part) => part.type === 'leave' && part.how === 'throw');
-      return isTrue
-        ? refuses(fn) && partsOf(parent.yes).some((part) => isBypass(part, fn, sources))
-        : refuses(parent.yes);
+      const refusal = leaveIn(isTrue ? fn : parent.yes, /^throw$/);
+      return (
+        refusal !== undefined && (!isTrue || partsOf(parent.yes).some((part) => isBypass(part, fn, sources)))
+      );
     }
     if (parent.type === 'unary') isTrue = !isTrue;
     at = parent;
@@ -459,8 +399,7 @@ function tellWord(test: Presence, proofs: ReadonlySet<Node>, sources: Sources, r
     fn !== undefined && partsOf(fn).some((part) => proofs.has(part) && part.end < node.start);
   if (isVerified || ![true, false].some((isTrue) => passesWithout(test, isTrue, proofs, sources))) return;
   report(
-    module,
-    node,
+    { module, node },
     `${what} says whether code verifies the signature, and every client can write it: a client leaves the signature out`,
     { remedy: 'Refuse each other algorithm first: if (header.alg !== "HS256") throw new Unauthorized()' },
   );
@@ -500,7 +439,7 @@ function passesWithout(
   const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
   if (isVerified(absent)) return false;
   if (proves(present))
-    return !ends(present!) && (absent === undefined || !leaves(absent)) && !isRefused(parent);
+    return !ends(present!) && (absent === undefined || !leaveIn(absent)) && !isRefused(parent);
   const fn = functionAround(parent);
   return (
     fn !== undefined &&
@@ -548,7 +487,7 @@ function isBypass(part: Node, fn: Fn, { handlers }: Sources): boolean {
   if (value === undefined) return !handlers.isHandler(fn);
   const next = fn.params[1];
   return (
-    (value.type === 'value' && value.raw === 'true') ||
+    isRaw(value, 'true') ||
     (value.type === 'call' &&
       value.callee.type === 'name' &&
       next?.type === 'name' &&

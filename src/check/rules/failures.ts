@@ -2,14 +2,24 @@
  * Rules about failures that come late: requests that are repeated without end, locks that stay locked, replies of success
  * for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
  */
-import { functionAround, pathOf, walk } from '../reader/nodes.ts';
+import {
+  functionAround,
+  isRaw,
+  isWithin,
+  leaveIn,
+  methodOf,
+  nodesAround,
+  objectOf,
+  partsIn,
+  partsOf,
+  pathOf,
+} from '../reader/nodes.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { ASKS } from './availability.ts';
-import { leaves, partsOf } from './fail-open.ts';
 import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
@@ -20,7 +30,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC657',
     severity: 'warning',
-    phase: 'source',
     cwe: [835, 400],
     why: 'While the called service is down, each request repeats its call as fast as it can, for ever: the load keeps the service down, and the requests of clients never end',
     remedy:
@@ -32,7 +41,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC658',
     severity: 'warning',
-    phase: 'source',
     cwe: [667, 772],
     why: 'After one error, the lock stays: every later request waits for it or is refused until the process restarts',
     remedy: 'Release in finally: try { await work(); } finally { release(); }',
@@ -43,7 +51,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC659',
     severity: 'warning',
-    phase: 'source',
     cwe: [390, 755],
     why: 'The client gets a reply of success for data that is lost, so neither the client nor a program repeats the request',
     remedy:
@@ -56,7 +63,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC660',
     severity: 'warning',
-    phase: 'source',
     cwe: [682],
     sources: ['ECMA-262: MakeDay'],
     why: 'A day that the month does not have becomes a day of the next month: one month after January 31 is March 3',
@@ -102,8 +108,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
 
   function tellOfRetries(module: SourceModule, node: Node): void {
     report(
-      module,
-      node,
+      { module, node },
       'a call of another service is repeated after each failure, without a limit and without a pause',
     );
   }
@@ -123,7 +128,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
 }
 
 function isTrue(node: Node): boolean {
-  return node.type === 'value' && /^(?:true|1)$/.test(node.raw);
+  return isRaw(node, 'true') || isRaw(node, '1');
 }
 
 /** Whether code counts, or compares the time: it ends sometime. */
@@ -162,8 +167,7 @@ function findKeptLocks(sources: Sources, report: ReportAt): void {
       const end = body.findIndex((each, at) => at > index && isRelease(each));
       if (end !== -1 && body.slice(index + 1, end).some(mayEnd))
         report(
-          module,
-          statement,
+          { module, node: statement },
           'the lock is released at the end only: if the work between fails, it stays locked',
         );
     });
@@ -190,8 +194,7 @@ function lockedBy(statement: Node, module: SourceModule): ((node: Node) => boole
       node.type === 'statement' &&
       node.value.type === 'assign' &&
       pathOf(node.value.target) === path &&
-      node.value.value.type === 'value' &&
-      node.value.value.raw === 'false';
+      isRaw(node.value.value, 'false');
   }
   const [object, key] = entryOfSet(statement, /^(?:add|set)$/, module);
   if (object === undefined || !isTested(`${object}.has`, statement)) return undefined;
@@ -213,9 +216,10 @@ function entryOfSet(
   method: RegExp,
   { source }: SourceModule,
 ): readonly (string | undefined)[] {
-  const { callee, args: [key] = [] } = callOf(statement) ?? {};
-  return callee?.type === 'member' && method.test(callee.property ?? '') && key !== undefined
-    ? [pathOf(callee.object), source.slice(key.start, key.end)]
+  const call = callOf(statement);
+  const [object, key] = [call && objectOf(call), call?.args[0]];
+  return object !== undefined && key !== undefined && method.test(methodOf(call))
+    ? [pathOf(object), source.slice(key.start, key.end)]
     : [];
 }
 
@@ -252,13 +256,20 @@ function mayEnd(statement: Node): boolean {
   );
 }
 
-function isCaught(node: Node, within: Node): boolean {
-  const call = node.type === 'await' && node.value.type === 'call' ? node.value : undefined;
-  if (call?.callee.type === 'member' && /^(?:catch|finally)$/.test(call.callee.property ?? '')) return true;
-  for (let at = node; at !== within && at.parent !== undefined; at = at.parent)
-    if (at.parent.type === 'try' && at.parent.block === at)
-      if (at.parent.finalizer !== undefined || (at.parent.handler && !leaves(at.parent.handler))) return true;
-  return false;
+/** Whether code in a statement goes on after an error of a promise that it awaits. */
+function isCaught(node: Extract<Node, { type: 'await' }>, within: Node): boolean {
+  const isKept = (handler: Node | undefined): boolean =>
+    handler !== undefined && leaveIn(handler) === undefined;
+  return (
+    /^(?:catch|finally)$/.test(methodOf(node.value)) ||
+    nodesAround(node).some(
+      (around) =>
+        around.type === 'try' &&
+        isWithin(around, within) &&
+        isWithin(node, around.block) &&
+        (around.finalizer !== undefined || isKept(around.handler)),
+    )
+  );
 }
 
 // -- SVC659 --
@@ -294,8 +305,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         const [first] = found;
         if (first !== undefined && !found.includes(undefined))
           report(
-            first.module,
-            first.node,
+            first,
             'the work of the request fails here without a trace in the reply: the client gets a reply of success',
           );
       }
@@ -307,18 +317,15 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
 function* swallowing(
   sources: Sources,
   logs: ReadonlySet<Call>,
-): Generator<{ readonly work: Node; readonly node: Node; readonly module: SourceModule }, undefined> {
+): Generator<Spot & { readonly work: Node }, undefined> {
   for (const { module, node } of sources.all('try'))
     if (node.handler?.type === 'block' && keeps(node.handler.body, node, module, logs))
       yield { work: node.block, node: node.handler, module };
   for (const { module, node } of sources.all('call')) {
-    const {
-      callee,
-      args: [handler],
-    } = node;
+    const [handler] = node.args;
     const isDropped = node.parent?.type === 'await' && node.parent.parent?.type === 'statement';
-    if (callee.type !== 'member' || callee.property !== 'catch' || handler?.type !== 'function') continue;
-    if (isDropped && keeps(handler.body, handler, module, logs)) yield { work: callee.object, node, module };
+    if (!isDropped || methodOf(node) !== 'catch' || handler?.type !== 'function') continue;
+    if (keeps(handler.body, handler, module, logs)) yield { work: objectOf(node)!, node, module };
   }
   return undefined;
 }
@@ -358,27 +365,21 @@ function findMonths(sources: Sources, report: ReportAt): void {
     const isMoved = addsMonths(call) || makesMonths(call);
     if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
       report(
-        module,
-        call,
+        { module, call },
         'the day stays the same in another month: where the month is shorter, the date is in the month after it',
       );
   }
 }
 
 /** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */
-function addsMonths({ callee, args: [month, ...more] }: Call): boolean {
-  const method = callee.type === 'member' ? callee.property : undefined;
-  return /^set(?:UTC)?Month$/.test(method ?? '') && more.length === 0 && isMoved(month);
+function addsMonths(call: Call): boolean {
+  return /^set(?:UTC)?Month$/.test(methodOf(call)) && call.args.length === 1 && isMoved(call.args[0]);
 }
 
 /** Whether a call makes a date of a moved month and the day of another date: `new Date(year, month + 1, date.getDate())`. */
 function makesMonths({ callee, args: [, month, day], isNew }: Call): boolean {
-  return (
-    ((isNew && pathOf(callee) === 'Date') || pathOf(callee) === 'Date.UTC') &&
-    isMoved(month) &&
-    day !== undefined &&
-    isMethod(day, /^get(?:UTC)?Date$/)
-  );
+  const path = pathOf(callee);
+  return ((isNew && path === 'Date') || path === 'Date.UTC') && isMoved(month) && isDay(day);
 }
 
 /** Whether an expression adds a number to a month, or subtracts one. */
@@ -386,23 +387,21 @@ function isMoved(node: Node | undefined): boolean {
   return (
     node?.type === 'binary' &&
     /^[-+]$/.test(node.operator) &&
-    [node.left, node.right].some((side) => isMethod(side, /^get(?:UTC)?Month$/))
+    [node.left, node.right].some((side) => /^get(?:UTC)?Month$/.test(methodOf(side)))
   );
 }
 
-function isMethod(node: Node, method: RegExp): boolean {
-  return node.type === 'call' && node.callee.type === 'member' && method.test(node.callee.property ?? '');
+function isDay(node: Node | undefined): boolean {
+  return /^get(?:UTC)?Date$/.test(methodOf(node));
 }
 
 /** Whether the function around a call sets the day of a date, or compares it. */
 function knowsDay(call: Call): boolean {
-  let found = false;
-  walk(functionAround(call) ?? call, (part) => {
-    if (isMethod(part, /^set(?:UTC)?Date$/)) found = true;
-    const sides =
-      part.type === 'binary' && /^(?:[!=]==?|[<>]=?)$/.test(part.operator) ? [part.left, part.right] : [];
-    if (sides.some((side) => isMethod(side, /^get(?:UTC)?Date$/))) found = true;
-    return !found;
-  });
-  return found;
+  return partsIn(functionAround(call) ?? call).some(
+    (part) =>
+      /^set(?:UTC)?Date$/.test(methodOf(part)) ||
+      (part.type === 'binary' &&
+        /^(?:[!=]==?|[<>]=?)$/.test(part.operator) &&
+        (isDay(part.left) || isDay(part.right))),
+  );
 }

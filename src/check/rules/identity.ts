@@ -4,7 +4,7 @@
  */
 import { literal } from '../reader/constants.ts';
 import { holdsKey } from '../statements/written-schema.ts';
-import { functionAround, walk } from '../reader/nodes.ts';
+import { branchIf, conditionAround, functionAround, leaveIn, methodOf } from '../reader/nodes.ts';
 import { isPublicRoute } from '../values/functions.ts';
 import { isEmpty, isGuarded } from '../statements/trace.ts';
 import { constantIn } from '../values/tests.ts';
@@ -17,7 +17,7 @@ import type { ClientPart } from '../values/text.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
-import type { Sending } from '../statements/sending.ts';
+import type { Binding, Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
 import type { Owners } from '../statements/owners.ts';
 import type { RouteCall } from '../values/functions.ts';
@@ -31,7 +31,6 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC646',
     severity: 'warning',
-    phase: 'source',
     cwe: [290, 345],
     sources: ['OWASP API2:2023 Broken Authentication'],
     why: 'Every client can send any header field, so every client can be any user',
@@ -54,17 +53,21 @@ function watchForwarded(report: ReportAt): Watch {
       .map((value) => clientIn(value)?.origin.what ?? '')
       .find((each) => ADDRESS_FIELD.test(each));
     if (what !== undefined)
-      report(module, node, `${what} decides, but every client can send it: a client can name any address`, {
-        severity: 'warning',
-        remedy: 'Compare req.ip, and name the proxies: new Svc({ trustProxy: ["10.0.0.1"] })',
-      });
+      report(
+        { module, node },
+        `${what} decides, but every client can send it: a client can name any address`,
+        {
+          severity: 'warning',
+          remedy: 'Compare req.ip, and name the proxies: new Svc({ trustProxy: ["10.0.0.1"] })',
+        },
+      );
   };
   return {
     onCompare({ node, module, sides }) {
       if (!sides.some(isEmpty)) judge(module, node, ...sides);
     },
     onCall({ call, module, receiver, value }) {
-      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const method = methodOf(call);
       const first = value(call.args[0]);
       // a comma or colon only takes the field apart
       if (
@@ -107,8 +110,7 @@ function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
   if (named === undefined) return tellWords(fn, trace, report);
   if (verifies(fn, trace)) return;
   report(
-    sources.handlers.homeOf(fn),
-    fn,
+    { module: sources.handlers.homeOf(fn), node: fn },
     `${named.origin.what} alone says who the client is, and nothing verifies it`,
   );
 }
@@ -174,7 +176,7 @@ function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>
       if (input === undefined || !isOfProgram || !allows(node)) continue;
       const around = functionAround(node);
       if (around !== undefined && judged.has(around)) continue;
-      report(module, node, `${input} decides what the client may do, and every client can send it`, {
+      report({ module, node }, `${input} decides what the client may do, and every client can send it`, {
         remedy:
           'Read the role from the verified token, or from the row of the client: Depends(requireRoles("admin"))',
       });
@@ -190,20 +192,12 @@ function namesRole(input: string): boolean {
 
 /** Whether the branch where a condition is true goes on. A branch that refuses a role protects it. */
 function allows(condition: Node): boolean {
-  let at = condition;
-  let isTrue = at.type !== 'binary' || !at.operator.startsWith('!');
-  for (let { parent } = at; parent?.type === 'binary' || parent?.type === 'unary'; { parent } = at) {
-    if (parent.type === 'unary') isTrue = !isTrue;
-    at = parent;
-  }
-  const { parent } = at;
-  if (parent?.type === 'choice' || parent?.type === 'leave' || parent?.type === 'function') return true;
-  if (parent?.type !== 'if' || parent.test !== at) return false;
-  const branch = isTrue ? parent.yes : parent.no;
-  let isRefused = false;
-  if (branch !== undefined)
-    walk(branch, (part) => void (isRefused ||= part.type === 'leave' && part.how === 'throw'));
-  return !isRefused;
+  const isTrue = condition.type !== 'binary' || !condition.operator.startsWith('!');
+  const { whole } = conditionAround(condition, /./);
+  const { parent } = whole;
+  if (/^(?:choice|leave|function)$/.test(parent?.type ?? '')) return true;
+  const branch = branchIf(condition, isTrue, /./);
+  return parent?.type === 'if' && (branch === undefined || leaveIn(branch, /^throw$/) === undefined);
 }
 
 /** Reports the tests of a guard in which an input that equals a word of the sources gives a principal of the sources. */
@@ -216,8 +210,7 @@ function tellWords(fn: Fn, trace: Trace, report: ReportAt): void {
     const isTest = (parent?.type === 'if' || parent?.type === 'choice') && parent.test === node;
     if (part === undefined || !isWord || !isEqual || !isTest || !givesConstant(parent.yes, module)) continue;
     report(
-      module,
-      node,
+      { module, node },
       `every client that sends ${part.origin.what} with a word of the sources passes the guard as a principal that the sources name`,
       {
         remedy:
@@ -249,10 +242,8 @@ function findOwners(trace: Trace, report: ReportAt): void {
   for (const sending of sent)
     for (const { key, part, token } of headersIn(sending, 'equal', trace)) {
       if (!written.some((each) => each.key === key)) continue;
-      const { node, module } = sending.nodeAt(token);
       report(
-        module,
-        node,
+        sending.nodeAt(token),
         `${part.origin.what} alone says whose rows the statement selects, and every client can send it`,
       );
     }
@@ -273,10 +264,8 @@ function findTenants(trace: Trace, report: ReportAt): void {
         );
         if (!isGiven || sending.isTied || isJudged(part, run, trace) || seen.has(token)) continue;
         seen.add(token);
-        const { node, module } = sending.nodeAt(token);
         report(
-          module,
-          node,
+          sending.nodeAt(token),
           `${part.origin.what} alone says whose rows the statement selects, and nothing compares it with the authenticated client`,
           {
             remedy:
@@ -309,16 +298,12 @@ function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
 }
 
 function headersIn(
-  { bindings = [] }: Sending,
+  sending: Sending,
   use: 'written' | 'equal',
   { tables }: Trace,
-): readonly {
-  readonly key: string;
-  readonly part: ClientPart;
-  readonly token: NonNullable<Sending['bindings']>[number]['token'];
-}[] {
-  return bindings.flatMap(({ use: own, table, column, value, token }) => {
-    const part = own === use && value !== undefined ? clientIn({ texts: value.texts }) : undefined;
+): readonly (Pick<Binding, 'token'> & { readonly key: string; readonly part: ClientPart })[] {
+  return sending[use].flatMap(({ table, column, value, token }) => {
+    const part = clientIn(value && { texts: value.texts });
     const known = tables.get(table);
     // a key of its own names the request, such as an idempotency key
     const isOwner = known !== undefined && !holdsKey(known, [column]);
@@ -350,8 +335,7 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
     const name = [...namesOf(input, run.route), ...roomsIn(call)].find((each) => protectedNames.has(each));
     if (name === undefined) continue;
     report(
-      call.module,
-      call.call,
+      call,
       `the client joins a room by ${input} alone, but other handlers ask whether "${name}" belongs to the client`,
       {
         severity: 'warning',
@@ -366,8 +350,8 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
 function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { sending, table } of owners.all) {
-    for (const { column, kind, use } of sending.bindings ?? [])
-      if (kind === 'input' && use === 'equal') for (const name of [column, table]) names.add(singular(name));
+    for (const { column, kind } of sending.equal)
+      if (kind === 'input') for (const name of [column, table]) names.add(singular(name));
     // a list of the rows that belong to the client, such as the channels of which it is a member
     if (sending.target !== undefined && !owners.shared.has(sending.target))
       names.add(singular(sending.target));

@@ -2,7 +2,16 @@
  * Rules about client input in SQL, shell commands, code and regular expressions (SVC601 … SVC604). Each asks what the
  * text of an argument may contain.
  */
-import { entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import {
+  entryOf,
+  isRaw,
+  isWithin,
+  loopAround,
+  methodOf,
+  nodesAround,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
 import { WrittenColumns, columnOf } from '../statements/sending.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { freeKeyIn } from '../values/evaluation.ts';
@@ -10,7 +19,7 @@ import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../value
 import { writtenOf } from '../sources.ts';
 import { clientIn } from '../values/value.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Text } from '../values/text.ts';
@@ -21,7 +30,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC601',
     severity: 'error',
-    phase: 'source',
     cwe: [89],
     sources: ['OWASP Cheat Sheet: SQL Injection Prevention'],
     why: 'A client that writes a part of an SQL statement can make the statement read, change or delete every table',
@@ -34,7 +42,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC602',
     severity: 'error',
-    phase: 'source',
     cwe: [78],
     sources: ['OWASP Cheat Sheet: OS Command Injection Defense'],
     why: 'A client can add commands to a text that a shell runs, for example after a semicolon',
@@ -46,7 +53,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC603',
     severity: 'error',
-    phase: 'source',
     cwe: [94, 95],
     why: 'If the server runs text from a client as code, the client gains all rights of the process',
     remedy: 'Never run the text: choose a function by name from a fixed table, or parse the text as data',
@@ -57,7 +63,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC604',
     severity: 'error',
-    phase: 'source',
     cwe: [1333, 400],
     why: 'A client can send a regular expression that runs for minutes, or that matches too much',
     remedy: 'Escape the text: new RegExp(RegExp.escape(text)). Or search with includes()',
@@ -68,7 +73,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC650',
     severity: 'error',
-    phase: 'source',
     cwe: [1321],
     why: 'Every object has the key "__proto__". A client that chooses two keys in a row writes into the object that all others inherit from, so a member such as isAdmin appears everywhere',
     remedy:
@@ -79,8 +83,7 @@ export const INJECTION_RULES: readonly SourceRule[] = [
       onIndexed({ target, module, object, key }) {
         if (object.byKey === undefined || freeKeyIn(key) === undefined) return;
         report(
-          module,
-          target,
+          { module, node: target },
           `keys of ${object.byKey.origin.what}, which a client sends, choose a member of a member: with the key "__proto__" the client changes all objects of the process`,
         );
       },
@@ -89,7 +92,6 @@ export const INJECTION_RULES: readonly SourceRule[] = [
   {
     id: 'SVC651',
     severity: 'error',
-    phase: 'source',
     cwe: [776, 611],
     sources: ['OWASP Cheat Sheet: XML External Entity Prevention'],
     why: 'Entities that name other entities make gigabytes of a message of one kilobyte, and entities with an address read files of the server',
@@ -147,15 +149,14 @@ function findSql(site: Site, stored: StoredPart[], report: ReportAt): void {
 
 function tellSql(node: Node, module: SourceModule, danger: ClientPart, report: ReportAt): void {
   report(
-    module,
-    node,
+    { module, node },
     `the SQL statement contains ${danger.origin.what}, which a client ${isStored(danger) ? 'has stored' : 'sends'}, so the client can change the statement`,
     doubt(danger),
   );
 }
 
 /** Methods of databases whose conditions are objects, in which a client may name operators. */
-const ASKS_BY_OBJECT =
+export const ASKS_BY_OBJECT: RegExp =
   /^(?:mongodb|mongoose|monk|nedb|@seald-io\/nedb)\.[^]*\.(?:find\w*|count\w*|update\w*|delete\w*|replaceOne|exists|where)$/;
 
 /** SVC601: values of conditions that may be objects, because no schema of the body says that they are texts. */
@@ -171,8 +172,7 @@ function findOperators({ call, meaning, module, value }: Site, report: ReportAt)
   );
   if (given?.source !== undefined)
     report(
-      module,
-      call,
+      { module, call },
       `the condition contains ${given.source.origin.what}, which may be an object such as { $ne: null }, so the client chooses other rows`,
       { remedy: 'Declare the body with a schema, or convert the value: String(value)' },
     );
@@ -185,7 +185,7 @@ const LOOKS_DANGEROUS =
 /** Notes a call with text of a client that looks dangerous, if the type of its object is not known. */
 function noteUnknown({ call, module, meaning, given }: Site, sources: Sources): void {
   const { callee, args } = call;
-  const method = callee.type === 'member' ? (callee.property ?? '') : '';
+  const method = methodOf(call);
   if (meaning !== '' || !LOOKS_DANGEROUS.test(method)) return;
   if (sources.handlers.resolve(callee, module) !== undefined) return;
   const part = args.map(given).find((each) => each !== undefined);
@@ -205,9 +205,7 @@ const PROGRAM = /^child_process\.(?:execFile|execFileSync|spawn|spawnSync|fork)$
 const PLAIN = WORD | charsOf('-./:@+,=%');
 
 /** A part of a statement or of a command that is a column. */
-interface StoredPart {
-  readonly node: Node;
-  readonly module: SourceModule;
+interface StoredPart extends Spot {
   readonly danger: ClientPart;
 }
 
@@ -236,10 +234,8 @@ function findCommands(site: Site, stored: StoredPart[], report: ReportAt): void 
   if (command === undefined) return;
   const tell = (arg: Node, danger: ClientPart | undefined): boolean => {
     if (danger === undefined) return false;
-    const { node, module } = site.written(arg);
     report(
-      module,
-      node,
+      site.written(arg),
       `the command contains ${danger.origin.what}, which a client sends, so the client can run other commands`,
       doubt(danger),
     );
@@ -286,8 +282,7 @@ function tellOption(
   isNote = false,
 ): void {
   report(
-    module,
-    node,
+    { module, node },
     `an argument of the program is ${danger.origin.what}, which a client ${isNote ? 'may have sent' : 'sends'}: with "-" at its start it is an option`,
     {
       severity: 'warning',
@@ -314,7 +309,7 @@ function isFreeToBegin({ begins, notFirst = [] }: ClientPart, char: string): boo
 }
 
 function isOn(option: Node | undefined): boolean {
-  return option !== undefined && !(option.type === 'value' && option.raw === 'false');
+  return option !== undefined && !isRaw(option, 'false');
 }
 
 /** Functions that run a text: engines of Node.js, and templates of packages, which may hold code. */
@@ -340,10 +335,8 @@ function findCode(site: Site, report: ReportAt): void {
       ({ after }) => meaning !== 'require' || !literalOf(after).endsWith('.json'),
     );
     if (danger === undefined) continue;
-    const { node, module } = site.written(arg);
     return report(
-      module,
-      node,
+      site.written(arg),
       isRebuilt
         ? `${meaning}() rebuilds objects from ${danger.origin.what} of a client, who may choose objects that run code or end the process`
         : `${meaning}() runs ${danger.origin.what} from a client as code, so the client gains all rights of the process`,
@@ -366,10 +359,8 @@ function findPatterns(site: Site, report: ReportAt): void {
   if (site.meaning !== 'RegExp' || source === undefined) return;
   const danger = dangerIn(site, source, ({ part }) => hasAny(part.may, '*+{'));
   if (danger === undefined) return;
-  const { node, module } = site.written(source);
   report(
-    module,
-    node,
+    site.written(source),
     `the regular expression is built from ${danger.origin.what}: a client can send a pattern that blocks the process`,
     doubt(danger),
   );
@@ -418,7 +409,7 @@ export function dangerOf(
  * Returns the particulars of a finding: a note if a function of a package may have cleaned the text, and a
  * warning for a column of a row, which the program may have cleaned before it stored it.
  */
-export function doubt(part: ClientPart): Parameters<ReportAt>[3] {
+export function doubt(part: ClientPart): NonNullable<Parameters<ReportAt>[2]> {
   const { unknown } = part;
   return unknown === undefined
     ? isStored(part)
@@ -437,14 +428,14 @@ function watchEntities(report: ReportAt): Watch {
   return {
     onCall(site) {
       const { call, meaning, module, value } = site;
-      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+      const method = methodOf(call);
       if (PARSES.test(meaning) && clientIn(value(call.args[0])) !== undefined && expands(site))
-        report(module, call, 'the parser expands the entities that a client declares in its document');
+        report({ module, call }, 'the parser expands the entities that a client declares in its document');
       if (/^replace(?:All)?$/.test(method)) replaced.push(site);
-      if (isRepeated(site)) report(module, call, REPEATED);
+      if (isRepeated(site)) report({ module, call }, REPEATED);
     },
     finish() {
-      for (const site of replaced) if (isInLoop(site)) report(site.module, site.call, REPEATED);
+      for (const site of replaced) if (isInLoop(site)) report(site, REPEATED);
     },
   };
 }
@@ -461,27 +452,15 @@ function expands({ call, value }: Site): boolean {
 /** Whether a function calls itself in a callback of `replace()`, with a text of a client. */
 function isRepeated({ call, fn, value }: Site): boolean {
   if (fn === undefined || !call.args.some((arg) => clientIn(value(arg)) !== undefined)) return false;
-  for (let at = functionAround(call); at !== undefined; at = functionAround(at)) {
-    const callee = at.parent?.type === 'call' ? at.parent.callee : undefined;
-    if (callee?.type === 'member' && /^replace(?:All)?$/.test(callee.property ?? ''))
-      return isWithinFunction(at, fn) && !counts(fn);
-  }
-  return false;
-}
-
-function isWithinFunction(node: Node, fn: Fn): boolean {
-  for (let at = functionAround(node); at !== undefined; at = functionAround(at)) if (at === fn) return true;
-  return false;
+  const callback = nodesAround(call).find(
+    (around) => around.type === 'function' && /^replace(?:All)?$/.test(methodOf(around.parent)),
+  );
+  return callback !== undefined && isWithin(callback, fn) && !counts(fn);
 }
 
 /** Whether a function compares a number: a depth, or a length. */
 function counts(within: Node): boolean {
-  let found = false;
-  walk(within, (node) => {
-    if (node.type === 'binary' && /^[<>]=?$/.test(node.operator)) found = true;
-    return !found;
-  });
-  return found;
+  return partsIn(within).some((node) => node.type === 'binary' && /^[<>]=?$/.test(node.operator));
 }
 
 /** Whether a loop replaces parts of a text of a client by texts of this client. */
@@ -492,9 +471,8 @@ function isInLoop({ call, value }: Site): boolean {
   const by = args[1];
   const made = by?.type === 'function' ? resultOf(by) : by;
   if (clientIn(value(callee.object)) === undefined || clientIn(value(made)) === undefined) return false;
-  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
-    if (at.type === 'loop') return !counts(at);
-  return false;
+  const loop = loopAround(call);
+  return loop !== undefined && !counts(loop);
 }
 
 function resultOf(fn: Fn): Node | undefined {

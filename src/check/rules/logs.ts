@@ -2,17 +2,15 @@
  * Rules about what programs write into logs: lines from clients, and secrets (SVC610, SVC625).
  */
 import { literal } from '../reader/constants.ts';
-import { calledName, entryOf, pathOf } from '../reader/nodes.ts';
-import { bare, isCommand } from '../sources.ts';
-import { isSecretVariable, namesSecret } from '../sources.ts';
+import { entryOf, pathOf } from '../reader/nodes.ts';
+import { isCommand, isSecretVariable, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { hasAny, hasClient, literalOf } from '../values/text.ts';
+import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
 import { KNOWN, idsIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
@@ -23,7 +21,6 @@ export const LOG_RULES: readonly SourceRule[] = [
   {
     id: 'SVC610',
     severity: 'warning',
-    phase: 'source',
     cwe: [117],
     why: 'A client that sends a line feed writes lines of its own into a log, which then shows things that never happened',
     remedy: 'Write each line as JSON, or replace line feeds: text.replace(/[\\r\\n]+/g, " "). Or use app.log',
@@ -34,7 +31,6 @@ export const LOG_RULES: readonly SourceRule[] = [
   {
     id: 'SVC625',
     severity: 'warning',
-    phase: 'source',
     cwe: [532],
     sources: ['OWASP Cheat Sheet: Logging'],
     why: 'Logs are kept for long and read by many people, so a secret in a log does not stay secret',
@@ -47,14 +43,28 @@ export const LOG_RULES: readonly SourceRule[] = [
 ];
 
 function watchLogged(report: ReportAt): Watch {
-  const passwords = new LoggedPasswords(report);
+  const passwords = new Set<string>();
+  const logged: (Spot & { readonly inputs: readonly LoggedInput[] })[] = [];
   return {
     onCall(site) {
+      const { call, meaning, module, value } = site;
+      if (TAKES_PASSWORD.test(meaning))
+        for (const id of idsIn(value(call.args[0]) ?? KNOWN)) passwords.add(id);
+      if (!isLog(site)) return;
+      for (const node of call.args)
+        logged.push({ inputs: loggedInputs(value(node), showsAll(site)), node, module });
+      if (isUnderCondition(call, module)) return;
       findLogged(site, report);
-      passwords.visit(site);
       findLoggedRequests(site, report);
     },
-    finish: () => passwords.finish(),
+    finish() {
+      for (const { inputs, ...spot } of logged)
+        if (inputs.some((input) => [...passwords].some((password) => holds(input, password))))
+          report(
+            spot,
+            'the log contains an input that the program checks as a password, so every reader of the log can use the password',
+          );
+    },
   };
 }
 
@@ -69,8 +79,7 @@ function findLines(site: Site, report: ReportAt): void {
   const danger = dangerIn(site, line, endsLine);
   if (danger === undefined) return;
   report(
-    site.module,
-    line!, // dangerIn() found a part in it
+    { module: site.module, node: line! }, // dangerIn() found a part in it
     `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
     doubt(danger),
   );
@@ -92,10 +101,8 @@ function findMailFields(site: Site, report: ReportAt): void {
         /\n/.test(literalOf(after)),
     );
     if (danger === undefined) continue;
-    const { node, module } = danger.entry ?? site.written(arg);
     report(
-      module,
-      node,
+      danger.entry ?? site.written(arg),
       `${danger.origin.what}, which a client sends, is written into a field of a mail: a line feed in it adds fields and recipients`,
       doubt(danger),
     );
@@ -126,15 +133,13 @@ function showsAll({ meaning }: Site): boolean {
 /** SVC625: secrets in logs. */
 function findLogged(site: Site, report: ReportAt): void {
   const { call, meaning, module, value } = site;
-  if (!isLog(site) || isUnderCondition(call, module)) return;
   const isConsole = showsAll(site);
   if (meaning.startsWith('console.') && isCommand(module)) return;
   for (const arg of call.args) {
     const name = secretIn(value(arg), isConsole);
-    if (name === undefined || isHarmlessMessage(bare(name), call, module)) continue;
+    if (name === undefined) continue;
     report(
-      module,
-      arg,
+      { module, node: arg },
       `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
     );
     return;
@@ -155,8 +160,7 @@ function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): stri
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
     if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    if (part.kind === 'client' && key !== undefined && namesSecret(key) && !/ (?:slice|split) /.test(part.id))
-      return key;
+    if (part.kind === 'client' && key !== undefined && namesSecret(key) && !isPiece(part)) return key;
   }
   for (const [key, member] of value.members ?? []) {
     const found = !isConsole && namesSecret(key) ? undefined : secretIn(member, isConsole, depth + 1);
@@ -165,25 +169,9 @@ function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): stri
   return undefined;
 }
 
-/**
- * Whether a log call with a secret is harmless, because it shows a generated password or a rejected token. A
- * token is also harmless in a call such as debug() or error(), but not in log() or info().
- */
-function isHarmlessMessage(word: string, call: Call, { source }: SourceModule): boolean {
-  const text = source.slice(call.start, call.end);
-  if (/^(?:pass|pwd|\w*secret|privatekey|c(?:redit|ard|v))/.test(word))
-    return /generated|default|initial/i.test(text);
-  return !/^(?:log|info)$/.test(calledName(call) ?? '') || REFUSES.test(text);
-}
-
-/** Words of messages about rejected tokens, and about tokens of a currency. */
-const REFUSES =
-  /invalid|expire|unknown|mis-?match|malform|wrong|bad |fail|reject|denied|refuse|missing|unable|unauthori|forbidden|revoke|error|incorrect|n[o']t |no (?:such|user|session|match)|amount|symbol|balance/i;
-
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
 function findLoggedRequests(site: Site, report: ReportAt): void {
   const { call, module, given } = site;
-  if (!isLog(site) || isUnderCondition(call, module)) return;
   const isConsole = showsAll(site);
   for (const arg of call.args) {
     const parts =
@@ -201,8 +189,7 @@ function findLoggedRequests(site: Site, report: ReportAt): void {
         ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
       if (hasSecrets)
         return report(
-          module,
-          part,
+          { module, node: part },
           `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
         );
     }
@@ -211,43 +198,6 @@ function findLoggedRequests(site: Site, report: ReportAt): void {
 
 /** Functions that receive a password as a person typed it. */
 const TAKES_PASSWORD = /^svc\.(?:checkPassword|hashPassword)$/;
-
-/** SVC625: texts of the log that hold an input which the program checks or hashes as a password. */
-class LoggedPasswords {
-  readonly #report: ReportAt;
-  readonly #passwords = new Set<string>();
-  readonly #logged: {
-    readonly inputs: readonly LoggedInput[];
-    readonly node: Node;
-    readonly module: SourceModule;
-  }[] = [];
-
-  constructor(report: ReportAt) {
-    this.#report = report;
-  }
-
-  visit(site: Site): void {
-    const { call, meaning, module, value } = site;
-    const [first] = call.args;
-    if (TAKES_PASSWORD.test(meaning)) for (const id of idsIn(value(first) ?? KNOWN)) this.#passwords.add(id);
-    if (!isLog(site)) return;
-    const isConsole = showsAll(site);
-    for (const node of call.args) {
-      const inputs = loggedInputs(value(node), isConsole);
-      if (inputs.length > 0) this.#logged.push({ inputs, node, module });
-    }
-  }
-
-  finish(): void {
-    for (const { inputs, node, module } of this.#logged)
-      if (inputs.some((input) => [...this.#passwords].some((password) => holds(input, password))))
-        this.#report(
-          module,
-          node,
-          'the log contains an input that the program checks as a password, so every reader of the log can use the password',
-        );
-  }
-}
 
 /** An input that a log call writes. */
 interface LoggedInput {

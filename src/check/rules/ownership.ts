@@ -27,7 +27,6 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
   {
     id: 'SVC640',
     severity: 'error',
-    phase: 'source',
     cwe: [639, 862],
     sources: ['OWASP API1:2023 Broken Object Level Authorization'],
     why: 'A client that counts up the id in the address reads or changes rows of other clients',
@@ -40,7 +39,6 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
   {
     id: 'SVC641',
     severity: 'warning',
-    phase: 'source',
     cwe: [915],
     sources: ['OWASP API3:2023 Broken Object Property Level Authorization'],
     why: 'A client that writes its own role, balance or owner gives itself rights',
@@ -54,7 +52,6 @@ export const OWNERSHIP_RULES: readonly SourceRule[] = [
   {
     id: 'SVC647',
     severity: 'warning',
-    phase: 'source',
     cwe: [1284, 839],
     why: 'A client that sends a negative amount receives what it should pay. Sums of floating-point numbers are not exact, so parts of cents appear and disappear',
     remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
@@ -79,19 +76,20 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
       if (found === undefined) continue;
       // a row that is only read to be changed stands for the change
       const change = trace.sentBy(run).find((each) => each.isWrite && isOfRow(each, sending));
-      const { node, module } = change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token);
-      report(module, node, found.message, found.isCertain ? {} : { severity: 'warning' });
+      report(
+        change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token),
+        found.message,
+        found.isCertain ? {} : { severity: 'warning' },
+      );
     }
   }
 }
 
 /** Whether a statement selects the row that another one has read. */
-function isOfRow({ bindings = [], target }: Sending, read: Sending): boolean {
+function isOfRow({ equal, target }: Sending, read: Sending): boolean {
   return (
     target === read.target &&
-    bindings.some(
-      ({ use, value }) => use === 'equal' && value !== undefined && rowsIn(value, [ROW]).includes(read.call),
-    )
+    equal.some(({ value }) => value !== undefined && rowsIn(value, [ROW]).includes(read.call))
   );
 }
 
@@ -104,10 +102,8 @@ function findAlternatives(trace: Trace, report: ReportAt): void {
     const isMixed = all.some((each) => has(each, 'principal') && joins(each));
     const open = all.find((each) => has(each, 'input') && !has(each, 'principal'));
     if (!isMixed || open === undefined) continue;
-    const { node, module } = sending.nodeAt(open[0]);
     report(
-      module,
-      node,
+      sending.nodeAt(open[0]),
       'the statement compares the client in one part of "or" only, because "and" binds closer: the other part selects rows of every client',
       {
         severity: 'warning',
@@ -143,10 +139,8 @@ interface Foreign {
 function byKey(chosen: Chosen): Foreign | undefined {
   const { sending, tied, owners } = chosen;
   const binding = keyOf(sending);
-  const isChosen = sending.bindings?.some(
-    ({ use, value }) => use === 'equal' && inputsOf(value).some((input) => tied.has(input)),
-  );
-  if (binding === undefined || isChosen === true) return undefined;
+  const isChosen = sending.equal.some(({ value }) => inputsOf(value).some((input) => tied.has(input)));
+  if (binding === undefined || isChosen) return undefined;
   const { table } = binding;
   // an aggregate shows no row
   if ((!sending.isWrite && owners.shared.has(table)) || isCounter(sending) || sending.outline.isAggregate)
@@ -293,10 +287,8 @@ function findUnverified(trace: Trace, report: ReportAt): void {
       if (key === undefined || !isOfMessage || sending.outline.verb === 'select' || isCounter(sending))
         continue;
       if (isOfToken(sending, trace) || issues(sending)) continue;
-      const { node, module } = sending.nodeAt(key.token);
       report(
-        module,
-        node,
+        sending.nodeAt(key.token),
         `every client, without a credential, changes any row of the table "${key.table}", because ${inputOf(key.value)} alone chooses it and nothing verifies the message`,
         {
           severity: 'warning',
@@ -345,22 +337,19 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
     findOwnClaims(run, trace, report);
     findOwnPrices(run, trace, report);
     for (const sending of trace.sentBy(run)) {
-      const { bindings = [], outline } = sending;
-      const equal = bindings.filter(({ use }) => use === 'equal');
+      const { equal, outline } = sending;
       // a row with a key of its own, such as a token, may have fewer rights than its owner
       const isOwn =
         outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');
       const isSignUp = outline.verb === 'insert' && !isGuarded(run);
-      for (const written of bindings.filter(({ use, kind }) => use === 'written' && kind === 'input')) {
+      for (const written of sending.written.filter(({ kind }) => kind === 'input')) {
         if (!RIGHTS.test(written.column) || !(isOwn || isSignUp)) continue;
         const choices = choicesOf(written.value);
         const isRole = choices.some((choice) => roles.has(choice));
         // a declared choice of other words is no right
         if (isSignUp && !isRole && clientIn(written.value) === undefined) continue;
-        const { node, module } = sending.nodeAt(written.token);
         report(
-          module,
-          node,
+          sending.nodeAt(written.token),
           `a client writes the column "${written.column}" of its own row in the table "${written.table}" by ${inputOf(written.value)}`,
           isRole ? { severity: 'error' } : {},
         );
@@ -375,18 +364,16 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
  */
 function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
   const sent = trace.sentBy(run);
-  const found = sent.flatMap(({ call, outline, bindings = [] }) =>
-    outline.verb === 'select'
-      ? bindings
-          .filter(({ use }) => use === 'equal')
-          .flatMap(({ table, value }) =>
-            inputsOf(value).map((key) => ({ call, table, beside: parentOf(key) })),
-          )
-      : [],
-  );
+  const found = sent
+    .filter(({ outline }) => outline.verb === 'select')
+    .flatMap(({ call, equal }) =>
+      equal.flatMap(({ table, value }) =>
+        inputsOf(value).map((key) => ({ call, table, beside: parentOf(key) })),
+      ),
+    );
   for (const sending of sent)
-    for (const { use, table: into, column, value, token } of sending.bindings ?? []) {
-      if (use !== 'written' || value === undefined || isCompared(value, run, trace)) continue;
+    for (const { table: into, column, value, token } of sending.written) {
+      if (value === undefined || isCompared(value, run, trace)) continue;
       const names = inputsOf(value);
       const price = names.find((name) => {
         const own = plain(name.slice(parentOf(name).length));
@@ -403,10 +390,8 @@ function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
         );
       });
       if (price === undefined) continue;
-      const { node, module } = sending.nodeAt(token);
       report(
-        module,
-        node,
+        sending.nodeAt(token),
         `the amount for the column "${column}" is computed from ${price} of the client, although a row of the database has this value`,
         { remedy: 'Read it with the row: select id, unit_cents from product where id = ?' },
       );
@@ -432,7 +417,7 @@ function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
     for (const [name, value] of claims?.members ?? []) {
       const [input] = RIGHTS.test(plain(name)) ? inputsOf(value) : [];
       if (input !== undefined)
-        report(module, call, `the client writes "${name}" of its own login by ${input}`, {
+        report({ module, call }, `the client writes "${name}" of its own login by ${input}`, {
           remedy: 'Take it from the row of the account',
         });
     }
@@ -445,8 +430,7 @@ function findChosenColumns({ call, meaning, module, value }: Site, report: Repor
   const part = clientIn(value(call.args[1]));
   if (part === undefined || isStored(part)) return;
   report(
-    module,
-    call,
+    { module, call },
     `the members of ${part.origin.what} name the columns, so a client writes each column of the table`,
     {
       remedy:
@@ -486,8 +470,10 @@ function findAmounts(trace: Trace, report: ReportAt): void {
             ? 'may be negative, so a client adds to the column instead'
             : undefined;
         if (problem === undefined) continue;
-        const { node, module } = sending.nodeAt(taken.token);
-        report(module, node, `the amount that the statement takes from a column is an input that ${problem}`);
+        report(
+          sending.nodeAt(taken.token),
+          `the amount that the statement takes from a column is an input that ${problem}`,
+        );
       }
 }
 

@@ -2,7 +2,18 @@
  * Rules about passwords and codes: comparisons of secrets (SVC621), hashes of passwords (SVC623), and codes that clients
  * may guess (SVC204).
  */
-import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import {
+  branchIf,
+  calledName,
+  entryOf,
+  functionAround,
+  isRaw,
+  leaveIn,
+  loopAround,
+  nodesAround,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
 import { namesSecret, isSecretVariable } from '../sources.ts';
 import { bare, meaningOfCall } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
@@ -27,7 +38,6 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC648',
     severity: 'warning',
-    phase: 'source',
     cwe: [204],
     sources: ['OWASP Cheat Sheet: Forgot Password'],
     why: 'An attacker who learns which addresses have an account tries leaked passwords there, and sends deceiving mails',
@@ -39,7 +49,6 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC621',
     severity: 'warning',
-    phase: 'source',
     cwe: [208],
     why: 'A comparison that stops at the first difference takes longer if more of a guess is correct, so attackers can measure their progress',
     remedy:
@@ -51,7 +60,6 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC623',
     severity: 'error',
-    phase: 'source',
     cwe: [916],
     sources: ['OWASP Cheat Sheet: Password Storage'],
     why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
@@ -77,8 +85,7 @@ function watchComparisons(report: ReportAt, sources: Sources): Watch {
         isSecretOf({ held: right, sent: left, node: node.right, declared });
       if (isSecret && !isLookup(node))
         report(
-          module,
-          node,
+          { module, node },
           `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
         );
     },
@@ -156,8 +163,7 @@ function findFastHashes({ call, meaning, module, value, passed }: Site, report: 
   const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
   if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
   report(
-    at === call ? module : given.module,
-    at,
+    { module: at === call ? module : given.module, node: at },
     'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
   );
 }
@@ -174,8 +180,7 @@ function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt)
       : /^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$/.test(meaning) && count(second) < 10;
   if (isFast && clientIn(text) !== undefined)
     report(
-      module,
-      call,
+      { module, call },
       'the password is hashed with so few rounds that an attacker with a copy of the hash can try millions of passwords a second',
     );
 }
@@ -196,9 +201,7 @@ function makerOfCall(node: Node, module: SourceModule): string {
  * or repeats the fast hash in a loop.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
-  if (isHashedAgain(module)) return true;
-  for (let at = call.parent; at !== undefined && at.type !== 'function'; at = at.parent)
-    if (at.type === 'loop') return true;
+  if (isHashedAgain(module) || loopAround(call) !== undefined) return true;
   const fn = functionAround(call);
   const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
   return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
@@ -214,9 +217,8 @@ const ASKS_SERVICE =
 
 /** Whether code compares the digest at once instead of storing it. */
 function isCompared(call: Call): boolean {
-  let at: Node | undefined = call.parent;
-  while (at?.type === 'member' || at?.type === 'call') at = at.parent;
-  return at?.type === 'binary' && /^[!=]==?$/.test(at.operator);
+  const user = userOf(call);
+  return user?.type === 'binary' && /^[!=]==?$/.test(user.operator);
 }
 
 /**
@@ -224,15 +226,14 @@ function isCompared(call: Call): boolean {
  * the new value probably follows.
  */
 function replaces(call: Call, text: Node): boolean {
-  const target = targetOf(call);
+  const user = userOf(call);
+  const target = user?.type === 'assign' ? pathOf(user.target) : undefined;
   return target !== undefined && target === pathOf(text);
 }
 
-/** Returns the variable or member to which code assigns the result of a chain of calls. */
-function targetOf(call: Call): string | undefined {
-  let at: Node | undefined = call.parent;
-  while (at?.type === 'member' || at?.type === 'call') at = at.parent;
-  return at?.type === 'assign' ? pathOf(at.target) : undefined;
+/** Returns the node that uses the result of a chain of calls. */
+function userOf(call: Call): Node | undefined {
+  return nodesAround(call).find(({ type }) => type !== 'member' && type !== 'call');
 }
 
 /** Requests per minute with which a code of six digits can be guessed while it is valid. */
@@ -250,8 +251,7 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
     const code = refuses(run, trace) ? guessedIn(run, trace) : undefined;
     if (code !== undefined)
       report(
-        sources.handlers.homeOf(run.handler),
-        run.handler,
+        { module: sources.handlers.homeOf(run.handler), node: run.handler },
         `${code.origin.what} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,
         {
           remedy:
@@ -263,8 +263,7 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
       trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')
     )
       report(
-        run.route.module,
-        run.route.call,
+        run.route,
         limit === Infinity
           ? 'clients can try passwords, codes or tokens without limit, because no rate limit applies to the route'
           : `clients can try more than ${MOST_TRIES} passwords a minute, because no tighter rate limit applies to the route`,
@@ -278,13 +277,7 @@ function guessedIn(run: Run, trace: Trace): ClientPart | undefined {
     .callsOf(run)
     .filter(({ meaning }) => COMPARES.test(meaning))
     .flatMap(({ args }) => args)
-    .concat(
-      trace
-        .sentBy(run)
-        .flatMap(({ bindings = [] }) =>
-          bindings.filter(({ use }) => use === 'equal').map(({ value }) => value),
-        ),
-    )
+    .concat(trace.sentBy(run).flatMap(({ equal }) => equal.map(({ value }) => value)))
     .flatMap((value) => guessable(value) ?? [])
     .at(0);
 }
@@ -331,7 +324,7 @@ function limitOf(sources: Sources): number {
 function limitOfRoute({ route }: Run, general: number): number {
   const own = route === undefined ? undefined : entryOf(specOf(route), 'rateLimit');
   if (own === undefined) return general;
-  if (own.type === 'value' && own.raw === 'false') return Infinity;
+  if (isRaw(own, 'false')) return Infinity;
   return own.type === 'object' ? (numberOf(entryOf(own, 'perMinute')) ?? 0) : 0;
 }
 
@@ -341,11 +334,7 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     if (run.route === undefined || isGuarded(run)) continue;
     const sent = trace.sentBy(run);
     const accounts = sent.filter(
-      (each) =>
-        each.outline.verb === 'select' &&
-        each.isOfOne &&
-        !isOfToken(each, trace) &&
-        each.bindings?.some(({ kind, use }) => kind === 'input' && use === 'equal'),
+      (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
     );
     const isLogin = trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword');
     if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
@@ -360,8 +349,7 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     for (const [refusal, module] of refusals)
       if (!isLogin || isUnlike(refusal, module))
         report(
-          module,
-          refusal,
+          { module, node: refusal },
           'the reply tells each client which accounts exist, because it differs where there is none',
         );
   }
@@ -369,31 +357,17 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
 
 /** Returns the statement that refuses a request where a row is absent. */
 function refusalIf(test: Node): Node | undefined {
-  let at = test;
-  let isPresent = test.type !== 'binary' || test.operator.startsWith('!');
-  for (let { parent } = at; parent?.type === 'unary'; { parent } = at) {
-    isPresent = !isPresent;
-    at = parent;
-  }
-  const { parent } = at;
-  if (parent?.type !== 'if' || parent.test !== at) return undefined;
-  const branch = isPresent ? parent.no : parent.yes;
-  let found: Node | undefined;
-  if (branch !== undefined)
-    walk(branch, (part) => {
-      if (part.type === 'leave' && part.how === 'throw') found ??= part;
-    });
-  return found;
+  const isPresent = test.type !== 'binary' || test.operator.startsWith('!');
+  const branch = branchIf(test, !isPresent);
+  return branch && leaveIn(branch, /^throw$/);
 }
 
 /** Whether the other refusals of a function have another text or status than this one. */
 function isUnlike(refusal: Node, { source }: SourceModule): boolean {
   const fn = functionAround(refusal);
   const textOf = ({ start, end }: Node): string => source.slice(start, end).replace(/;$/, '');
-  const others: Node[] = [];
-  if (fn !== undefined)
-    walk(fn, (part) => {
-      if (part !== refusal && part.type === 'leave' && part.how === 'throw') others.push(part);
-    });
+  const others = (fn === undefined ? [] : partsIn(fn)).filter(
+    (part) => part !== refusal && part.type === 'leave' && part.how === 'throw',
+  );
   return others.length > 0 && others.every((each) => textOf(each) !== textOf(refusal));
 }

@@ -2,7 +2,7 @@
  * Rules about promises that are not awaited (SVC611), and asynchronous callbacks of array methods (SVC612). The evaluation
  * tells which values are promises.
  */
-import { calledName, functionAround, pathOf } from '../reader/nodes.ts';
+import { calledName, classAround, functionAround, pathOf } from '../reader/nodes.ts';
 import { isCommand, writtenOf } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import { isOnlyFirst } from './state.ts';
@@ -16,7 +16,6 @@ export const PROMISE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC611',
     severity: 'error',
-    phase: 'source',
     cwe: [252, 253],
     why: 'A promise always counts as true, so a condition that tests a promise lets every client in. Errors of promises that no code awaits are lost',
     remedy: 'Await the promise, return it, or pass it to BackgroundTasks',
@@ -27,7 +26,6 @@ export const PROMISE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC612',
     severity: 'warning',
-    phase: 'source',
     cwe: [252],
     why: 'Array methods do not wait for asynchronous callbacks',
     remedy: 'Use for (const each of list) { await … }, or await Promise.all(list.map(…))',
@@ -50,14 +48,13 @@ function reportCallback(
   report: ReportAt,
 ): void {
   if (use === 'tested')
-    report(module, node, 'the callback returns a promise, which counts as true for every element', {
+    report({ module, node }, 'the callback returns a promise, which counts as true for every element', {
       severity: 'error',
     });
   if (use !== 'each' || !promise.mayFail) return;
   if (isOfRequest(node, promise, sources))
     report(
-      module,
-      node,
+      { module, node },
       'forEach() does not await its callback: later code runs before the callback ends, and errors of the callback are lost',
     );
 }
@@ -74,8 +71,7 @@ function reportForgotten(
     const isHandled = !promise.mayFail || hasListener(sources);
     if (!isHandled && !isCommand(module))
       report(
-        module,
-        node,
+        { module, node },
         'the callback of the timer returns a promise that nothing awaits: an error in it ends the process',
         { severity: 'warning', remedy: 'Catch errors in the callback, and log them' },
       );
@@ -84,17 +80,12 @@ function reportForgotten(
   const at = { node: promise.call ?? node, module: promise.call === undefined ? module : promise.module };
   const name = nameOf(promise, at.module);
   if (use === 'condition')
-    report(
-      at.module,
-      at.node,
-      `${name} is not awaited: the condition tests its promise, which always counts as true`,
-    );
+    report(at, `${name} is not awaited: the condition tests its promise, which always counts as true`);
   else if (use === 'value')
-    report(at.module, at.node, `${name} is not awaited: the code uses its promise in place of the result`);
+    report(at, `${name} is not awaited: the code uses its promise in place of the result`);
   else if (isLost(promise, at.node, sources))
     report(
-      at.module,
-      at.node,
+      at,
       `${name} is not awaited: the code after the call does not wait for the result, and errors of the call are lost`,
       { severity: 'warning' },
     );
@@ -117,8 +108,7 @@ function reportKept(
     .some((other) => other.module === module && other.node !== node && isReset(other.node, node, path));
   if (!isOnce || path === undefined || isForgotten) return;
   report(
-    module,
-    node,
+    { module, node },
     `"${path}" keeps the promise also if it fails: after one error, every later use gets the same error until the process restarts`,
     {
       severity: 'warning',
@@ -132,12 +122,6 @@ function reportKept(
 function isReset(assign: Assign, kept: Assign, path: string | undefined): boolean {
   const isSame = path?.startsWith('this.') !== true || classAround(assign) === classAround(kept);
   return isSame && assign.operator === '=' && pathOf(assign.target) === path && !isOnlyFirst(assign);
-}
-
-function classAround(node: Node): Node | undefined {
-  let at = node.parent;
-  while (at !== undefined && at.type !== 'class') at = at.parent;
-  return at;
 }
 
 function nameOf({ call, by }: Promised, module: SourceModule): string {

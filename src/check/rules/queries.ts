@@ -3,11 +3,12 @@
  * maximum, requests inside of transactions, and a statement for each row (SVC614, SVC615, SVC637, SVC661, SVC662).
  */
 import { literal } from '../reader/constants.ts';
-import { functionAround, isWithin, pathOf, walk } from '../reader/nodes.ts';
+import { functionAround, isWithin, methodOf, partsIn, pathOf } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
 import { inputsOf } from '../statements/sending.ts';
-import { idsIn, madeIn } from '../values/value.ts';
+import { isPiece } from '../values/text.ts';
+import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -23,7 +24,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC614',
     severity: 'error',
-    phase: 'source',
     cwe: [662],
     why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
     remedy:
@@ -35,7 +35,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC615',
     severity: 'warning',
-    phase: 'source',
     cwe: [476],
     why: 'A request with an unknown id finds no row. The client should then get status 404, and not 500',
     remedy: 'Test whether the row exists: if (row === undefined) throw new NotFound()',
@@ -46,7 +45,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC637',
     severity: 'warning',
-    phase: 'source',
     cwe: [770],
     sources: ['OWASP API4:2023'],
     why: 'Without a bound, a client reads or changes all rows of a table, and a list grows with its table',
@@ -59,7 +57,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC661',
     severity: 'warning',
-    phase: 'source',
     cwe: [833, 400],
     why: 'While the other service answers, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
     remedy:
@@ -71,7 +68,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC662',
     severity: 'warning',
-    phase: 'source',
     cwe: [1050],
     why: 'A list of a hundred rows sends a hundred and one statements, each with its own way to the database and back',
     remedy: 'Read all of them with one statement: a join, or where order_id in (…) with sql.list()',
@@ -116,8 +112,7 @@ function watchFilters(report: ReportAt, sources: Sources): Watch {
       for (const [node, { module, names }] of sent)
         if (!tests.some((test) => [...names].every((name) => namesIn(test).includes(name))))
           report(
-            module,
-            node,
+            { module, node },
             'a client may leave out each term of the condition, and without a term the statement changes every row of the table',
             {
               remedy:
@@ -135,13 +130,12 @@ function testedIn(test: Node): Node {
 
 /** Returns the names of variables and members in an expression. */
 function namesIn(within: Node): readonly string[] {
-  const names: string[] = [];
-  walk(within, (node) => {
-    if (node.type === 'member' && node.property !== undefined) names.push(node.property);
-    else if (node.type === 'name' && node.parent?.type !== 'member' && node.name !== 'undefined')
-      names.push(node.name);
+  return partsIn(within).flatMap((node) => {
+    if (node.type === 'member') return node.property ?? [];
+    return node.type === 'name' && node.parent?.type !== 'member' && node.name !== 'undefined'
+      ? node.name
+      : [];
   });
-  return names;
 }
 
 /** SVC661: requests of other services inside of a transaction. */
@@ -152,8 +146,7 @@ function findRequestsInTransaction(
   if (transaction === undefined || !ASKS.test(meaning)) return;
   const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
   report(
-    isLed ? led.module : module,
-    isLed ? led.call! : call, // `isLed` says that there is one
+    { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
     'a request of another service is sent inside of transaction(), which stays open until the answer comes',
   );
 }
@@ -165,14 +158,10 @@ const EACH = /^(?:map|flatMap|forEach)$/;
 function watchRows(report: ReportAt, sources: Sources): Watch {
   const read = new Map<Node, SourceModule>();
   return {
-    onStatement({ outline, bindings = [], call, module }) {
-      const keys = bindings.flatMap(({ use, value }) => (use === 'equal' ? madeIn(value) : []));
+    onStatement({ outline, equal, call, module }) {
+      const keys = equal.flatMap(({ value }) => madeIn(value));
       const isOfList = keys.some(
-        ({ by, node }) =>
-          by === ROW &&
-          node.type === 'call' &&
-          node.callee.type === 'member' &&
-          /^(?:fetchAll|stream)$/.test(node.callee.property ?? ''),
+        ({ by, node }) => by === ROW && /^(?:fetchAll|stream)$/.test(methodOf(node)),
       );
       if (isOfList && outline.verb === 'select') read.set(call, module);
     },
@@ -182,16 +171,19 @@ function watchRows(report: ReportAt, sources: Sources): Watch {
         ...sources
           .all('loop')
           .flatMap(({ module, node }) => (node.kind === 'of' ? [{ module, node: node.body }] : [])),
-        ...sources.all('call').flatMap(({ module, node: { callee, args } }) => {
-          const isEach = callee.type === 'member' && EACH.test(callee.property ?? '');
-          return isEach && args[0] !== undefined ? [{ module, node: args[0] }] : [];
+        ...sources.all('call').flatMap(({ module, node }) => {
+          const [callback] = EACH.test(methodOf(node)) ? node.args : [];
+          return callback === undefined ? [] : [{ module, node: callback }];
         }),
       ];
       for (const { module, node } of bodies)
         for (const each of callsIn(node, module, sources)) {
           const home = read.get(each.call);
           if (home !== undefined)
-            report(home, each.call, 'the statement is sent again for each row of a list of rows');
+            report(
+              { module: home, node: each.call },
+              'the statement is sent again for each row of a list of rows',
+            );
         }
     },
   };
@@ -211,8 +203,7 @@ function watchLimits(report: ReportAt): Watch {
       for (const { by, node, module } of limits)
         if (!compared.has(by))
           report(
-            module,
-            node,
+            { module, node },
             'the number of rows is an input without a maximum, so one request can read a whole table into memory',
           );
     },
@@ -236,8 +227,7 @@ function findBatches(site: Site, report: ReportAt): void {
   const list = repeatedOver(call).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
   if (list === undefined) return;
   report(
-    module,
-    list,
+    { module, node: list },
     'each item of a list that a client sends starts a statement or request, and the list has no maximum length',
     {
       remedy:
@@ -264,7 +254,7 @@ function repeatedOver(call: Node): readonly Node[] {
 function isUnlimited(value: Value | undefined): boolean {
   const { source, declared } = value ?? {};
   if (source === undefined || !/^(?:body|form|message|query)$/.test(source.origin.input)) return false;
-  if (value !== undefined && idsIn(value).some((id) => / (?:slice|split) /.test(id))) return false;
+  if (value !== undefined && clientsIn(value).some((part) => isPiece(part))) return false;
   const node = declared?.node;
   return node === undefined
     ? declared === undefined
@@ -276,14 +266,16 @@ function isMeasured(list: Node): boolean {
   const path = pathOf(list);
   let at = functionAround(list);
   for (let outer = at; outer !== undefined; outer = functionAround(outer)) at = outer;
-  let found = false;
-  if (at !== undefined)
-    walk(at, (node) => {
-      if (node.type === 'member' && node.property === 'length' && pathOf(node.object) === path)
-        found ||= node.parent?.type === 'binary';
-      return !found;
-    });
-  return found;
+  return (
+    at !== undefined &&
+    partsIn(at).some(
+      (node) =>
+        node.type === 'member' &&
+        node.property === 'length' &&
+        node.parent?.type === 'binary' &&
+        pathOf(node.object) === path,
+    )
+  );
 }
 
 /** SVC614: statements in the callback of transaction() that are not part of the transaction. */
@@ -298,8 +290,7 @@ function findOutsideTransaction(
     const isSame = receiver === owner || (receiver?.type === owner.type && owner.type === 'svc/db.db');
     if (OUR_DATABASE.test(meaning) && isSame && receiver?.isTransaction !== true && led?.call !== undefined)
       report(
-        led.module,
-        led.call,
+        { module: led.module, call: led.call },
         `${writtenOf(led.module, led.call.callee)}() is called inside transaction(), but sends statements that run outside of the transaction`,
       );
     return;
@@ -309,15 +300,13 @@ function findOutsideTransaction(
   const passed = call.args.find((arg) => isOutside(value(arg)));
   if (passed !== undefined && sources.handlers.resolve(call.callee, module) !== undefined)
     report(
-      module,
-      passed,
+      { module, node: passed },
       'a function called inside transaction() receives the database as an argument, so its statements run outside of the transaction',
       { severity: 'warning' },
     );
   if (OUR_DATABASE.test(meaning) && isOutside(receiver))
     report(
-      module,
-      call,
+      { module, call },
       `${writtenOf(module, call.callee)}() is called inside transaction(), but runs outside of the transaction`,
     );
 }
@@ -337,8 +326,7 @@ function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void
   const use = unprovedUse(declarator, module);
   if (use !== undefined)
     report(
-      module,
-      use,
+      { module, node: use },
       'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
     );
 }
@@ -355,21 +343,19 @@ function unprovedUse(
   const fn = functionAround(declarator);
   if (target.type === 'object') return target;
   if (target.type !== 'name' || fn === undefined) return undefined;
-  let first: Node | undefined;
-  let isProved = false;
-  walk(fn, (node) => {
-    if (node.type !== 'name' || node.name !== target.name || node === target) return;
-    const { parent } = node;
-    const isRead = parent?.type === 'member' && parent.object === node;
-    if (!isRead || module.source.startsWith('?.', node.end))
-      isProved = true; // code tests the row, or passes it to a function that may test it
-    else first ??= parent;
-  });
-  return isProved ? undefined : first;
+  const uses = partsIn(fn).filter(
+    (node) => node.type === 'name' && node.name === target.name && node !== target,
+  );
+  // code tests the row, or passes it to a function that may test it
+  const isProved = uses.some(
+    (use) =>
+      use.parent?.type !== 'member' || use.parent.object !== use || module.source.startsWith('?.', use.end),
+  );
+  return isProved ? undefined : uses[0]?.parent;
 }
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
-export function statementOf(node: Node | undefined, module: SourceModule): string {
+function statementOf(node: Node | undefined, module: SourceModule): string {
   const value = node === undefined ? undefined : literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
 }

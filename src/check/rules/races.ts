@@ -2,6 +2,7 @@
  * Rules about statements that belong together (SVC642 … SVC644): rows that are read, compared and written back, writes
  * that refer to each other, and messages that count at each delivery.
  */
+import { methodOf } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
@@ -20,7 +21,6 @@ export const RACE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC642',
     severity: 'warning',
-    phase: 'source',
     cwe: [362, 367],
     sources: ['CWE-367 Time-of-check Time-of-use'],
     why: 'Two requests at the same time read the same number, both pass the test, and the second write undoes the first',
@@ -35,7 +35,6 @@ export const RACE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC643',
     severity: 'warning',
-    phase: 'source',
     cwe: [662],
     why: 'If the process ends or a statement fails between the two writes, the first one stays alone',
     remedy: 'Send both in one transaction: Depends(transaction), or db.transaction(async (tx) => { … })',
@@ -47,7 +46,6 @@ export const RACE_RULES: readonly SourceRule[] = [
   {
     id: 'SVC644',
     severity: 'warning',
-    phase: 'source',
     cwe: [837],
     why: 'Services deliver a message again when they get no answer in time, and mailboxes and logs keep links. Each use has its effect again',
     remedy:
@@ -80,10 +78,8 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
                 sent.some((other) => countsTwice(other, write, trace)))),
         );
         if (read === undefined || hasCondition(write, column, read, trace)) continue;
-        const { node, module } = write.nodeAt(token);
         report(
-          module,
-          node,
+          write.nodeAt(token),
           `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
         );
       }
@@ -104,14 +100,12 @@ function findDoubled(trace: Trace, report: ReportAt): void {
           isStale(each) &&
           each.target === write.target &&
           asksFor(each, write) &&
-          !holdsKey(table, each.columns('equal')),
+          !holdsKey(table, columnsOf(each.equal)),
       );
       const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
       if (!trace.comparedBy(run).some(({ sides }) => sides.some(isRead))) continue;
-      const { node, module } = write.nodeAt(undefined);
       report(
-        module,
-        node,
+        write.nodeAt(undefined),
         `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
         {
           remedy:
@@ -124,17 +118,16 @@ function findDoubled(trace: Trace, report: ReportAt): void {
 
 /** Whether a statement selects by the values that another one inserts. */
 function asksFor(read: Sending, write: Sending): boolean {
-  const asked = (read.bindings ?? []).filter(({ use }) => use === 'equal');
+  const { equal } = read;
   const isInserted = ({ column, value }: Binding): boolean =>
-    (write.bindings ?? []).some(
+    write.written.some(
       (each) =>
-        each.use === 'written' &&
         each.column === column &&
         each.value !== undefined &&
         value !== undefined &&
         signatureOf(each.value) === signatureOf(value),
     );
-  return asked.length > 0 && asked.every(isInserted);
+  return equal.length > 0 && equal.every(isInserted);
 }
 
 /** Whether a statement reads rows that other requests may change before the next statement. */
@@ -174,7 +167,11 @@ function countsTwice(other: Sending, { target }: Sending, trace: Trace): boolean
   if (other.target === target || !other.isWrite) return false;
   if (addedBy(other) !== undefined) return true;
   const table = trace.tableOf(other);
-  return other.outline.verb === 'insert' && table !== undefined && !holdsKey(table, other.columns('written'));
+  return other.outline.verb === 'insert' && table !== undefined && !holdsKey(table, columnsOf(other.written));
+}
+
+function columnsOf(bindings: readonly Binding[]): readonly string[] {
+  return bindings.map(({ column }) => column);
 }
 
 interface Written {
@@ -185,8 +182,7 @@ interface Written {
 /** Returns the columns that an update sets, with a token in the assigned value. */
 export function writtenBy({ outline, target }: Sending): readonly Written[] {
   const { tokens } = outline;
-  const end = tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
-  return tokens.slice(0, end === -1 ? undefined : end).flatMap((token, index): readonly Written[] => {
+  return outline.before('where').flatMap((token, index): readonly Written[] => {
     const before = tokens[index - 1];
     const isSet = tokens[index + 1]?.text === '=' && (before?.word === 'set' || before?.text === ',');
     const value = tokens[index + 2];
@@ -197,17 +193,13 @@ export function writtenBy({ outline, target }: Sending): readonly Written[] {
 }
 
 function selects({ outline }: Sending, column: string): boolean {
-  const from = outline.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
-  return (
-    outline.hasStar ||
-    outline.tokens.slice(0, from === -1 ? undefined : from).some(({ name }) => name === column)
-  );
+  return outline.hasStar || outline.before('from').some(({ name }) => name === column);
 }
 
 /** Whether the value that a placeholder writes was computed from the row of a call. */
-function isComputedFrom({ bindings = [] }: Sending, token: Token, read: Sending): boolean {
-  const written = bindings.find((each) => each.token === token);
-  return madeIn(written?.value).some(({ by, node }) => by === COMPUTED && node === read.call);
+function isComputedFrom(write: Sending, token: Token, read: Sending): boolean {
+  const binding = write.bindings?.find((each) => each.token === token);
+  return madeIn(binding?.value).some(({ by, node }) => by === COMPUTED && node === read.call);
 }
 
 /** Whether an update adds to a column, or takes from it: `cents = cents - ?`. */
@@ -223,9 +215,9 @@ export function isRelative({ outline: { tokens } }: Sending, column: string): bo
 /** Whether the conditions of an update compare the column again, or a version of the row. */
 function hasCondition(write: Sending, column: string, read: Sending, trace: Trace): boolean {
   const { outline, bindings = [] } = write;
-  const where = outline.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
-  if (where === -1 || outline.tokens.slice(where).some(({ name }) => name === column)) return true;
-  const selecting = [...(trace.tableOf(write)?.keys.flat() ?? []), ...read.columns('equal')];
+  const after = outline.tokens.slice(outline.before('where').length);
+  if (after.length === 0 || after.some(({ name }) => name === column)) return true;
+  const selecting = [...(trace.tableOf(write)?.keys.flat() ?? []), ...columnsOf(read.equal)];
   return bindings.some(
     ({ use, kind, column: other }) =>
       (use === 'equal' || use === 'compared') && kind !== 'principal' && !selecting.includes(other),
@@ -242,8 +234,7 @@ function findHalves(trace: Trace, report: ReportAt): void {
         if (binding === undefined) continue;
         const { node, module } = second.nodeAt(binding.token);
         report(
-          module,
-          first.module === second.module ? first.nodeAt(undefined).node : node,
+          { module, node: first.module === second.module ? first.nodeAt(undefined).node : node },
           `the ${first.outline.verb === 'insert' ? 'new row' : 'counter'} of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
         );
       }
@@ -256,9 +247,8 @@ function referring(first: Sending, second: Sending, trace: Trace): Binding | und
   const isNew = first.outline.verb === 'insert';
   const isCounter = writtenBy(first).some(({ column }) => isRelative(first, column));
   if (!isNew && !(isCounter && second.outline.verb === 'insert')) return undefined;
-  return second.bindings?.find(
-    ({ use, column, value }) =>
-      use === 'written' &&
+  return second.written.find(
+    ({ column, value }) =>
       references.some((each) => each.column === column && each.table === first.target) &&
       (isNew
         ? madeIn(value).some(
@@ -269,16 +259,15 @@ function referring(first: Sending, second: Sending, trace: Trace): Binding | und
 }
 
 /** Whether a statement selects its row by the same input. */
-function isKeyOf(value: Value | undefined, { bindings = [] }: Sending): boolean {
+function isKeyOf(value: Value | undefined, { equal }: Sending): boolean {
   const own = inputsOf(value);
-  return bindings.some((each) => each.use === 'equal' && inputsOf(each.value).some((id) => own.includes(id)));
+  return equal.some((each) => inputsOf(each.value).some((id) => own.includes(id)));
 }
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
-function isMadeFor(by: string, node: unknown, { bindings = [] }: Sending): boolean {
+function isMadeFor(by: string, node: unknown, { written }: Sending): boolean {
   return (
-    /^crypto\./.test(by) &&
-    bindings.some(({ use, value }) => use === 'written' && madeIn(value).some((made) => made.node === node))
+    /^crypto\./.test(by) && written.some(({ value }) => madeIn(value).some((made) => made.node === node))
   );
 }
 
@@ -297,10 +286,8 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
     for (const sending of sent) {
       const column = addedBy(sending);
       if (column === undefined || !isFromMessage(sending)) continue;
-      const { node, module } = sending.nodeAt(undefined);
       report(
-        module,
-        node,
+        sending.nodeAt(undefined),
         `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
       );
     }
@@ -314,10 +301,8 @@ function findReusable(trace: Trace, report: ReportAt): void {
     if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
     const sent = trace.sentBy(run);
     for (const write of sent) {
-      const { bindings = [] } = write;
-      if (!bindings.some(({ use, value }) => use === 'written' && value?.type === 'svc.hashPassword'))
-        continue;
-      const keys = bindings.filter(({ use }) => use === 'equal').flatMap(({ value }) => value ?? []);
+      if (!write.written.some(isPassword)) continue;
+      const keys = write.equal.flatMap(({ value }) => value ?? []);
       const read = sent.find(
         (each) =>
           (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
@@ -326,10 +311,8 @@ function findReusable(trace: Trace, report: ReportAt): void {
       );
       if (read === undefined || sent.some((each) => removes(each, read))) continue;
       // a token in the row of the account ends in the statement that sets the password
-      const { node, module } = (read.target === write.target ? write : read).nodeAt(undefined);
       report(
-        module,
-        node,
+        (read.target === write.target ? write : read).nodeAt(undefined),
         `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
         {
           remedy:
@@ -345,17 +328,17 @@ export function issues({ bindings = [] }: Sending): boolean {
   return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
 }
 
+function isPassword({ value }: Binding): boolean {
+  return value?.type === 'svc.hashPassword';
+}
+
 /** Whether a statement deletes the row of a token, or sets another column than the password in it. */
 function removes(write: Sending, read: Sending): boolean {
   if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;
   return (
     write.outline.verb !== 'update' ||
     writtenBy(write).some(
-      ({ column }) =>
-        !(write.bindings ?? []).some(
-          ({ use, value, ...binding }) =>
-            use === 'written' && binding.column === column && value?.type === 'svc.hashPassword',
-        ),
+      ({ column }) => !write.written.some((each) => each.column === column && isPassword(each)),
     )
   );
 }
@@ -364,11 +347,10 @@ function removes(write: Sending, read: Sending): boolean {
  * Whether a statement selects by a secret: a column into which a statement writes a random token or its digest, the digest
  * of an input, or a column that is named like a secret.
  */
-export function isOfToken({ bindings = [], target }: Sending, trace: Trace): boolean {
+export function isOfToken({ equal, target }: Sending, trace: Trace): boolean {
   const written = writtenTokens(trace);
-  return bindings.some(
-    ({ use, column, value }) =>
-      use === 'equal' && (namesSecret(column) || isToken(value) || written.has(`${target}.${column}`)),
+  return equal.some(
+    ({ column, value }) => namesSecret(column) || isToken(value) || written.has(`${target}.${column}`),
   );
 }
 
@@ -379,10 +361,8 @@ function writtenTokens(trace: Trace): ReadonlySet<string> {
   let written = tokensOf.get(trace);
   if (written === undefined) {
     written = new Set(
-      trace.sent.flatMap(({ bindings = [], target }) =>
-        bindings
-          .filter(({ use, value }) => use === 'written' && isToken(value))
-          .map(({ column }) => `${target}.${column}`),
+      trace.sent.flatMap(({ written, target }) =>
+        written.filter(({ value }) => isToken(value)).map(({ column }) => `${target}.${column}`),
       ),
     );
     tokensOf.set(trace, written);
@@ -405,14 +385,8 @@ function remembers(sending: Sending, trace: Trace): boolean {
     );
   if (outline.verb !== 'insert') return isBy;
   const table = trace.tableOf(sending);
-  const written = bindings.filter(({ use, kind }) => use === 'written' && kind !== 'constant');
-  return (
-    table === undefined ||
-    holdsKey(
-      table,
-      written.map(({ column }) => column),
-    )
-  );
+  const written = sending.written.filter(({ kind }) => kind !== 'constant');
+  return table === undefined || holdsKey(table, columnsOf(written));
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
@@ -445,7 +419,7 @@ function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean
 
 /** Whether a call asks a set or a store for a value of the message. */
 function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
-  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const method = methodOf(call);
   if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
   return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
 }

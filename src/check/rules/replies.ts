@@ -2,16 +2,16 @@
  * Rules about the content of replies: markup and header fields from clients, secrets, and replies in shared caches
  * (SVC608, SVC609, SVC626, SVC638).
  */
-import { calledName, entryOf, functionAround, walk } from '../reader/nodes.ts';
+import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
-import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
-import { statementOf } from './queries.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
@@ -26,7 +26,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC608',
     severity: 'error',
-    phase: 'source',
     cwe: [79],
     sources: ['OWASP Cheat Sheet: Cross Site Scripting Prevention'],
     why: 'Text from a client that is not escaped can contain a script, which runs in the browsers of other visitors',
@@ -38,7 +37,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC609',
     severity: 'warning',
-    phase: 'source',
     cwe: [113, 434],
     why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
     remedy:
@@ -51,7 +49,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC626',
     severity: 'error',
-    phase: 'source',
     cwe: [200, 209],
     why: 'A reply with a hash, a secret or a stack trace helps only attackers',
     remedy:
@@ -64,7 +61,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC638',
     severity: 'error',
-    phase: 'source',
     cwe: [524],
     sources: ['RFC 9111 §5.2.2'],
     why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
@@ -76,7 +72,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC656',
     severity: 'warning',
-    phase: 'source',
     cwe: [1236],
     sources: ['OWASP CSV Injection'],
     why: 'Programs for tables run a cell that begins with =, +, - or @ as a formula, which can send other cells away or start programs',
@@ -109,10 +104,8 @@ function watchFormulas(report: ReportAt): Watch {
       for (const { danger, ...cell } of cells) {
         const column = columnOf(danger);
         if (column !== undefined && written.isSafe(column)) continue;
-        const { node, module } = danger.entry ?? { node: cell.body, module: cell.module };
         report(
-          module,
-          node,
+          danger.entry ?? { node: cell.body, module: cell.module },
           `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
           { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
         );
@@ -140,8 +133,7 @@ function findShared(site: Site, report: ReportAt, sources: Sources): void {
     if (name !== 'cache-control' || !isPublic || !isGuarded) continue;
     const spot = fieldIn(node, module, sources) ?? { node, module };
     report(
-      spot.module,
-      spot.node,
+      spot,
       'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
     );
   }
@@ -151,21 +143,79 @@ function findShared(site: Site, report: ReportAt, sources: Sources): void {
 function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot | undefined {
   const fn = node.type === 'call' ? handlers.resolve(node.callee, module) : undefined;
   if (fn === undefined) return undefined;
-  let found: Node | undefined;
-  walk(fn, (each) => {
-    if (each.type === 'entry' && /^cache-control$/i.test(each.key ?? '')) found ??= each;
-  });
+  const found = partsIn(fn).find((each) => each.type === 'entry' && /^cache-control$/i.test(each.key ?? ''));
   return found && { node: found, module: handlers.homeOf(fn) };
 }
 
+/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
 function watchRevealed(report: ReportAt, sources: Sources): Watch {
-  const revealed = new RevealedValues(sources, report);
-  return {
-    onCall: (site) => revealed.visit(site),
-    onReply: ({ value, route }) => revealed.judge(value, route),
-    onStatement: (sending) => revealed.add(sending),
-    finish: () => revealed.finish(),
+  const sent = new Map<Node, Sending>();
+  /** Tables with a secret column. */
+  const secrets = new Map<string, string>();
+  const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
+  const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
+    // a response schema removes members that it does not declare
+    if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
   };
+  for (const { name, columns } of tablesIn(sqlTexts(sources.project)).values())
+    for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
+  const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
+    if (value === undefined || depth > 4) return;
+    const stacks = madeIn({ texts: value.texts }).filter(({ by }) => by === 'Error.stack');
+    for (const made of [...stacks, ...(value.whole === undefined ? [] : [value.whole])]) {
+      const message = revealed(made, value, sent.get(made.node), secrets);
+      if (message !== undefined && !isUnderCondition(made.node, made.module))
+        report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
+    }
+    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
+    judge(value.items, reply, depth + 1);
+  };
+  return {
+    onCall({ call, meaning, module, route, value }) {
+      const [body = call] = call.args;
+      if (MAKES_REPLY.test(meaning)) add(value(body), route, { node: body, module });
+    },
+    onReply: ({ value, route }) => add(value, route),
+    onStatement(sending) {
+      sent.set(sending.call, sending);
+      for (const { table, column, value } of sending.written)
+        if (SECRET_COLUMN.test(column) || madeIn(value).some(({ by }) => HASHES.test(by)))
+          secrets.set(table, column);
+    },
+    finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
+  };
+}
+
+const MAKES_REPLY =
+  /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/;
+/** Functions whose results are hashes of passwords. */
+const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
+/** Columns that hold a secret, where the name is the only declaration. */
+const SECRET_COLUMN =
+  /^(?!.*(?:csrf|(?:file|content|block|commit)_?hash))\w*(?:(?:password|passwd)(?:_?hash)?|secret|api_?key|private_?key|_hash)$/i;
+
+/** Returns what a stack trace, the environment, or the rows of a statement reveal. */
+function revealed(
+  { by }: Made,
+  { members }: Value,
+  sending: Sending | undefined,
+  secrets: ReadonlyMap<string, string>,
+): string | undefined {
+  if (by === 'Error.stack')
+    return 'the reply shows clients the stack trace of an error, with file paths and package names';
+  if (by === 'process.env')
+    return 'the reply contains all environment variables, including passwords and tokens';
+  if (sending?.outline.verb !== 'select') return undefined;
+  const { outline, target = '' } = sending;
+  const known = secrets.get(target);
+  const selected = outline.before('from').map(({ name }) => name);
+  const column =
+    selected.find((name) => name === known || SECRET_COLUMN.test(name)) ??
+    (outline.hasStar ? known : undefined);
+  // a member of the same name replaces the column: { ...user, password: undefined }
+  return column === undefined || members?.keys().some((key) => plain(key) === plain(column)) === true
+    ? undefined
+    : `the reply contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
 }
 
 /** SVC608: client input in HTML. */
@@ -184,14 +234,12 @@ function findHtml(site: Site, report: ReportAt): void {
   const { node, module } = danger.entry ?? site.written(body);
   if (markup !== undefined)
     return report(
-      module,
-      node,
+      { module, node },
       `${danger.origin.what} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
       doubt(danger),
     );
   report(
-    module,
-    node,
+    { module, node },
     `${danger.origin.what} is the address of a link: an address such as "javascript:alert(1)" runs as a script when a visitor follows the link`,
     {
       severity: 'warning',
@@ -239,8 +287,7 @@ function findFields({ call, meaning, value, module }: Site, report: ReportAt): v
     if (danger === undefined) continue;
     const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
     report(
-      at.module,
-      at.node,
+      at,
       `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
       doubt(danger),
     );
@@ -272,98 +319,15 @@ function findRevealed(sources: Sources, report: ReportAt): void {
       continue;
     if (isReturned(node.parent, sources))
       report(
-        module,
-        node,
+        { module, node },
         `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
       );
   }
 }
 
-/** Functions whose results are hashes of passwords. */
-const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
-
-/** A node with its module. */
-interface Spot {
-  readonly node: Node;
-  readonly module: SourceModule;
-}
-
-/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
-class RevealedValues {
-  readonly #report: ReportAt;
-  readonly #tables: Map<string, string>;
-  /** Replies that are judged again once all statements are known. */
-  readonly #sent: (readonly [Value | undefined, RouteCall | undefined, Spot | undefined])[] = [];
-
-  constructor(sources: Sources, report: ReportAt) {
-    this.#report = report;
-    this.#tables = tablesWithSecrets(sources);
-  }
-
-  /** Notes a column to which a statement writes the hash of a password. */
-  add({ bindings = [] }: Sending): void {
-    for (const { use, table, column, value } of bindings)
-      if (use === 'written' && madeIn(value).some(({ by }) => HASHES.test(by)))
-        this.#tables.set(table, column);
-  }
-
-  finish(): void {
-    for (const each of this.#sent.splice(0)) this.judge(...each);
-  }
-
-  visit({ call, meaning, module, route, value }: Site): void {
-    if (
-      /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/.test(
-        meaning,
-      )
-    )
-      this.judge(value(call.args[0]), route, { node: call.args[0] ?? call, module });
-  }
-
-  /** Judges a value that a handler returns, or passes to a function that makes a reply. */
-  judge(value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void {
-    // a response schema removes members that it does not declare
-    if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
-    this.#judge(value, reply, 0);
-    this.#sent.push([value, route, reply]);
-  }
-
-  #judge(value: Value | undefined, reply: Spot | undefined, depth: number): void {
-    if (value === undefined || depth > 4) return;
-    const stacks = madeIn({ texts: value.texts }).filter(({ by }) => by === 'Error.stack');
-    for (const made of [...stacks, ...(value.whole === undefined ? [] : [value.whole])]) {
-      const message = isUnderCondition(made.node, made.module) ? undefined : this.#messageOf(made, value);
-      if (message === undefined) continue;
-      const { module, node } = made.by === 'Error.stack' ? (reply ?? made) : made;
-      this.#report(module, node, message);
-    }
-    for (const member of value.members?.values() ?? []) this.#judge(member, reply, depth + 1);
-    this.#judge(value.items, reply, depth + 1);
-  }
-
-  #messageOf({ by, node, module }: Made, { members }: Value): string | undefined {
-    if (by === 'Error.stack')
-      return 'the reply shows clients the stack trace of an error, with file paths and package names';
-    if (by === 'process.env')
-      return 'the reply contains all environment variables, including passwords and tokens';
-    const [table, column] = (node.type === 'call' && secretColumnOf(node, module, this.#tables)) || [];
-    // a member of the same name replaces the column: { ...user, password: undefined }
-    const isSent = table !== undefined && members?.has(column ?? '') !== true;
-    return isSent
-      ? `the reply contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`
-      : undefined;
-  }
-}
-
 /** Whether a value depends on a condition about the environment: `env === 'prod' ? null : error.stack`. */
-export function isUnderCondition(node: Node, { source }: SourceModule): boolean {
-  for (let at = node.parent; at !== undefined && at.type !== 'function'; at = at.parent) {
-    const test =
-      at.type === 'choice' || at.type === 'if' ? at.test : at.type === 'binary' ? at.left : undefined;
-    if (test !== undefined && /prod|dev|debug|env|\btest/i.test(source.slice(test.start, test.end)))
-      return true;
-  }
-  return false;
+export function isUnderCondition(node: Node, module: SourceModule): boolean {
+  return dependsOn(node, module, /prod|dev|debug|env|\btest/i);
 }
 
 /** Whether a handler returns a value directly and has no response schema that could remove it. */
@@ -382,41 +346,6 @@ function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-const SECRET_COLUMN =
-  /(?:^|[\s,."`])(\w*(?:password|passwd)(?:_?hash)?|\w*(?:secret|api_?key|private_?key|_hash|passwordhash))(?=[\s,"`]|$)/i;
-
-/** Returns the table of a query and the secret column that its rows hold; undefined if there is none. */
-function secretColumnOf(
-  call: Call,
-  module: SourceModule,
-  secretTables: ReadonlyMap<string, string>,
-): readonly [table: string, column: string] | undefined {
-  const text = statementOf(call.args[0], module);
-  const [, columns, table] = /^\s*select\s+([^]*?)\s+from\s+["`]?(\w+)/i.exec(text) ?? [];
-  if (columns === undefined || table === undefined) return undefined;
-  const known = secretTables.get(table.toLowerCase());
-  const isNamed = known !== undefined && new RegExp(`\\b${known}\\b`, 'i').test(columns);
-  const named = SECRET_COLUMN.exec(columns)?.[1] ?? (isNamed ? known : undefined);
-  const starred = /^(?:\w+\.)?\*$/.test(columns.trim()) ? known : undefined;
-  const column = named ?? starred;
-  return column === undefined || /csrf|file_?hash|content_?hash|block_?hash|commit_?hash/i.test(column)
-    ? undefined
-    : [table, column];
-}
-
-/** Returns the tables that have a secret column, each with the name of that column. */
-function tablesWithSecrets(sources: Sources): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const { source } of sources.project.modules)
-    for (const [, table, columns] of source.matchAll(
-      /(?:insert\s+into|create\s+table(?:\s+if\s+not\s+exists)?)\s+["`]?(\w+)["`]?\s*\(([^()]*)\)?/gi,
-    )) {
-      const column = SECRET_COLUMN.exec(columns!)?.[1];
-      if (column !== undefined) found.set(table!.toLowerCase(), column);
-    }
-  return found;
-}
-
 /** A field that code writes into the header of a reply. */
 export interface Field {
   readonly name: string;
@@ -426,8 +355,8 @@ export interface Field {
 
 /** Returns the header fields that a call writes: `headers.set(name, value)`, `reply(body, 200, { … })`. */
 export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Field[] {
-  const { callee, args } = call;
-  const method = callee.type === 'member' ? (callee.property ?? '') : '';
+  const { args } = call;
+  const method = methodOf(call);
   if (
     /^(?:set|append|setHeader|header)$/.test(method) &&
     args.length === 2 &&
@@ -459,7 +388,7 @@ const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|re
 /** SVC609: files in a folder that the application serves, with the extension that a client chose. */
 function watchUploads(report: ReportAt): Watch {
   const folders: string[] = [];
-  const written: { readonly path: string; readonly node: Node; readonly module: SourceModule }[] = [];
+  const written: (Spot & { readonly path: string })[] = [];
   return {
     onCall({ call, meaning, module, value }) {
       const folder = /^svc\.(?:Svc|Router)\.mountStatic$/.test(meaning)
@@ -478,8 +407,7 @@ function watchUploads(report: ReportAt): Watch {
       for (const { path, node, module } of written)
         if (folders.some((folder) => path.startsWith(folder)))
           report(
-            module,
-            node,
+            { module, node },
             'a client chooses the extension of a file in a folder that the application serves, so browsers run an uploaded page on this site',
             {
               remedy:
@@ -491,10 +419,7 @@ function watchUploads(report: ReportAt): Watch {
 }
 
 /** A reply with the media type of a column, and the class of the row. */
-interface Shown extends RowColumn {
-  readonly node: Node;
-  readonly module: SourceModule;
-}
+interface Shown extends RowColumn, Spot {}
 
 /** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
 function watchStoredTypes(report: ReportAt): Watch {
@@ -514,8 +439,7 @@ function watchStoredTypes(report: ReportAt): Watch {
       for (const { node, module, ...column } of shown)
         if (written.has(column))
           report(
-            module,
-            node,
+            { module, node },
             `the column "${column.name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
             {
               remedy:

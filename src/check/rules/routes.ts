@@ -3,7 +3,7 @@
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { constantOf, literal } from '../reader/constants.ts';
-import { calledName, entryOf, functionAround, pathOf, walk } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround, partsIn, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
@@ -21,7 +21,6 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC216',
     severity: 'warning',
-    phase: 'source',
     cwe: [650, 352],
     sources: ['RFC 9110 §9.2.1'],
     why: 'GET must change nothing (RFC 9110 §9.2.1). Any page can make a browser send a GET request, and CSRF protection ignores GET requests',
@@ -33,7 +32,6 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC217',
     severity: 'error',
-    phase: 'source',
     cwe: [384],
     sources: ['OWASP Cheat Sheet: Session Management'],
     why: 'An attacker can give a browser a known session id. If a login keeps that id, the attacker is logged in, too (session fixation)',
@@ -126,14 +124,16 @@ function judgeOpen({ call, module }: RouteCall, sources: Sources, report: Report
     const mounts = sources.all('call').filter(({ node }) => calledName(node) === 'mountMcp');
     if (mounts.some(({ node }) => entryOf(node.args[1], 'deps') === undefined))
       report(
-        module,
-        call,
+        { module, call },
         `the MCP tool "${call.args[0].value}" changes data, and every client of the MCP endpoint may call it`,
       );
   }
   const socket = socketOf(call);
   if (socket !== undefined && !isPublic(socket, module))
-    report(module, socket, 'messages of this WebSocket change data, and every client may send them');
+    report(
+      { module, node: socket },
+      'messages of this WebSocket change data, and every client may send them',
+    );
 }
 
 /** Returns the call of `app.websocket(path)` to which a handler of messages belongs. */
@@ -187,20 +187,15 @@ function findChangingGets(site: Site, report: ReportAt): void {
         : undefined;
   if (change === undefined || (methodsOf(route.call).length > 1 && testsMethod(route.call))) return;
   report(
-    route.module,
-    route.call,
+    route,
     `GET must not change data, but ${path === '' ? 'this route' : `GET ${path}`} does (${change}): any page can make a browser send the request, for example with an image`,
   );
 }
 
 /** Whether the handler of several methods reads `method`, probably before it changes data. */
 function testsMethod({ args }: Call): boolean {
-  let found = false;
-  walk(args.at(-1)!, (node) => {
-    if (node.type === 'member' && node.property === 'method') found = true;
-    return !found;
-  }); // a route has a path and a handler
-  return found;
+  // a route has a path and a handler
+  return partsIn(args.at(-1)!).some((node) => node.type === 'member' && node.property === 'method');
 }
 
 const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
@@ -222,8 +217,7 @@ function watchLogins(report: ReportAt): Watch {
         const set = firsts.get('svc.Session.set');
         if (set !== undefined && !firsts.has('svc.Session.regenerate'))
           report(
-            set.module,
-            set.call,
+            set,
             'the login keeps the earlier session id, so an attacker who planted that id in the browser is logged in, too',
           );
       }
@@ -254,8 +248,7 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
   if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
   if (name === 'HTTPException' && !isOther) return;
   report(
-    module,
-    call,
+    { module, call },
     code === undefined || code === '400'
       ? 'the OpenAPI document does not describe the error replies of this handler, because the handler declares no response'
       : `the OpenAPI document does not describe the reply to invalid input: this handler replies with ${code}, but declares no response`,
@@ -288,8 +281,7 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
     const name = node.property ?? (node.index?.type === 'text' ? node.index.value : '');
     if (name !== '' && !/^(?:authorization|cookie|x-forwarded-for|x-real-ip)$/i.test(name))
       report(
-        home,
-        node,
+        { module: home, node },
         `the rate limit counts requests by the header "${name}", so a client can avoid the limit by sending a new value each time`,
         {
           severity: 'warning',

@@ -56,8 +56,10 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
 /** Every rule of this package, sorted by id. */
 export const CORE_RULES: readonly CoreRule[] = [
   ...APPLICATION_RULES,
-  ...STATEMENT_RULES,
-  ...SOURCE_PARTS.filter((part) => 'why' in part),
+  ...[...STATEMENT_RULES, ...SOURCE_PARTS.filter((part) => 'why' in part)].map((rule) => ({
+    ...rule,
+    phase: 'source' as const,
+  })),
 ].sort((left, right) => (left.id < right.id ? -1 : 1));
 
 /** Returns the rule with an id. The id must be one of CORE_RULES. */

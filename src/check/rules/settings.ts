@@ -2,7 +2,7 @@
  * Rules about settings in the sources (SVC208, SVC210 … SVC212, SVC218, SVC403). They find mistakes that the loaded
  * application does not show, or shows without a line.
  */
-import { calledName, entryOf } from '../reader/nodes.ts';
+import { calledName, entryOf, isRaw } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -44,8 +44,7 @@ function findSwitchedOff(sources: Sources, report: ReportAt, streaming: Readonly
       streaming.get(node.parent.parent ?? node) !== true
     )
       report(
-        module,
-        node,
+        { module, node },
         `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
         { severity: 'warning' },
       );
@@ -59,8 +58,7 @@ const DIAGNOSES =
 function findDiagnostics({ call, meaning, module, route, isGuarded }: Site, report: ReportAt): void {
   if (route !== undefined && !isGuarded && DIAGNOSES.test(meaning))
     report(
-      module,
-      call,
+      { module, call },
       `every client may call ${meaning}(): it shows the memory and settings of the process, or stops it`,
       { remedy: 'Require a guard: { me: Depends(requireRoles("operator")) }' },
     );
@@ -86,8 +84,7 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
   if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
   if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
     report(
-      module,
-      given,
+      { module, node: given },
       `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
     );
 }
@@ -108,8 +105,7 @@ function judgeMemory(sources: Sources, report: ReportAt): void {
     if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
       continue;
     report(
-      module,
-      node,
+      { module, node },
       `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
     );
   }
@@ -119,10 +115,7 @@ const LIMITS =
   /^(?:statementTimeoutMs|connectTimeoutMs|requestTimeoutMs|headersTimeoutMs|sendTimeoutMs|timeoutMs)$/;
 
 function isEndless(value: Node): boolean {
-  return (
-    (value.type === 'value' && (value.raw === 'false' || value.raw === '0')) ||
-    (value.type === 'name' && value.name === 'Infinity')
-  );
+  return isRaw(value, 'false') || isRaw(value, '0') || (value.type === 'name' && value.name === 'Infinity');
 }
 
 /** Whether an object is an argument of a call, or inside such an argument. */

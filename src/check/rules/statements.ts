@@ -2,14 +2,13 @@
  * Rules about SQL statements: each statement of the sources is described by the engine of its database, with the
  * schema of the migrations. See statements/judge.ts.
  */
-import type { CoreRule } from '../check.ts';
+import type { SourceRule } from '../sources.ts';
 
 /** Rules about SQL statements, sorted by id. */
-export const STATEMENT_RULES: readonly CoreRule[] = [
+export const STATEMENT_RULES: readonly SourceRule[] = [
   {
     id: 'SVC411',
     severity: 'error',
-    phase: 'source',
     why: 'A statement that the database refuses fails for each request that sends it, with status 500',
     remedy: 'Correct the statement, or add the migration that it needs',
     wrong: "db.fetchAll('select nmae from artist')",
@@ -18,7 +17,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC412',
     severity: 'error',
-    phase: 'source',
     why: 'A row without a column for each member of the class in "as" is refused with E_DB_ROW, so each request answers 500',
     remedy:
       'Select a column for each member, or declare a class with fewer members: Note.pick("id", "title")',
@@ -28,7 +26,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC413',
     severity: 'error',
-    phase: 'source',
     why: 'A value of another type than the member in "as" is refused with E_DB_ROW, so each request answers 500',
     remedy: 'Declare the member with the type of the column, or convert the column in the statement',
     wrong: 'class Note extends Schema { id = Field(str); }  // id is an integer column',
@@ -37,7 +34,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC414',
     severity: 'warning',
-    phase: 'source',
     why: 'A row with NULL in a member that is not nullable is refused with E_DB_ROW, and so are all rows of its result',
     remedy: 'Declare the member as nullable(…), write coalesce(…), or add "is not null" to the conditions',
     wrong: 'class Note extends Schema { text = Field(str); }  // the column text may be NULL',
@@ -46,7 +42,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC415',
     severity: 'error',
-    phase: 'source',
     why: 'A value of another type than its column is refused by a server. SQLite stores it as it is, or never finds a row by it',
     remedy: 'Pass a value of the type of the column',
     wrong: "db.execute('update note set state = ? where id = ?', ['opne', id])",
@@ -55,7 +50,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC416',
     severity: 'warning',
-    phase: 'source',
     why: 'A server refuses a text that is longer than its column, and the request answers 500 instead of 422',
     remedy: 'Limit the length of the input to the length of the column',
     wrong: 'title = Field(str)  // written to a varchar(80)',
@@ -64,7 +58,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC417',
     severity: 'error',
-    phase: 'source',
     why: 'An insert without a value for a column that is not null and has no default always fails',
     remedy: 'Add the column to the insert, or give it a default in a migration',
     wrong: "db.execute('insert into note (text) values (?)', [text])  // title is not null",
@@ -73,7 +66,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC418',
     severity: 'warning',
-    phase: 'source',
     why: 'If several rows match, the database returns any one of them, and not always the same one',
     remedy: 'Compare the columns of a unique key, or add "order by" and "limit 1", or a unique index',
     wrong: "db.fetchOne('select * from account where name = ?', [name])",
@@ -82,7 +74,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC419',
     severity: 'warning',
-    phase: 'source',
     cwe: [213],
     sources: ['OWASP API3:2023 Broken Object Property Level Authorization'],
     why: 'A later migration adds a column, such as a hash of a password, and every client receives it',
@@ -94,7 +85,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC421',
     severity: 'error',
-    phase: 'source',
     why: 'Without a database, only the file of --statements says whether a statement fits the schema',
     remedy:
       'Describe the statements again: svc check <module> --statements <file> --database <url>, and commit the file',
@@ -104,7 +94,6 @@ export const STATEMENT_RULES: readonly CoreRule[] = [
   {
     id: 'SVC422',
     severity: 'error',
-    phase: 'source',
     why: 'While a deployment runs, the previous release still sends its statements to the migrated database',
     remedy:
       'Deploy in two steps: first a release that no longer sends the statement, then the migration that removes what it needs',

@@ -2,21 +2,22 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, isRaw } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
+import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
-import { isStored, literalOf } from '../values/text.ts';
+import { isPiece, isStored, literalOf } from '../values/text.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
-import type { Made, Part, Text } from '../values/text.ts';
+import type { Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Trace } from '../statements/trace.ts';
@@ -26,7 +27,6 @@ export const TOKEN_RULES: readonly SourceRule[] = [
   {
     id: 'SVC215',
     severity: 'warning',
-    phase: 'source',
     cwe: [613],
     sources: ['RFC 8725 §3.10'],
     why: 'A leaked token works until it expires, and most leaks are noticed late',
@@ -41,7 +41,6 @@ export const TOKEN_RULES: readonly SourceRule[] = [
   {
     id: 'SVC624',
     severity: 'error',
-    phase: 'source',
     cwe: [347],
     sources: ['RFC 8725 §3'],
     why: 'Until the signature of a token is verified, any client may have written its content',
@@ -55,7 +54,6 @@ export const TOKEN_RULES: readonly SourceRule[] = [
   {
     id: 'SVC627',
     severity: 'warning',
-    phase: 'source',
     cwe: [287],
     sources: ['OpenID Connect Core §5.7'],
     why: 'Some login providers do not verify e-mail addresses, so an attacker can register there with the address of a victim',
@@ -67,7 +65,6 @@ export const TOKEN_RULES: readonly SourceRule[] = [
   {
     id: 'SVC639',
     severity: 'error',
-    phase: 'source',
     cwe: [640],
     sources: ['OWASP Cheat Sheet: Forgot Password'],
     why: 'A client sends the header Host, so it can ask for a link that leads to a server of its own',
@@ -86,17 +83,15 @@ function findEndlessTokens(sources: Sources, report: ReportAt): void {
       const constant = constantOf(given, module);
       const arg = constant?.node;
       const required = entryOf(arg, 'requireExp');
-      if (required?.type === 'value' && required.raw === 'false')
+      if (required !== undefined && isRaw(required, 'false'))
         report(
-          constant!.module, // entryOf() found a member, so `constant` is defined
-          required,
+          { module: constant!.module, node: required },
           'tokens without an expiry time are accepted, so a leaked token never becomes invalid',
         );
       const seconds = computed(entryOf(arg, 'expiresInSeconds'), constant?.module ?? module);
       if (seconds !== undefined && seconds > 366 * 86_400)
         report(
-          constant!.module, // entryOf() found a member, so `constant` is defined
-          entryOf(arg, 'expiresInSeconds')!,
+          { module: constant!.module, node: entryOf(arg, 'expiresInSeconds')! },
           'the token is valid for more than a year, so a leaked token works for more than a year, too',
         );
     }
@@ -117,7 +112,7 @@ function findEndlessForeign({ call, meaning, module, receiver, value }: Site, re
     /setExpirationTime/.test(meaning);
   const isOpen = [payload, options].some((each) => each?.items !== undefined || each?.source !== undefined);
   if (isKnown && !hasEnd && !isOpen)
-    report(module, call, 'the token never expires, so a leaked token works as long as its key');
+    report({ module, call }, 'the token never expires, so a leaked token works as long as its key');
 }
 
 /** Columns that say until when a row is valid, where the name is the only declaration. */
@@ -161,10 +156,8 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
               ),
           );
       if (isCompared) continue;
-      const { node, module } = sending.nodeAt(undefined);
       report(
-        module,
-        node,
+        sending.nodeAt(undefined),
         `the rows of the table "${target}" end at "${end}", but nothing compares it, so a leaked link works for ever`,
         { remedy: 'Compare it in the statement: where token = ? and expires_at > ?' },
       );
@@ -175,13 +168,11 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
 
 /** Returns the columns that a statement for one row selects by an input, and that its file never reads, although it reads others. */
 function unreadIn(
-  { outline, isOfOne, isWrite, bindings = [], module }: Sending,
+  { outline, isOfOne, isWrite, isByInput, module }: Sending,
   sources: Sources,
 ): readonly string[] {
-  const isByInput = bindings.some(({ use, kind }) => use === 'equal' && kind === 'input');
   if (isWrite || !isOfOne || !isByInput) return [];
-  const from = outline.tokens.findIndex(({ word }) => word === 'from');
-  const selected = outline.tokens.slice(1, from).flatMap(({ name }) => (name === '' ? [] : [name]));
+  const selected = outline.before('from').flatMap(({ name, word }) => (word === 'select' ? [] : name || []));
   const read = new Set(
     sources
       .all('member')
@@ -211,8 +202,7 @@ function findUnsigned(trace: Trace, report: ReportAt): void {
       if (!isOrdered || input === undefined || isSigned(input, inputs)) continue;
       const { call, module } = signed[0]!; // `inputs` is not empty
       report(
-        module,
-        call,
+        { module, call },
         `the signature leaves out ${input}, which ends the link, so a client extends the link as it likes`,
         { remedy: 'Sign everything that the link says: update(`${path}.${until}`)' },
       );
@@ -233,8 +223,7 @@ function findChosenAlgorithms({ call, meaning, module, value }: Site, report: Re
   const asked = /^crypto\.(?:createHmac|createVerify|verify)$/.test(meaning) ? value(first) : undefined;
   if (!namesAlgorithm(asked) && !namesAlgorithm({ texts: [], keys: value(call.callee)?.keys })) return;
   report(
-    module,
-    call,
+    { module, call },
     'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
   );
 }
@@ -251,8 +240,7 @@ function findLinks({ call, value }: Site, report: ReportAt): void {
     const host = hostOfLink(value(arg));
     if (host === undefined) continue;
     report(
-      host.module,
-      host.node,
+      host,
       'a link with a secret leads to the host that the client named in its request, so an attacker who asks for the link receives the secret of another user',
     );
   }
@@ -276,7 +264,7 @@ const VERIFIES =
 
 /** SVC624: a token whose claims code reads, while nothing verifies it. */
 function watchUnverified(report: ReportAt): Watch {
-  const read: { readonly node: Node; readonly module: SourceModule; readonly what: string }[] = [];
+  const read: (Spot & { readonly what: string })[] = [];
   const verified = new Set<string>();
   return {
     onCall(site) {
@@ -293,8 +281,7 @@ function watchUnverified(report: ReportAt): Watch {
       for (const { node, module, what } of read)
         if (!verified.has(what))
           report(
-            module,
-            node,
+            { module, node },
             'the token is read without verifying its signature: any client can forge a token',
           );
     },
@@ -309,7 +296,7 @@ function tokenIn({ call, meaning, value }: Site): string | undefined {
   const part = clientIn(value(call.args[0]));
   if (part === undefined || isStored(part)) return undefined;
   if (DECODES.test(meaning)) return part.origin.what;
-  const isPart = part.id.includes(' split . ') || part.origin.what === 'headers.authorization';
+  const isPart = isPiece(part, '.') || part.origin.what === 'headers.authorization';
   return meaning === 'JSON.parse' && isPart ? part.origin.what : undefined;
 }
 
@@ -317,8 +304,7 @@ function tokenIn({ call, meaning, value }: Site): string | undefined {
 function watchMail(report: ReportAt): Watch {
   const judge = (module: SourceModule, node: Node): void =>
     report(
-      module,
-      node,
+      { module, node },
       'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',
     );
   return {
@@ -329,9 +315,8 @@ function watchMail(report: ReportAt): Watch {
       if (found === undefined || sending.outline.verb === 'insert') return;
       judge(sending.module, sending.call);
     },
-    onCall: ({ call, fn, meaning, module, value }) => {
-      const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
-      const isLookup = meaning === '' && fn === undefined && /^(?:get|find\w*)$/.test(method);
+    onCall: ({ call, meaning, module, receiver, value }) => {
+      const isLookup = receiver?.type === 'Map' || ASKS_BY_OBJECT.test(meaning);
       if (isLookup && call.args.some((arg) => isUnverifiedMail(value(arg)))) judge(module, call);
     },
   };
@@ -346,7 +331,7 @@ function isHost(part: Part): boolean {
 }
 
 /** Returns the template or literal that makes an address of parts. */
-export function placeIn(text: Text): Pick<Made, 'node' | 'module'> | undefined {
+export function placeIn(text: Text): Spot | undefined {
   return text
     .flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []))
     .find(
@@ -356,7 +341,7 @@ export function placeIn(text: Text): Pick<Made, 'node' | 'module'> | undefined {
 }
 
 /** Returns the place of the host in a text that also holds a secret of the program. */
-function hostOfLink(value: Value | undefined, depth = 0): Pick<Made, 'node' | 'module'> | undefined {
+function hostOfLink(value: Value | undefined, depth = 0): Spot | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
     const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));

@@ -7,7 +7,7 @@ import { fileOfPlace } from '../../base/findings.ts';
 import { calledName, entryOf, functionAround, nameOf, pathOf } from '../reader/nodes.ts';
 import { endsBefore } from '../reader/once.ts';
 import type { Place } from '../../base/findings.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, Sources } from '../sources.ts';
 
@@ -36,9 +36,7 @@ const TOLERANT = /env|require|default|bool|optional|flag|parse|string|has|is[A-Z
 /** Names of methods that validate an object against a schema. */
 const VALIDATES = /^(?:safe)?(?:parse|validate|decode|assert|check)(?:Sync|Async)?$/i;
 
-interface Read {
-  readonly module: SourceModule;
-  readonly node: Node;
+interface Read extends Spot {
   readonly name: string;
 }
 
@@ -57,15 +55,14 @@ function findVariables(sources: Sources, report: ReportAt): void {
     if (named.has(name)) continue;
     const near = [...known].find((other) => isMisspelt(name, other));
     if (near !== undefined)
-      report(module, node, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
+      report({ module, node }, `process.env.${name} is not set: did you mean ${near}, which is set?`, {
         severity: 'warning',
         remedy: `Change the name in the code to ${near}, or set the environment variable ${name}`,
       });
     else if (tested.has(name) || isValidated(node, module)) continue;
     else if (isTakenForGranted(node, module) && !isAlternative(node, sources))
       report(
-        module,
-        node,
+        { module, node },
         `nothing sets the environment variable ${name}, and the code reads it without a default`,
         {
           // a project whose files list no variables may set them anywhere
@@ -97,7 +94,7 @@ function readsOf(sources: Sources): Read[] {
  * Returns the environment variables that code reads through helper functions such as `(name) =>
  * process.env[name] ?? ''`.
  */
-function readsThroughHelpers(sources: Sources): Read[] {
+export function readsThroughHelpers(sources: Sources): Read[] {
   const positions = new Map<Fn, number>();
   for (const { node } of sources.all('member')) {
     const fn = functionAround(node);

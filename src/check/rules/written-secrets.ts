@@ -4,10 +4,20 @@
  */
 import { basename } from 'node:path';
 import { weaknessOf } from '../../crypto/keys.ts';
-import { calledName, entryOf, pathOf, walk } from '../reader/nodes.ts';
+import {
+  calledName,
+  classAround,
+  dependsOn,
+  entryOf,
+  methodOf,
+  objectOf,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
 import { constantOf, literal } from '../reader/constants.ts';
 import { ASKS } from './availability.ts';
 import { meaningOfCall, namesSecret } from '../sources.ts';
+import { readsThroughHelpers } from './variables.ts';
 import { FALLBACK } from '../values/marks.ts';
 import { literalOf } from '../values/text.ts';
 import { madeIn } from '../values/value.ts';
@@ -141,8 +151,7 @@ function findShared(secrets: readonly Taken[], report: ReportAt): void {
       first.set(key, { purpose, place: `${basename(module.file)}:${line}` });
     } else if (earlier.purpose !== purpose)
       report(
-        module,
-        secret,
+        { module, node: secret },
         `one secret${key.startsWith('process.env.') ? ` (${key.slice(12)})` : ''} is used for two purposes: for ${earlier.purpose} at ${earlier.place}, and here for ${purpose}`,
         {
           severity: 'warning',
@@ -167,9 +176,9 @@ function keyOf(secret: Node, module: SourceModule): string | undefined {
 /** Returns the initial value of a field: for `this.#secret`, the value of `#secret` in the class. */
 function fieldOf(node: Node): Node | undefined {
   if (node.type !== 'member' || pathOf(node.object) !== 'this') return undefined;
-  let at = node.parent;
-  while (at !== undefined && at.type !== 'class') at = at.parent;
-  const field = at?.members.find((member) => member.type === 'entry' && member.key === node.property);
+  const field = classAround(node)?.members.find(
+    (member) => member.type === 'entry' && member.key === node.property,
+  );
   return field?.type === 'entry' ? field.value : undefined;
 }
 
@@ -178,15 +187,14 @@ function fieldOf(node: Node): Node | undefined {
  * reads.
  */
 function tellKeysOfMap(verify: Node | undefined, module: SourceModule, report: ReportAt): void {
-  if (verify === undefined) return;
-  walk(verify, (node) => {
-    if (node.type !== 'call' || node.callee.type !== 'member' || node.callee.property !== 'get') return;
-    const map = constantOf(node.callee.object, module);
-    if (map?.node.type !== 'call' || pathOf(map.node.callee) !== 'Map') return;
+  for (const node of verify === undefined ? [] : partsIn(verify)) {
+    const object = node.type === 'call' && methodOf(node) === 'get' ? objectOf(node) : undefined;
+    const map = object && constantOf(object, module);
+    if (map?.node.type !== 'call' || pathOf(map.node.callee) !== 'Map') continue;
     const [pairs] = map.node.args;
     for (const pair of pairs?.type === 'list' ? pairs.items : [])
       if (pair.type === 'list') tellWritten(pair.items[0], 'APIKeyAuth', map.module, report);
-  });
+  }
 }
 
 function tellWritten(node: Node | undefined, what: string, module: SourceModule, report: ReportAt): void {
@@ -195,8 +203,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
   if (value?.type !== 'text' || value.value === '') return;
   const weakness = /^(?:APIKeyAuth|\/\w+)$/.test(what) ? undefined : weaknessOf(value.value);
   report(
-    module,
-    node,
+    { module, node },
     `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
     { remedy: WRITTEN_REMEDY },
   );
@@ -208,7 +215,7 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report(module, node!, 'the password of the database is written in the source code', {
+    report({ module, node: node! }, 'the password of the database is written in the source code', {
       remedy: WRITTEN_REMEDY,
     });
 }
@@ -221,10 +228,7 @@ const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|P
 const BESIDE_SECRET =
   /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
-/**
- * Usual names of project functions that read an environment variable. Their second argument is the fallback.
- */
-const READS_VARIABLE = /^(?:env|getEnv|fromEnv|readEnv|envOr|variable|setting|getConfig)$/i;
+const DEVELOPMENT = /production|development|\btest\b|\bdev\b|isDev|isProd/i;
 
 /**
  * Reports secrets that are written as fallbacks. With `process.env.TOKEN ?? 'dev'`, production uses 'dev' if
@@ -236,13 +240,9 @@ function findFallbacks(sources: Sources, report: ReportAt): void {
     const name = variableOf(node.left, module);
     if (name !== undefined && SECRET_VARIABLE.test(name)) tellFallback(node.right, name, module, report);
   }
-  for (const { module, node: call } of sources.all('call')) {
-    const [key, fallback] = call.args;
-    if (key?.type !== 'text' || fallback === undefined || !SECRET_VARIABLE.test(key.value)) continue;
-    const owner = call.callee.type === 'member' ? (pathOf(call.callee.object) ?? '') : '';
-    const name = calledName(call) ?? '';
-    if ((name === 'get' && /(?:^|\.)(?:config|env|settings)$/.test(owner)) || READS_VARIABLE.test(name))
-      tellFallback(fallback, key.value, module, report);
+  for (const { module, node, name } of readsThroughHelpers(sources)) {
+    const [, fallback] = node.parent?.type === 'call' ? node.parent.args : [];
+    if (fallback !== undefined && SECRET_VARIABLE.test(name)) tellFallback(fallback, name, module, report);
   }
   for (const { module, node } of sources.all('declarator')) {
     if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
@@ -255,7 +255,10 @@ function findFallbacks(sources: Sources, report: ReportAt): void {
 }
 
 /** Reports a secret whose fallback is written in the sources, also if it went through fields and functions. */
-function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): void {
+function findKeyFallbacks({ call, module: home, meaning, value }: Site, report: ReportAt): void {
+  const [setting, other] = meaning === 'svc.Config.get' ? call.args : [];
+  if (setting?.type === 'text' && other !== undefined && SECRET_VARIABLE.test(setting.value))
+    tellFallback(other, setting.value, home, report);
   for (const { where } of TAKERS.filter((taker) => taker.function.test(meaning))) {
     const given =
       typeof where === 'number'
@@ -291,12 +294,9 @@ function findSentSecrets({ call, meaning, value }: Site, report: ReportAt): void
       const secret = part?.kind === 'literal' ? part.from?.at(-1) : undefined;
       const isWritten = more.length === 0 && /^(?:\w+ )?[^\s]+$/.test(literalOf(text));
       if (secret !== undefined && isWritten && secret.text.length >= MIN_SENT)
-        report(
-          secret.module,
-          secret.node,
-          `the secret that requests send as "${name}" is written in the source code`,
-          { remedy: WRITTEN_REMEDY },
-        );
+        report(secret, `the secret that requests send as "${name}" is written in the source code`, {
+          remedy: WRITTEN_REMEDY,
+        });
     }
   }
 }
@@ -311,7 +311,7 @@ function variableOf(node: Node, module: SourceModule): string | undefined {
 
 function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportAt): void {
   const value = literal(fallback, module);
-  if (value?.type !== 'text' || value.value === '' || isForDevelopment(fallback, module)) return;
+  if (value?.type !== 'text' || value.value === '' || dependsOn(fallback, module, DEVELOPMENT)) return;
   if (
     BESIDE_SECRET.test(name) ||
     /^(?:(?:not|un)[-_ ]?(?:used|needed|required|set)|none|null|no[-_ ]?key|empty|-+)$/i.test(value.value) ||
@@ -319,22 +319,8 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   )
     return;
   report(
-    module,
-    fallback,
+    { module, node: fallback },
     `if ${name} is not set, the program uses a secret that is written in the source code`,
     { remedy: WRITTEN_REMEDY },
   );
-}
-
-function isForDevelopment(node: Node, module: SourceModule): boolean {
-  for (let at = node.parent; at !== undefined; at = at.parent) {
-    if (at.type !== 'if' && at.type !== 'choice') continue;
-    if (
-      /production|development|\btest\b|\bdev\b|isDev|isProd/i.test(
-        module.source.slice(at.test.start, at.test.end),
-      )
-    )
-      return true;
-  }
-  return false;
 }

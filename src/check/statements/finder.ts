@@ -5,7 +5,7 @@
 import { itemOf, SQL } from '../values/effects.ts';
 import { constantIn } from '../values/tests.ts';
 import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, methodOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
 import { Statement } from './statement.ts';
@@ -15,7 +15,8 @@ import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Watch } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { SentCall, SentValue, Spot, Verb } from './statement.ts';
+import type { SentCall, SentValue, Verb } from './statement.ts';
+import type { Spot } from '../reader/modules.ts';
 
 /** Name of the plugin of the default database. */
 const DEFAULT_NAME = 'database';
@@ -137,7 +138,7 @@ function boundIn(pieces: readonly Piece[]): readonly SentValue[] {
 /** Returns the method of the framework that a call calls, and the database. Undefined for any other call. */
 function receiverOf(site: Site): { readonly verb: Verb; readonly database: string | undefined } | undefined {
   const { call, meaning, receiver, value } = site;
-  const method = call.callee.type === 'member' ? (call.callee.property ?? '') : '';
+  const method = methodOf(call);
   if (/^svc\/db\.(?:Keyset|Offset)Pages\.fetch$/.test(meaning))
     return { verb: 'page', database: nameIn(value(call.args[0])?.type) };
   if (!VERBS.has(method)) return undefined;

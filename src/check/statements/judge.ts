@@ -10,7 +10,7 @@ import { beginnings } from '../check.ts';
 import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
-import { endsFunction } from '../reader/nodes.ts';
+import { dependsOn } from '../reader/nodes.ts';
 import { tableNamed } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
@@ -22,7 +22,6 @@ import type { Finding } from '../../base/findings.ts';
 import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
 import type { Outline } from './outline.ts';
-import type { Node } from '../reader/nodes.ts';
 import type { StatementFinder } from './finder.ts';
 import type { Problem, SentCall, SentText, Statement, StatementDescriber } from './statement.ts';
 
@@ -183,33 +182,7 @@ const ENGINE = /dialect|sqlite|postgres|mysql|mariadb/i;
 
 /** Whether a part of a statement, or its call, depends on a condition about the engine. */
 function isOfOneEngine({ pieces }: Statement, { call, module }: SentCall): boolean {
-  return [{ node: call, module }, ...pieces].some((spot) => {
-    for (let at: Node = spot.node; at.parent !== undefined; at = at.parent)
-      if (testsOf(at).some(({ start, end }) => ENGINE.test(spot.module.source.slice(start, end))))
-        return true;
-    return false;
-  });
-}
-
-/** Returns the conditions on which a node depends in its parent: those around it, and those that leave before it. */
-function testsOf(node: Node): readonly Node[] {
-  const { parent } = node;
-  switch (parent?.type) {
-    case 'if':
-    case 'choice':
-      return parent.test === node ? [] : [parent.test];
-    case 'binary':
-      return parent.right === node ? [parent.left] : [];
-    case 'case':
-      return parent.parent?.type === 'switch' ? [parent.parent.value] : [];
-    case 'block':
-    case 'function':
-      return parent.body
-        .slice(0, parent.body.indexOf(node))
-        .flatMap((before) => (before.type === 'if' && endsFunction(before.yes) ? [before.test] : []));
-    default:
-      return [];
-  }
+  return [{ node: call, module }, ...pieces].some((spot) => dependsOn(spot.node, spot.module, ENGINE));
 }
 
 function isOfSyntax({ code, message }: Refused): boolean {

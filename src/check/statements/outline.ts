@@ -69,6 +69,16 @@ export class Outline {
     );
   }
 
+  /** Returns the tokens before a word outside of parentheses; all of them if there is no such word. */
+  before(word: 'from' | 'where'): readonly Token[] {
+    const at = this.#at(word);
+    return this.tokens.slice(0, at === -1 ? undefined : at);
+  }
+
+  #at(word: 'from' | 'where'): number {
+    return this.tokens.findIndex((token) => token.word === word && token.depth === 0);
+  }
+
   /** Whether a name occurs after a token, except in the columns by which the rows are grouped and sorted. */
   isNamedAfter(index: number, name: string): boolean {
     let isSorting = false;
@@ -82,17 +92,15 @@ export class Outline {
 
   /** Whether the statement reads numbers about its rows, such as `count(*)`, instead of rows. */
   get isAggregate(): boolean {
-    const from = this.tokens.findIndex(({ word, depth }) => word === 'from' && depth === 0);
     return (
       this.verb === 'select' &&
-      this.tokens
-        .slice(0, Math.max(0, from))
-        .some(
-          ({ word, depth }, index) =>
-            depth === 0 &&
-            /^(?:count|sum|avg|min|max|total)$/.test(word) &&
-            this.tokens[index + 1]?.text === '(',
-        )
+      this.#at('from') !== -1 &&
+      this.before('from').some(
+        ({ word, depth }, index) =>
+          depth === 0 &&
+          /^(?:count|sum|avg|min|max|total)$/.test(word) &&
+          this.tokens[index + 1]?.text === '(',
+      )
     );
   }
 
@@ -247,7 +255,7 @@ export class Outline {
 
   /** Tokens of the conditions of the statement; undefined without a `where`. */
   get #where(): readonly Token[] | undefined {
-    const where = this.tokens.findIndex(({ word, depth }) => word === 'where' && depth === 0);
+    const where = this.#at('where');
     if (where === -1) return undefined;
     const rest = this.tokens.slice(where + 1);
     const end = rest.findIndex(({ word, depth }) => depth === 0 && ENDS_WHERE.test(word));

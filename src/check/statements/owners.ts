@@ -20,15 +20,9 @@ export interface Tie {
   readonly isInStatement: boolean;
 }
 
-function isEqual({ use }: Binding): boolean {
-  return use === 'equal';
-}
-
 /** Returns the columns of a table that a statement compares with inputs. */
-export function keysOf({ bindings = [] }: Sending, table: string): readonly string[] {
-  return bindings
-    .filter((each) => each.table === table && each.kind === 'input' && isEqual(each))
-    .map(({ column }) => column);
+export function keysOf({ equal }: Sending, table: string): readonly string[] {
+  return equal.filter((each) => each.table === table && each.kind === 'input').map(({ column }) => column);
 }
 
 /** Returns the input by which a statement selects its rows; undefined if other values decide, too. */
@@ -36,7 +30,7 @@ export function keyOf({ bindings, outline, isTied }: Sending): Binding | undefin
   if (bindings === undefined || isTied || !/^(?:select|update|delete)$/.test(outline.verb)) return undefined;
   const deciding = bindings.filter(({ use }) => use !== 'written');
   if (deciding.some(({ kind }) => kind === 'other')) return undefined;
-  return deciding.find((each) => each.kind === 'input' && isEqual(each) && each.table !== '');
+  return deciding.find((each) => each.kind === 'input' && each.use === 'equal' && each.table !== '');
 }
 
 const known = new WeakMap<Trace, Owners>();
@@ -134,11 +128,10 @@ export class Owners {
         const tied = this.tiedInputs(run);
         return (tied.size === 0 ? [] : this.#trace.sentBy(run))
           .filter((sending) => !comparesPrincipal(sending))
-          .flatMap(({ bindings = [] }) => bindings)
+          .flatMap(({ equal }) => equal)
           .filter(
             (each) =>
               each.table === table &&
-              isEqual(each) &&
               !columns.includes(each.column) &&
               inputsOf(each.value).some((input) => tied.has(input)),
           );
@@ -165,7 +158,7 @@ export class Owners {
 
   /** Whether a statement selects single rows or those of an owner: by a key, or by the columns by which owners select theirs. */
   #selectsByKey(
-    { bindings = [], target = '' }: Sending,
+    { equal, target = '' }: Sending,
     tied: ReadonlySet<string>,
     owned: ReadonlySet<string>,
   ): boolean {
@@ -179,26 +172,25 @@ export class Owners {
       ...ties.flatMap((tie) => tie.keys),
       ...parents.map(({ column }) => column),
     ];
-    return bindings.some(
-      (each) =>
-        isEqual(each) &&
-        (keys.length === 0 ||
-          keys.includes(each.column) ||
-          ties.some(({ owner }) => owner === each.column) ||
-          inputsOf(each.value).some((input) => tied.has(input))),
+    return equal.some(
+      ({ column, value }) =>
+        keys.length === 0 ||
+        keys.includes(column) ||
+        ties.some(({ owner }) => owner === column) ||
+        inputsOf(value).some((input) => tied.has(input)),
     );
   }
 }
 
 /** Whether a statement compares a column with the principal. */
-function comparesPrincipal({ bindings = [] }: Sending): boolean {
-  return bindings.some((each) => each.kind === 'principal' && isEqual(each));
+function comparesPrincipal({ equal }: Sending): boolean {
+  return equal.some(({ kind }) => kind === 'principal');
 }
 
 function tiesOfStatements({ sent }: Trace): readonly Tie[] {
   return sent.flatMap((sending) =>
-    (sending.bindings ?? [])
-      .filter((each) => each.kind === 'principal' && isEqual(each))
+    sending.equal
+      .filter(({ kind }) => kind === 'principal')
       .map(({ table, column }) => ({
         sending,
         table,

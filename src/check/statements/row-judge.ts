@@ -15,7 +15,8 @@ import type { Dialect } from '../../db/driver.ts';
 import type { Constraints, TypeSource } from '../../schema/types.ts';
 import type { FieldPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Outline } from './outline.ts';
-import type { Problem, SentCall, Spot } from './statement.ts';
+import type { Problem, SentCall } from './statement.ts';
+import type { Spot } from '../reader/modules.ts';
 
 interface Rows {
   readonly call: SentCall;

@@ -4,10 +4,9 @@
  */
 import * as schema from '../../schema/schema.ts';
 import { isSchemaClass } from '../../schema/types.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { ClassNode, Node } from '../reader/nodes.ts';
 import type { SchemaClass } from '../../schema/types.ts';
-import type { Spot } from './statement.ts';
 
 /** Names of the module `svc` with which schemas are declared. */
 const NAMES: Readonly<Record<string, unknown>> = schema;

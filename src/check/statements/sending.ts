@@ -1,11 +1,12 @@
 /** One statement that a handler sends, with the columns to which its values go. */
+import { methodOf } from '../reader/nodes.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
 import { clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
 import type { ClassValue, Value } from '../values/value.ts';
@@ -61,8 +62,7 @@ export class Sending {
 
   /** Whether the program expects one row. */
   get isOfOne(): boolean {
-    const { callee } = this.call;
-    return this.isWrite || (callee.type === 'member' && /^(?:fetchOne|scalar)$/.test(callee.property ?? ''));
+    return this.isWrite || /^(?:fetchOne|scalar)$/.test(methodOf(this.call));
   }
 
   /** Names of the tables of the statement, in lower case. */
@@ -75,9 +75,19 @@ export class Sending {
     return this.tables[0];
   }
 
-  /** Returns the columns that the statement compares with values by `=`, or to which it writes values. */
-  columns(use: 'equal' | 'written'): readonly string[] {
-    return (this.bindings ?? []).filter((each) => each.use === use).map(({ column }) => column);
+  /** Values that the statement compares with columns by `=`. */
+  get equal(): readonly Binding[] {
+    return (this.bindings ?? []).filter(({ use }) => use === 'equal');
+  }
+
+  /** Values that the statement writes to columns. */
+  get written(): readonly Binding[] {
+    return (this.bindings ?? []).filter(({ use }) => use === 'written');
+  }
+
+  /** Whether the statement selects rows by an input of a client. */
+  get isByInput(): boolean {
+    return this.equal.some(({ kind }) => kind === 'input');
   }
 
   /** Whether a value is compared or written that belongs to the principal. */
@@ -86,7 +96,7 @@ export class Sending {
   }
 
   /** Returns a node at a token of the statement, for reports. */
-  nodeAt(token: Token | undefined): { readonly node: Node; readonly module: SourceModule } {
+  nodeAt(token: Token | undefined): Spot {
     let before = 0;
     const { pieces } = this.statement;
     const start = token?.start ?? 0;

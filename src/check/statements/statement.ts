@@ -6,19 +6,13 @@ import { offsetInSource } from '../reader/expressions.ts';
 import { isMySql } from '../../db/dialects.ts';
 import { splitScript } from '../../db/script.ts';
 import { Outline } from './outline.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Call } from '../reader/nodes.ts';
 import type { Piece } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
-
-/** An expression in a module. */
-export interface Spot {
-  readonly node: Node;
-  readonly module: SourceModule;
-}
 
 /** Methods that send statements. A page sends the statement of `fetch()`, and a script several ones. */
 export type Verb =

@@ -3,7 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { walk } from '../reader/nodes.ts';
+import { conditionAround, partsIn } from '../reader/nodes.ts';
 import { inputsOf } from './sending.ts';
 import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
@@ -285,15 +285,11 @@ function tiesInput({ node, sides }: Compared): boolean {
 
 /** Whether the value of a comparison decides whether code goes on: in the test of a branch that leaves, or as a result. */
 export function decides(node: Node): boolean {
-  let at = node;
-  while (at.parent?.type === 'unary' || at.parent?.type === 'binary') at = at.parent;
-  const { parent } = at;
+  const { whole } = conditionAround(node, /./);
+  const { parent } = whole;
   if (parent?.type === 'function') return parent.isExpression;
-  if (parent?.type === 'leave') return true;
-  let isLeaving = false;
-  if (parent?.type === 'if' && parent.test === at)
-    walk(parent.yes, (part) => void (isLeaving ||= part.type === 'leave'));
-  return isLeaving;
+  const isTest = parent?.type === 'if' && parent.test === whole;
+  return parent?.type === 'leave' || (isTest && partsIn(parent.yes).some(({ type }) => type === 'leave'));
 }
 
 /** Whether a value belongs to the principal. */

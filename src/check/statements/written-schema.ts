@@ -2,7 +2,7 @@
  * Tables that SQL texts create, in migrations and in the sources: their columns, unique keys and foreign keys. Reads the
  * statements only, so no database is needed, and the dialect does not matter.
  */
-import { walk } from '../reader/nodes.ts';
+import { partsIn } from '../reader/nodes.ts';
 import { Outline, tableAt } from './outline.ts';
 import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
@@ -66,13 +66,10 @@ export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
 
 /** Returns the texts in the sources that create tables or keys. */
 export function sqlTexts({ modules }: Project): readonly string[] {
-  const texts: string[] = [];
-  for (const module of modules)
-    walk(module.body, (node) => {
-      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
-      if (/\bcreate\s/i.test(text)) texts.push(text);
-    });
-  return texts;
+  return modules
+    .flatMap(({ body }) => partsIn(body))
+    .map((node) => (node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : ''))
+    .filter((text) => /\bcreate\s/i.test(text));
 }
 
 function createdAt(tokens: readonly Token[], create: number): KnownTable | undefined {

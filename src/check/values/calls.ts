@@ -5,7 +5,7 @@ import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts
 import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
 import type { Made, Text } from './text.ts';
@@ -58,9 +58,9 @@ export interface Site {
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
   /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */
-  written(node: Node): { readonly node: Node; readonly module: SourceModule };
+  written(node: Node): Spot;
   /** Returns the expression that a caller passed for a parameter, or the nearest caller did. Other expressions are returned unchanged. */
-  passed(node: Node, isNearest?: boolean): { readonly node: Node; readonly module: SourceModule };
+  passed(node: Node, isNearest?: boolean): Spot;
 }
 
 /** Functions whose results rules recognise again. */
@@ -166,11 +166,7 @@ export function ledFrom(work: Fn | undefined, stack: readonly Frame[]): Frame | 
  * Returns the argument of a caller if a node is a parameter of a function around it, and the caller builds the text. A
  * function that receives an input as it is decides itself what it does with it.
  */
-export function writtenAt(
-  node: Node,
-  module: SourceModule,
-  stack: readonly Frame[],
-): { node: Node; module: SourceModule } {
+export function writtenAt(node: Node, module: SourceModule, stack: readonly Frame[]): Spot {
   const built = argumentAt(node, module, stack);
   const plain = built.node.type === 'await' ? built.node.value : built.node;
   const isPlain = /^(?:name|member)$/.test(plain.type) || (plain.type === 'call' && plain.args.length === 0);
@@ -183,7 +179,7 @@ export function argumentAt(
   module: SourceModule,
   stack: readonly Frame[],
   isNearest = false,
-): { node: Node; module: SourceModule } {
+): Spot {
   if (node.type !== 'name') return { node, module };
   const at = stack.findLastIndex(
     ({ fn }) =>

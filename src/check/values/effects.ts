@@ -169,31 +169,42 @@ const localPath = limited('local', { begins: '/', lacks: ['//', '\\'], hasKnownH
 const decoded: Effect = ({ args: [value = KNOWN] }) =>
   values.mapParts(value, (part) => texts.derived(part, 'decoded', { may: ALL, lacks: [] }));
 
+/** Returns one effect for several functions. */
+function alike(effect: Effect, names: string): Readonly<Record<string, Effect>> {
+  return Object.fromEntries(names.split(' ').map((name) => [name, effect]));
+}
+
 /** Effects of functions by their import. A name of Node.js has no `node:`. Globals have their own name. */
 const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
+  ...alike(known, 'Date Array.isArray sqlstring.escape sqlstring.escapeId pg-format'),
+  ...alike(decoded, 'decodeURIComponent atob'),
+  ...alike(
+    first,
+    'decodeURI structuredClone Object.freeze Promise.all Promise.resolve Buffer.from Uint8Array TextDecoder.decode String.raw url.fileURLToPath url.pathToFileURL path.dirname',
+  ),
+  ...alike(address, 'URL URL.parse'),
+  ...alike(counted, 'Math.abs Math.ceil Math.floor Math.round Math.trunc'),
+  ...alike(path, 'path.join path.posix.join'),
+  ...alike(resolved, 'path.resolve path.posix.resolve'),
+  ...alike(base, 'path.basename path.posix.basename path.extname sanitize-filename'),
+  ...alike(
+    HTML,
+    'svc.escapeHtml escape-html he.encode he.escape html-escaper.escape entities.encodeHTML entities.escapeUTF8 lodash.escape lodash-es.escape validator.escape sanitize-html xss dompurify.sanitize isomorphic-dompurify.sanitize',
+  ),
+  ...alike(NAME, 'slugify @sindresorhus/slugify lodash.kebabCase'),
+  ...alike(number, 'Number BigInt parseInt parseFloat'),
   // a text has no members of an input
   String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
-  Number: number,
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
-  BigInt: number,
-  parseInt: number,
-  parseFloat: number,
-  Date: known,
-  decodeURIComponent: decoded,
-  atob: decoded,
-  decodeURI: first,
   encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
   encodeURI: without('encoded', '<>"\\` {}|^', '%'),
-  structuredClone: first,
   RegExp: ({ args: [source, flags] }) => {
     const text = constantIn(source);
     const pattern =
       text === undefined ? undefined : { source: text, flags: constantIn(flags) ?? '', isBuilt: true };
     return { texts: KNOWN.texts, type: 'RegExp', pattern };
   },
-  URL: address,
-  'URL.parse': address,
   Request: ({ args: [value = KNOWN] }) => ({ texts: value.texts, type: 'Request' }),
   'JSON.parse': parsed,
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
@@ -208,7 +219,6 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
           texts.OWN,
         );
   },
-  'Object.freeze': first,
   'Object.assign': ({ args }) => values.oneOf(args),
   'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
   'Object.keys': keys,
@@ -221,57 +231,14 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     const items = run(callback, [itemOf(list), KNOWN]);
     return { texts: items.texts, items };
   },
-  'Math.abs': counted,
-  'Math.ceil': counted,
-  'Math.floor': counted,
-  'Math.round': counted,
-  'Math.trunc': counted,
-  'Array.isArray': known,
-  'Promise.all': first,
-  'Promise.resolve': first,
-  'Buffer.from': first,
   'Buffer.concat': ({ args: [list = KNOWN] }) => itemOf(list),
-  Uint8Array: first,
-  'TextDecoder.decode': first,
-  'String.raw': first,
   'RegExp.escape': limited('escaped', { may: charsOf('', /[\w\\-]/) | charsOf('\u0080') }),
   'util.format': lengthened,
-  'url.fileURLToPath': first,
-  'url.pathToFileURL': first,
-  'path.join': path,
-  'path.posix.join': path,
-  'path.resolve': resolved,
-  'path.posix.resolve': resolved,
   'path.normalize': ({ args: [value = KNOWN] }) => rooted(value),
   'path.posix.normalize': ({ args: [value = KNOWN] }) => rooted(value),
   'path.relative': relative,
-  'path.basename': base,
-  'path.posix.basename': base,
-  'path.dirname': first,
-  'path.extname': base,
   'path.isAbsolute': ({ args: [value = KNOWN] }) => tested(value, undefined, { notFirst: ['/'] }),
-  'svc.escapeHtml': HTML,
   'svc.localPath': localPath,
-  'escape-html': HTML,
-  'he.encode': HTML,
-  'he.escape': HTML,
-  'html-escaper.escape': HTML,
-  'entities.encodeHTML': HTML,
-  'entities.escapeUTF8': HTML,
-  'lodash.escape': HTML,
-  'lodash-es.escape': HTML,
-  'validator.escape': HTML,
-  'sanitize-html': HTML,
-  xss: HTML,
-  'dompurify.sanitize': HTML,
-  'isomorphic-dompurify.sanitize': HTML,
-  'sanitize-filename': base,
-  slugify: NAME,
-  '@sindresorhus/slugify': NAME,
-  'lodash.kebabCase': NAME,
-  'sqlstring.escape': known,
-  'sqlstring.escapeId': known,
-  'pg-format': known,
   'shell-quote.quote': QUOTES,
 };
 
@@ -513,24 +480,18 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
   return result === undefined || isExact ? result : values.inexact(result);
 }
 
-/** Methods that return the text or list on which they are called, or a part of the same kind. */
-const SAME =
-  'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind'.split(
-    ' ',
-  );
-
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
-  ...Object.fromEntries(SAME.map((name) => [name, self])),
+  ...alike(visited, 'forEach every'),
+  ...alike(handled, 'catch finally'),
+  ...alike(cased, 'toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase'),
+  ...alike(sliced, 'slice substring substr subarray'),
+  ...alike(added, 'push unshift add append'),
+  ...alike(
+    self,
+    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind reverse toReversed values',
+  ),
   toString: asText,
-  toLowerCase: cased,
-  toUpperCase: cased,
-  toLocaleLowerCase: cased,
-  toLocaleUpperCase: cased,
-  slice: sliced,
-  substring: sliced,
-  substr: sliced,
-  subarray: sliced,
   replace: replaced(false),
   replaceAll: replaced(true),
   concat: ({ receiver, args }) =>
@@ -548,22 +509,13 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   exec: executes,
   map: mappedEach,
   flatMap: mapped,
-  forEach: visited,
   filter: filtered,
   some: (operation) => values.judged(values.factsIf(called(operation), true)),
-  every: visited,
   find: found,
   reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
     run(callback, [start, itemOf(receiver), KNOWN]),
   join: joinedBy,
-  push: added,
-  unshift: added,
-  add: added,
   set: stored,
-  append: added,
-  reverse: self,
-  toReversed: self,
-  values: self,
   flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
@@ -572,8 +524,6 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     receiver.items === undefined && receiver.members === undefined && receiver.source === undefined
       ? KNOWN
       : itemOf(receiver),
-  catch: handled,
-  finally: handled,
   then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], run }) => {
     run(failed, [KNOWN]);
     return run(callback, [awaited(receiver)]);

@@ -15,7 +15,7 @@ import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
 import { among, chosenOf, constantIn, equality, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
@@ -36,9 +36,7 @@ export interface Kept {
 }
 
 /** A comparison of two values. */
-interface Compared {
-  readonly node: Node;
-  readonly module: SourceModule;
+interface Compared extends Spot {
   /** The handler or dependency that runs, directly or through other functions. */
   readonly handler: Fn | undefined;
   readonly sides: readonly [Value, Value];
@@ -54,10 +52,8 @@ interface Indexed {
 }
 
 /** A condition of a branch. */
-interface Tested {
+interface Tested extends Spot {
   readonly value: Value;
-  readonly node: Node;
-  readonly module: SourceModule;
   readonly handler: Fn | undefined;
 }
 
@@ -175,10 +171,11 @@ export abstract class Evaluation extends Classes {
   }
 
   /** Forgets that a variable holds a whole row or environment, once code replaces or deletes a member of it. */
-  #keepPart(target: Node, object: Value): void {
-    if (target.type !== 'member' || target.object.type !== 'name' || object.whole === undefined) return;
+  #keepPart(target: Node, object: Value, source = object.source): void {
+    if (target.type !== 'member' || target.object.type !== 'name') return;
+    if (object.whole === undefined && source === object.source) return;
     const variable = this.scope.find(target.object.name);
-    if (variable !== undefined) this.path.set(variable, { ...object, whole: undefined });
+    if (variable !== undefined) this.path.set(variable, { ...object, whole: undefined, source });
   }
 
   protected value(node: Node): Value {
@@ -438,7 +435,10 @@ export abstract class Evaluation extends Classes {
     const inner = value === undefined ? KNOWN : this.value(value);
     if (operator === '!') this.misuse('condition', inner, node);
     if (operator === 'void') this.misuse('dropped', inner, node);
-    if (operator === 'delete' && value?.type === 'member') this.#keepPart(value, this.value(value.object));
+    if (operator === 'delete' && value?.type === 'member') {
+      const object = this.value(value.object);
+      this.#keepPart(value, object, object.source && { ...object.source, whole: undefined });
+    }
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     if (operator === '!' && value !== undefined) this.tested(inner, value);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;

@@ -4,7 +4,7 @@
  */
 import { literal } from '../reader/constants.ts';
 import { entryOf, functionAround } from '../reader/nodes.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 
 /** The call that declares a route, such as `app.get('/notes', …)`. */
@@ -115,7 +115,7 @@ export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   });
 }
 
-function typeOfInput(route: RouteCall, part: string): { node: Node; module: SourceModule } | undefined {
+function typeOfInput(route: RouteCall, part: string): Spot | undefined {
   const given = entryOf(specOf(route), part);
   if (given === undefined) return undefined;
   const { module } = route;

@@ -9,7 +9,7 @@ import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
 import { KNOWN, clientIn, judged } from './value.ts';
 import { numberOf } from '../reader/constants.ts';
-import { entryOf } from '../reader/nodes.ts';
+import { entryOf, methodOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -357,11 +357,16 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
   }
   if (/^(?:length|size|byteLength|constructor)$/.test(key)) return KNOWN;
   if (source.origin.input === 'headers' && SAFE_HEADERS.has(key.toLowerCase())) return KNOWN;
+  return memberOfSource(source, key);
+}
+
+/** Returns the member of an input that is an object. */
+export function memberOfSource({ id, origin, route, type }: Source, key: string): Value {
   return inputValue({
-    id: `${source.id}.${key}`,
-    origin: { ...source.origin, what: `${source.origin.what}.${key}` },
-    route: source.route,
-    type: source.type?.member(key),
+    id: `${id}.${key}`,
+    origin: { ...origin, what: `${origin.what}.${key}` },
+    route,
+    type: type?.member(key),
   });
 }
 
@@ -369,8 +374,7 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
 export type TypeOfInput = (route: RouteCall, input: string) => InputType | undefined;
 
 function isTool(route: RouteCall | undefined): boolean {
-  const callee = route?.call.callee;
-  return callee?.type === 'member' && /^(?:tool|prompt|resource)$/.test(callee.property ?? '');
+  return /^(?:tool|prompt|resource)$/.test(methodOf(route?.call));
 }
 
 /** Returns the result of a method of the request, such as `req.json()` or `req.query.get('sort')`. */
@@ -391,11 +395,9 @@ export function readInput(
   if (method === 'header' || method === 'get' || method === 'query' || method === 'param') {
     const input = method === 'query' ? 'query' : method === 'param' ? 'params' : 'headers';
     const whole = memberOfInput(source, input, typeOf);
-    return whole?.source === undefined
+    return whole?.source === undefined || key === undefined
       ? whole
-      : key === undefined
-        ? whole
-        : memberOfInput(whole.source, key, typeOf);
+      : memberOfInput(whole.source, key, typeOf);
   }
   const read = READERS.get(method);
   const input = read === 'stream' && hasOptions ? 'limited stream' : read;

@@ -2,7 +2,7 @@
  * Calls and functions: runs the functions of a project on values, and gives each call its result. Listeners receive every
  * call with the values of its arguments.
  */
-import { functionAround } from '../reader/nodes.ts';
+import { functionAround, methodOf } from '../reader/nodes.ts';
 import { itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { constantIn } from './tests.ts';
 import { ControlFlow, NO_SHIELD } from './control-flow.ts';
@@ -203,7 +203,7 @@ export abstract class Invocation extends ControlFlow {
       const value = this.value(arg);
       return arg.type === 'spread' && value.members !== undefined ? values.innerOf(value) : [value];
     });
-    const method = callee.type === 'member' ? (callee.property ?? '') : '';
+    const method = methodOf(call);
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
     if (called.fn !== undefined) this.found(callee, called.fn.fn);
     const all = { called, receiver, args, method, meaning };
@@ -349,8 +349,12 @@ export abstract class Invocation extends ControlFlow {
       run(arg, [session]);
       this.#transaction = before;
     }
-    if (method === 'get' && receiver !== undefined)
-      return { ...itemOf(receiver), keys: args.flatMap((arg) => values.idsIn(arg)) };
+    if (method === 'get' && receiver !== undefined) {
+      const { source, ...item } = itemOf(receiver);
+      // a value in a map is no longer the whole input of this request
+      const kept = source && { ...source, whole: undefined };
+      return { ...item, source: kept, keys: args.flatMap((arg) => values.idsIn(arg)) };
+    }
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
     const deps = /^svc\.(?:Router|Svc)$/.test(type ?? '') ? args[0]?.members : undefined;
     if (meaning !== undefined && isOfPackage(meaning)) {

@@ -1,7 +1,8 @@
 /** Promises: which calls return one, and how code uses it without `await`. */
+import { methodOf } from '../reader/nodes.ts';
 import { innerOf } from './value.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
+import type { Call } from '../reader/nodes.ts';
 import type { Promised, Value } from './value.ts';
 
 /**
@@ -12,12 +13,10 @@ import type { Promised, Value } from './value.ts';
 export type PromiseUse = 'condition' | 'value' | 'dropped' | 'tested' | 'each' | 'timer' | 'kept';
 
 /** A promise that code uses without `await`. */
-export interface MisusedPromise {
+export interface MisusedPromise extends Spot {
   readonly promise: Promised;
   readonly use: PromiseUse;
   /** The expression that has the promise as its value; for a callback, the argument. */
-  readonly node: Node;
-  readonly module: SourceModule;
 }
 
 const OF_DATABASE =
@@ -67,7 +66,7 @@ export function settledItems({ promise: _promise, ...value }: Value): Value {
 }
 
 /** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
-export function isCaught({ callee, args }: Call): boolean {
-  const method = callee.type === 'member' ? callee.property : undefined;
-  return method === 'catch' || (method === 'then' && args.length > 1);
+export function isCaught(call: Call): boolean {
+  const method = methodOf(call);
+  return method === 'catch' || (method === 'then' && call.args.length > 1);
 }

@@ -4,29 +4,20 @@
  */
 import { SQL, itemOf } from './effects.ts';
 import { constantIn } from './tests.ts';
-import { inputValue } from './inputs.ts';
+import { memberOfSource } from './inputs.ts';
 import { constantOf } from './text.ts';
 import * as values from './value.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { Bound, Made, Piece, Text } from './text.ts';
 import type { Value } from './value.ts';
 
 /** An expression with its value. */
-interface Written {
+interface Written extends Spot {
   readonly value: Value;
-  readonly node: Node;
-  readonly module: SourceModule;
-}
-
-/** A call of a function that writes SQL. */
-interface SqlPlace {
-  readonly node: Node;
-  readonly module: SourceModule;
 }
 
 /** A call of a function of `sql`, with the values of its arguments. */
-interface SqlCall extends SqlPlace {
+interface SqlCall extends Spot {
   readonly args: readonly Value[];
 }
 
@@ -73,7 +64,7 @@ function isSurelyBound(value: Value): boolean {
 type SqlEffect = (call: SqlCall) => Value;
 
 /** Returns a text that a function of `sql` writes. */
-function written({ node, module }: SqlPlace, text: string, ofMySql = text): Value {
+function written({ node, module }: Spot, text: string, ofMySql = text): Value {
   return values.literal(text, { text, ofMySql, module, node, start: node.start });
 }
 
@@ -107,7 +98,7 @@ function isComplete(list: Value | undefined): boolean {
   return list?.items === undefined && (list?.members?.size ?? 0) > 0;
 }
 
-function separated(call: SqlPlace, parts: readonly Value[], separator: Value): readonly Value[] {
+function separated(call: Spot, parts: readonly Value[], separator: Value): readonly Value[] {
   return parts.flatMap((part, index) => [
     ...(index === 0 ? [] : [separator]),
     partOf({ ...call, value: part }),
@@ -171,15 +162,7 @@ function memberOf(row: Value, key: string): Value {
   const own = row.members?.get(key);
   if (own !== undefined) return own;
   const { source } = row;
-  return source === undefined || source.isRequest === true
-    ? KNOWN
-    : inputValue({
-        ...source,
-        id: `${source.id}.${key}`,
-        origin: { ...source.origin, what: `${source.origin.what}.${key}` },
-        whole: undefined,
-        type: source.type?.member(key),
-      });
+  return source === undefined || source.isRequest === true ? KNOWN : memberOfSource(source, key);
 }
 
 const set: SqlEffect = (call) => {
@@ -277,7 +260,7 @@ export function insertText(
   table: Value | undefined,
   columns: Value | undefined,
   row: Value | undefined,
-  at: SqlPlace,
+  at: Spot,
 ): Value {
   const names = columns === undefined || columns.items !== undefined ? [] : listed(columns).map(quoted);
   if (table === undefined || names.length === 0) return fragment([KNOWN]);
@@ -323,7 +306,7 @@ function tableName(table: Value): Value {
 }
 
 /** Returns the statement of the first page of a list. */
-export function pageText(query: Value | undefined, orderBy: Value | undefined, at: SqlPlace): Value {
+export function pageText(query: Value | undefined, orderBy: Value | undefined, at: Spot): Value {
   const columns = [...(orderBy?.members?.keys() ?? [])];
   if (query?.type !== SQL) return fragment([KNOWN]);
   const terms = columns.map((name) => {
@@ -366,19 +349,15 @@ const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
   'svc/db.sql.upsert': upsert,
   'svc/db.KeysetPages': pages('svc/db.KeysetPages'),
   'svc/db.OffsetPages': pages('svc/db.OffsetPages'),
-  'svc/db.transaction': ({ args: [options] }) => {
-    const constant = constantIn(options?.members?.get('database'));
-    return {
-      texts: KNOWN.texts,
-      isTransaction: true,
-      type: constant === undefined ? 'svc/db.db' : `svc/db.database(${constant})`,
-    };
-  },
-  'svc/db.database': ({ args: [name] }) => {
-    const constant = constantIn(name);
-    return {
-      texts: KNOWN.texts,
-      type: constant === undefined ? 'svc/db.database' : `svc/db.database(${constant})`,
-    };
-  },
+  'svc/db.transaction': ({ args: [options] }) => ({
+    ...databaseNamed(options?.members?.get('database'), 'svc/db.db'),
+    isTransaction: true,
+  }),
+  'svc/db.database': ({ args: [name] }) => databaseNamed(name, 'svc/db.database'),
 };
+
+/** Returns the database of the plugin with a name; a value of the usual type if the name is not known. */
+function databaseNamed(name: Value | undefined, usual: string): Value {
+  const constant = constantIn(name);
+  return { texts: KNOWN.texts, type: constant === undefined ? usual : `svc/db.database(${constant})` };
+}

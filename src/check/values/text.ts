@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
 
@@ -41,10 +41,8 @@ export interface Fact {
 }
 
 /** The call or member that made a value: `crypto.randomBytes`, or `request.host`. */
-export interface Made {
+export interface Made extends Spot {
   readonly by: string;
-  readonly node: Node;
-  readonly module: SourceModule;
 }
 
 /** A part of a text that a client chooses. Parts with one `id` hold the same text. */
@@ -65,17 +63,17 @@ export interface ClientPart extends Fact {
   readonly schemeOf?: string | undefined;
   /** For a path relative to a folder: the ids of the parts of the path. */
   readonly pathOf?: readonly string[] | undefined;
+  /** Operations that made the part of its input, such as `split . 80` with a place, the first one first. */
+  readonly operations?: readonly string[] | undefined;
   /** Expression that brought the part into a longer text, or into markup. */
-  readonly entry?: { readonly node: Node; readonly module: SourceModule } | undefined;
+  readonly entry?: Spot | undefined;
 }
 
 /** A piece of a literal text, with its place in the sources. */
-export interface Piece {
+export interface Piece extends Spot {
   readonly text: string;
   /** Text of the piece for MySQL and MariaDB, if it differs: a quoted name, or the end of an upsert. */
   readonly ofMySql?: string;
-  readonly module: SourceModule;
-  readonly node: Node;
   /** Offset of the first character in the source of the module. */
   readonly start: number;
   /** For a piece `?` of an SQL template: the expression whose value is bound. Undefined in other pieces. */
@@ -147,7 +145,8 @@ export function derived(part: ClientPart, operation: string, fact: Fact = {}): C
   } = part;
   const { id } = part;
   const before = id.length > MAX_ID ? digestOf(id) + id.slice(-KEPT_OF_ID) : id;
-  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${before} ${operation}` };
+  const operations = [...(part.operations ?? []), operation];
+  return { ...kept, ...fact, may: fact.may ?? part.may, id: `${before} ${operation}`, operations };
 }
 
 /** The beginning of a longer id, in characters, becomes a digest, because each operation in a chain makes the id longer. */
@@ -192,6 +191,13 @@ export function literalOf(text: Text, hole = '\0'): string {
 /** Returns the text if it is known completely. */
 export function constantOf(text: Text): string | undefined {
   return text.every((part) => part.kind === 'literal') ? literalOf(text) : undefined;
+}
+
+/** Whether a part is a piece of its input: a slice, or an item of a split text. With `by`, split by this text. */
+export function isPiece({ operations = [] }: ClientPart, by?: string): boolean {
+  return operations.some((each) =>
+    by === undefined ? /^(?:slice|split) /.test(each) : each.startsWith(`split ${by} `),
+  );
 }
 
 /** Whether a part comes from a column of a row, where a client may have stored it earlier. */

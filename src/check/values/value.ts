@@ -417,7 +417,7 @@ export function mapParts(value: Value, change: (part: ClientPart) => Part): Valu
 
 /** Returns the piece of a split text at an index: what is known of one piece says nothing of another one. */
 export function pieceAt(item: Value, index: number | string): Value {
-  return item.texts.flat().some((part) => part.kind === 'client' && part.id.includes(' split '))
+  return clientsIn(item).some(({ operations = [] }) => operations.some((each) => each.startsWith('split ')))
     ? { ...item, ...mapParts(item, (part) => derived(part, `piece ${index}`)) }
     : item;
 }

@@ -165,13 +165,13 @@ app.post('/packed', {}, async ({ req }) => {
   const packed = await req.body({ maxBytes: 1_000_000 });
   return zlib.unzipSync(packed).length + zlib.unzipSync(packed, { maxOutputLength: 1_000_000 }).length; // SVC634
 });
-export function listener(req, res) {
+app.post('/text', {}, async ({ req }) => {
   let body = '';
-  req.on('data', (chunk) => { body += chunk; }); // SVC634
+  for await (const chunk of req.stream()) body += chunk; // SVC634
   let size = 0;
-  req.on('data', (chunk) => { size += chunk.length; file.write(chunk); });
-  req.on('end', () => res.end(body));
-}
+  for await (const chunk of req.stream()) { size += chunk.length; file.write(chunk); }
+  return [size, body];
+});
 `,
   'calls of other services': `
 import { Svc } from 'svc';

@@ -164,9 +164,9 @@ import { Svc } from 'svc';
 const app = new Svc();
 app.post('/a', {}, async ({ req }) => {
   const { accessToken, resetToken, authToken } = await req.json();
-  app.log.warn('token', accessToken);
-  app.log.info(\`\${resetToken} does not match\`);
-  if (!isKnown(authToken)) console.log('no user for', authToken);
+  app.log.warn('token', accessToken); // SVC625
+  app.log.info(\`\${resetToken} does not match\`); // SVC625
+  if (!isKnown(authToken)) console.log('no user for', authToken); // SVC625
   console.log('starts with', authToken.slice(0, 4));
   app.log.info(\`new \${authToken}\`); // SVC625
 });
@@ -194,8 +194,10 @@ app.get('/b', async (req, res) => {
 });
 `,
   'bodies of settings, and files of found rows': `
+import { model } from 'mongoose';
 import { Svc } from 'svc';
 const app = new Svc();
+const Note = model('Note');
 app.post('/c', limit({ perMinute: 5 }), async (req) => await Note.create(req.body)); // SVC633
 app.put('/d', async (req) => await Settings.update(req.body));
 app.get('/e/:id', (req, res) =>
@@ -218,7 +220,7 @@ import { Svc } from 'svc';
 const app = new Svc();
 app.post('/a', {}, async ({ req }) => {
   const user = await req.json();
-  console.log('generated credentials:', user.name, user.password);
+  console.log('generated credentials:', user.name, user.password); // SVC625
   app.log.debug('request with', user.apiKey.length);
   console.log('credentials:', user.name, user.password); // SVC625
 });

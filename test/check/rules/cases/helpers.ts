@@ -148,6 +148,7 @@ export const app = new Svc({ ops: { metrics: { auth: 'prometheus-2024-token' } }
 app.use(new SessionMiddleware({ secrets: keys.session }));
 const me = BearerAuth(process.env['APP_SECRET'] ?? ''); // SVC205
 const partner = APIKeyAuth({ keys: partners });
+const env = (name, fallback) => process.env[name] ?? fallback;
 const mail = env('MAIL_TOKEN', 'insecure-token-for-everyone'); // SVC205
 const { HOOK_SECRET = 'a-secret-for-development' } = process.env; // SVC205
 const { HOOK_NAME = 'hook' } = process.env;
@@ -219,6 +220,7 @@ export function renew(user, accessToken) {
   'merges, cookies as headers, limits of routes': `
 import { HttpResponse, Svc, Depends } from 'svc';
 const app = new Svc();
+const users = new Map();
 app.patch('/a', { me: Depends(user) }, async ({ me, req }) => {
   const changes = await req.json();
   users.set(me.sub, { ...users.get(me.sub), ...changes }); // SVC633

@@ -1,14 +1,14 @@
 /** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636. */
 export const STATE: Readonly<Record<string, string>> = {
   'requests in module variables': `
-import { Svc } from 'svc';
+import { BearerAuth, Depends, Svc } from 'svc';
 const app = new Svc();
 let current;
 let hits = 0;
 let lastQuery = '';
 const state = { user: undefined };
 const seen = new Map();
-app.get('/me', {}, ({ me, query, req }) => {
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me, query, req }) => {
   current = me; // SVC631
   state.user = me.sub; // SVC631
   lastQuery = query.q; // SVC631
@@ -99,16 +99,18 @@ const all = cached(async () => db.fetchAll('select * from rates'));
 `,
   'bodies that are merged': `
 import { createHmac } from 'node:crypto';
+import { model } from 'mongoose';
 import { db as database } from 'svc/db';
 import { Depends, Svc, Schema, Field, str, record, any, Router } from 'svc';
 const app = new Svc();
 const router = new Router();
+const User = model('User');
 app.patch('/me', { db: Depends(database) }, async ({ req, user, db }) => {
   const body = await req.json();
   Object.assign(user, body); // SVC633
-  await this.userModel.update(user.id, body); // SVC633
+  await User.update(user.id, body); // SVC633
   await service.update(user.id, body);
-  await users.insert({ ...body, owner: user.id }); // SVC633
+  await User.insert({ ...body, owner: user.id }); // SVC633
   await this.noteStore.insert({ ...body, owner: user.id });
   return {};
 });
