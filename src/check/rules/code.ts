@@ -261,7 +261,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
  * Whether a dependency can reject a request. True if it requires a credential, contains `throw`, or needs
  * such a dependency.
  */
-export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
+function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
   return (

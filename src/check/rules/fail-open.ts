@@ -22,7 +22,7 @@ import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
@@ -201,7 +201,7 @@ function judgeName({ node, module, passes }: Decision, search: Search, depth: nu
 
 /** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
 function judgeTry(
-  { block, handler }: Extract<Node, { type: 'try' }>,
+  { block, handler }: NodeOf<'try'>,
   passes: Decision['passes'],
   module: SourceModule,
   report: ReportAt,

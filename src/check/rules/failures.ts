@@ -20,10 +20,10 @@ import { ASKS } from './availability.ts';
 import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
-type Try = Extract<Node, { type: 'try' }>;
+type Try = NodeOf<'try'>;
 
 /** Rules about failures that come late, sorted by id. */
 export const FAILURE_RULES: readonly SourceRule[] = [
@@ -257,7 +257,7 @@ function mayEnd(statement: Node): boolean {
 }
 
 /** Whether code in a statement goes on after an error of a promise that it awaits. */
-function isCaught(node: Extract<Node, { type: 'await' }>, within: Node): boolean {
+function isCaught(node: NodeOf<'await'>, within: Node): boolean {
   const isKept = (handler: Node | undefined): boolean =>
     handler !== undefined && leaveIn(handler) === undefined;
   return (

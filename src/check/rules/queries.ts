@@ -12,7 +12,7 @@ import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
@@ -335,10 +335,7 @@ function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void
  * Returns the first place that reads a member of a row. Undefined if the function tests whether the row
  * exists.
  */
-function unprovedUse(
-  declarator: Extract<Node, { type: 'declarator' }>,
-  module: SourceModule,
-): Node | undefined {
+function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): Node | undefined {
   const { target } = declarator;
   const fn = functionAround(declarator);
   if (target.type === 'object') return target;

@@ -92,7 +92,7 @@ function watchFormulas(report: ReportAt): Watch {
     onCall(site) {
       written.visit(site);
       const [body] = site.call.args;
-      const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
+      const type = typeIn(fieldsOf(site))?.value;
       if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
         return;
       for (const place of clientPlaces(site.value(body)))
@@ -221,11 +221,12 @@ function revealed(
 /** SVC608: client input in HTML. */
 function findHtml(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
-  const [body, options] = call.args;
+  const [body] = call.args;
   if (body === undefined) return;
   const isPage =
     meaning === 'svc.HTMLResponse' ||
-    (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) && isHtml(site, options));
+    (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) &&
+      typeIn(fieldsOf(site))?.value.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
   const value = site.value(body);
   const markup = dangerOf(value, entersMarkup, true);
@@ -257,16 +258,6 @@ function choosesScheme({ part, before }: Place): boolean {
   return isAddress && isScript && hasAny(may, ':') && !notFirst.includes('javascript:');
 }
 
-/** Whether the options of a response name the type HTML. */
-function isHtml(site: Site, options: Node | undefined): boolean {
-  const headers = entryOf(options, 'headers');
-  return [
-    entryOf(options, 'mediaType'),
-    entryOf(headers, 'content-type'),
-    entryOf(headers, 'Content-Type'),
-  ].some((node) => site.value(node)?.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
-}
-
 /** Whether a part of a client can open an element, or leave the quotes of an attribute. */
 function entersMarkup({ part, before }: Place): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
@@ -277,20 +268,16 @@ function entersMarkup({ part, before }: Place): boolean {
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
 
 /** SVC609: client input in header fields that decide what a browser does with a response. */
-function findFields({ call, meaning, value, module }: Site, report: ReportAt): void {
-  if (!REPLIES.test(meaning)) return;
-  const options = call.args[meaning === 'svc.reply' ? 2 : 1];
-  const given = value(options)?.members;
-  const headers = meaning === 'svc.reply' ? given : given?.get('headers')?.members;
-  for (const [name, field] of [...(headers ?? []), ['content-type', given?.get('mediaType')] as const]) {
-    const danger = dangerOf(field, (place) => choosesField(name.toLowerCase(), place));
-    if (danger === undefined) continue;
-    const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
-    report(
-      at,
-      `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
-      doubt(danger),
-    );
+function findFields(site: Site, report: ReportAt): void {
+  if (!REPLIES.test(site.meaning)) return;
+  for (const { name, written, node, value } of fieldsOf(site)) {
+    const danger = dangerOf(value, (place) => choosesField(name, place));
+    if (danger !== undefined)
+      report(
+        danger.entry ?? { node, module: site.module },
+        `${danger.origin.what}, which a client sends, chooses a part of the header field ${written}`,
+        doubt(danger),
+      );
   }
 }
 
@@ -348,36 +335,41 @@ function isReturned(node: Node, sources: Sources): boolean {
 
 /** A field that code writes into the header of a response. */
 export interface Field {
+  /** The name in lower case. */
   readonly name: string;
+  readonly written: string;
   readonly node: Node;
   readonly value: Value;
+}
+
+function typeIn(fields: readonly Field[]): Field | undefined {
+  return fields.find(({ name }) => name === 'content-type');
 }
 
 /** Returns the header fields that a call writes: `headers.set(name, value)`, `reply(body, 200, { … })`. */
 export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Field[] {
   const { args } = call;
-  const method = methodOf(call);
-  if (
-    /^(?:set|append|setHeader|header)$/.test(method) &&
-    args.length === 2 &&
-    receiver?.source === undefined
-  ) {
-    const name = constantIn(value(args[0]))?.toLowerCase();
-    const given = value(args[1]);
-    return name === undefined || given === undefined ? [] : [{ name, node: call, value: given }];
+  const field = (written: string, node: Node, given: Value): Field => ({
+    name: written.toLowerCase(),
+    written,
+    node,
+    value: given,
+  });
+  const isSet = /^(?:set|append|setHeader|header)$/.test(methodOf(call)) && args.length === 2;
+  if (isSet && receiver?.source === undefined) {
+    const [name, given] = [constantIn(value(args[0])), value(args[1])];
+    return name === undefined || given === undefined ? [] : [field(name, call, given)];
   }
   if (!/^svc\.(?:reply|\w+Response)$|^(?:Response|Headers)$/.test(meaning)) return [];
   return args.slice(meaning === 'Headers' ? 0 : 1).flatMap((arg) => {
     const node = entryOf(arg, 'headers') ?? arg;
-    const fields = [...(value(node)?.members ?? [])].map(([name, given]) => ({
-      name: name.toLowerCase(),
-      node: entryOf(node, name) ?? node,
-      value: given,
-    }));
     const type = value(arg)?.members?.get('mediaType');
-    if (type !== undefined)
-      fields.push({ name: 'content-type', node: entryOf(arg, 'mediaType') ?? arg, value: type });
-    return fields;
+    return [
+      ...[...(value(node)?.members ?? [])].map(([name, given]) =>
+        field(name, entryOf(node, name) ?? node, given),
+      ),
+      ...(type === undefined ? [] : [field('content-type', entryOf(arg, 'mediaType') ?? arg, type)]),
+    ];
   });
 }
 
@@ -429,7 +421,7 @@ function watchStoredTypes(report: ReportAt): Watch {
     onCall: (site) => {
       written.visit(site);
       const fields = fieldsOf(site);
-      const type = fields.find(({ name }) => name === 'content-type');
+      const type = typeIn(fields);
       const column = type === undefined ? undefined : columnIn(type.value);
       if (type !== undefined && column !== undefined && !isAttachment(site, fields))
         shown.push({ ...column, node: type.node, module: site.module });

@@ -3,10 +3,12 @@
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { constantOf, literal } from '../reader/constants.ts';
-import { calledName, entryOf, functionAround, partsIn, pathOf, walk } from '../reader/nodes.ts';
+import { calledName, entryOf, methodOf, partsIn, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
+import { isList } from '../values/calls.ts';
+import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -62,14 +64,10 @@ function statementIn({ call, meaning, value }: Site): string {
   return text === undefined ? '' : literalOf(text, '?');
 }
 
-/** Returns the declaration of the list, map or set outside of functions that a call changes. */
-function changedCollection({ call: { callee }, module }: Site): Node | undefined {
-  if (callee.type !== 'member' || !CHANGES_COLLECTION.test(callee.property ?? '')) return undefined;
-  const made = constantOf(callee.object, module)?.node;
-  const isCollection =
-    made?.type === 'list' ||
-    (made?.type === 'call' && made.isNew && /^(?:Map|Set)$/.test(pathOf(made.callee) ?? ''));
-  return isCollection && functionAround(made) === undefined ? made : undefined;
+/** Returns the expression that made the list, map or set of the process that a call changes. */
+function changedCollection({ call, receiver }: Site): Node | undefined {
+  const isCollection = /^(?:Map|Set|Array)$/.test(receiver?.type ?? '') || isList(receiver);
+  return isCollection && CHANGES_COLLECTION.test(methodOf(call)) ? receiver?.lasting : undefined;
 }
 
 const CHANGES_COLLECTION = /^(?:set|add|delete|clear|push|splice|unshift)$/;
@@ -77,7 +75,7 @@ const CHANGES_COLLECTION = /^(?:set|add|delete|clear|push|splice|unshift)$/;
 /** SVC201: tools and WebSockets that change data without a guard. */
 function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
   const changing = new Map<RouteCall, readonly Node[]>();
-  /** Collections in which handlers keep values that no client sent: caches. */
+  /** Collections in which handlers keep values that they compute: caches. */
   const caches = new Set<Node>();
   const refusing = new Set<Node>();
   return {
@@ -85,16 +83,13 @@ function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
       if (route !== undefined && dependencies.some(mayRefuse)) refusing.add(route.call);
     },
     onCall(site) {
-      const { route, isGuarded, meaning, call, given } = site;
+      const { route, isGuarded, meaning, call, given, value } = site;
       if (route === undefined) return;
       const collection = changedCollection(site);
       const isFilled = collection !== undefined && call.args.length > (meaning.endsWith('.set') ? 1 : 0);
-      if (
-        isFilled &&
-        /^(?:set|add|push)$/.test(calledName(call) ?? '') &&
-        given(call.args.at(-1)) === undefined
-      )
-        caches.add(collection);
+      const kept = call.args.at(-1);
+      const isComputed = given(kept) === undefined && constantIn(value(kept)) === undefined;
+      if (isFilled && isComputed && /^(?:set|add|push)$/.test(methodOf(call))) caches.add(collection);
       const isChange =
         CHANGES_DATA.test(statementIn(site)) ||
         CHANGES_FILES.test(meaning) ||

@@ -69,7 +69,6 @@ interface BodyOwner {
   readonly bodyRules: BodyRules;
   /** Address of the client. */
   readonly ip: string;
-  field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
 }

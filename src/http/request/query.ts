@@ -35,10 +35,6 @@ export class Pairs implements MultiMap {
     this.#values = values;
   }
 
-  get size(): number {
-    return this.#names.length;
-  }
-
   get(name: string): string | undefined {
     if (this.#names.length > 16) return this.#indexed().get(name)?.[0];
     const at = this.#names.indexOf(name);

@@ -315,11 +315,6 @@ export class SwitchingProtocols extends HttpResponse {
     this.#context = context;
   }
 
-  /** Chosen subprotocol; empty if there is none. */
-  get protocol(): string {
-    return this.#agreement.protocol;
-  }
-
   /** Creates the WebSocket on the stream of its connection. It is closed when the login of its user ends. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost<WebSocketConnection>): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;

@@ -40,10 +40,6 @@ export class WebSocketMeter {
     );
   }
 
-  get open(): number {
-    return this.#open;
-  }
-
   /** Counts an opened socket. */
   enter(): void {
     this.#open++;
