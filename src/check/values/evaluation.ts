@@ -191,7 +191,7 @@ export abstract class Evaluation extends Classes {
     const { meaning = '', whole } = value;
     const made = { by: meaning, node, module: this.module };
     if (meaning.startsWith('process.env.') && value.texts === KNOWN.texts)
-      return { ...value, texts: [[{ kind: 'own', made }]] };
+      return { ...value, texts: [[{ kind: 'own', made: { ...made, isLasting: true } }]] };
     return meaning !== 'process.env' || whole !== undefined ? value : { ...value, whole: made };
   }
 
