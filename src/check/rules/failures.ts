@@ -15,7 +15,11 @@ import {
   pathOf,
 } from '../reader/nodes.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
+import { literal } from '../reader/constants.ts';
 import { isTimer } from '../values/calls.ts';
+import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
+import { constantIn } from '../values/tests.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
@@ -65,12 +69,13 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     severity: 'warning',
     cwe: [682],
     sources: ['ECMA-262: MakeDay'],
-    why: 'A day that the month does not have becomes a day of the next month: one month after January 31 is March 3',
+    why: 'The calculation is right for most values only: January 31 plus a month is March 3, 19.99 * 100 is 1998.999…, and a lifetime in milliseconds is a thousand times too long in seconds',
     remedy:
       'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
     wrong: 'end.setMonth(end.getMonth() + 1)',
     right: 'end.setMonth(end.getMonth() + 1, 1)',
     find: findMonths,
+    watch: watchNumbers,
   },
 ];
 
@@ -369,6 +374,52 @@ function findMonths(sources: Sources, report: ReportAt): void {
         'the day stays the same in another month: where the month is shorter, the date is in the month after it',
       );
   }
+}
+
+/** SVC660: milliseconds and seconds in one sum, and decimals that code cuts to whole hundredths. */
+function watchNumbers(report: ReportAt): Watch {
+  return {
+    onSum({ node, module, sides }) {
+      const [left, right] = sides.map(({ texts }) => madeIn({ texts }).map(({ by }) => by));
+      const isMixed = (one: readonly string[] = [], other: readonly string[] = []): boolean =>
+        one.includes(SECONDS) &&
+        !other.includes(SECONDS) &&
+        other.some((by) => by === MILLISECONDS || isClock(by));
+      if (isMixed(left, right) || isMixed(right, left))
+        report({ module, node }, 'one side counts seconds and the other one milliseconds', {
+          remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
+        });
+    },
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const cut = /^(?:Math\.(?:floor|trunc|ceil)|(?:Number\.)?parseInt)$/.test(meaning)
+        ? call.args[0]
+        : undefined;
+      const product = cut && literal(cut, module);
+      if (product?.type !== 'binary' || product.operator !== '*' || call.parent?.type === 'binary') return;
+      const factor = [product.left, product.right].find(
+        (side) => !/^1(?:0_?0(?:_?00|0)?|e[23])$/.test(constantIn(value(side)) ?? ''),
+      );
+      const isScaled =
+        factor !== undefined &&
+        [product.left, product.right].some(
+          (side) => side !== factor && constantIn(value(side)) !== undefined,
+        );
+      const given = value(factor);
+      const isGiven =
+        clientIn(given) !== undefined ||
+        madeIn(given).some(({ by }) => by === ROW || by.startsWith('input '));
+      const isWhole = given?.declared?.number?.isFloat === false;
+      if (isScaled && isGiven && !isWhole && /^(?:name|member|call|unary)$/.test(factor.type))
+        report(
+          { module, call },
+          'a decimal is multiplied as a floating-point number and cut: 19.99 * 100 is 1998.999…, so a hundredth is lost',
+          {
+            remedy: 'Round the product with Math.round(), or take the digits from the text of a decimal',
+          },
+        );
+    },
+  };
 }
 
 /** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */

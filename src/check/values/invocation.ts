@@ -300,6 +300,7 @@ export abstract class Invocation extends ControlFlow {
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const made =
       resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
+    if (made !== undefined && meaning.startsWith('path.')) return this.entered(made, call);
     if (made !== undefined) return made.members === undefined ? made : this.made(made, call);
     const read =
       receiver?.source === undefined
