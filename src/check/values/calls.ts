@@ -81,7 +81,9 @@ export function textsMadeOf(
   // a derived key differs for each salt and purpose
   const given = by.startsWith('crypto.hkdf') ? args.slice(2, 4) : args;
   const sources = receiver?.type === undefined ? given : [receiver, ...given];
-  const parts = sources
+  // a secret key hides the message
+  const isKeyed = /^crypto\.(?:createHmac\.|hkdf|scrypt|pbkdf2)/.test(by);
+  const parts = (isKeyed ? [receiver ?? values.KNOWN] : sources)
     .flatMap(({ texts }) => texts.flat())
     .filter((part) => part.kind === 'own' && GUESSABLE.test(part.made?.by ?? ''));
   if (parts.length > 0) return [parts];
