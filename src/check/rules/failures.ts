@@ -25,6 +25,7 @@ import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = NodeOf<'try'>;
@@ -283,20 +284,38 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
 function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
+  /** Requests that change something elsewhere, and the statements after them that write a constant. */
+  const recorded = new Map<Call, { readonly handler: Fn | undefined; readonly records: Call[] }>();
   const add = (to: Map<Fn, Call[]>, handler: Fn | undefined, call: Call): void => {
     if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), call]);
   };
   return {
     onCall(site) {
       if (isLog(site)) logs.add(site.call);
-      if (ASKS.test(site.meaning)) add(asked, site.handler, site.call);
+      if (!ASKS.test(site.meaning)) return;
+      add(asked, site.handler, site.call);
+      if (isChange(site)) recorded.set(site.call, { handler: site.handler, records: [] });
     },
-    onStatement(sending) {
-      if (sending.isWrite) add(writes, sending.handler, sending.call);
+    onStatement({ isWrite, handler, call, outline, statement }) {
+      if (isWrite) add(writes, handler, call);
+      if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
+      for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
       if (keeping.length === 0) return;
+      for (const [request, { records }] of recorded)
+        for (const { work, node, module } of records.length === 0 ? [] : keeping) {
+          const calls = new Set(callsIn(work, module, sources).map(({ call }) => call));
+          const tells = partsOf(work).some(
+            (part) => part.type === 'leave' && part.how === 'return' && part.value,
+          );
+          if (calls.has(request) && !tells && records.some((record) => !calls.has(record)))
+            report(
+              { module, node },
+              'a request of another service fails here without a trace, and code after it writes into a row that it was done',
+            );
+        }
       for (const handler of new Set([...writes.keys(), ...asked.keys()])) {
         const route = sources.handlers.routeOf(handler);
         if (route === undefined || methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method)))
@@ -316,6 +335,15 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       }
     },
   };
+}
+
+/** A constant that a statement writes into a column, such as a state, or the time at which something was done. */
+const WRITES_CONSTANT = /\bset\b[^]*?=\s*(?:'|true\b|1\b|now\(|current_timestamp\b)[^]*?(?:\bwhere\b|$)/i;
+
+/** Whether a request of another service changes something there. */
+function isChange({ meaning, call, value }: Site): boolean {
+  const method = constantIn(value(call.args[1])?.members?.get('method')) ?? meaning.split('.').at(-1)!;
+  return /^(?:post|put|patch|delete)$/i.test(method);
 }
 
 /** Returns the code whose errors a `catch` keeps, and this `catch`. */

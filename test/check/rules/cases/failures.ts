@@ -371,6 +371,70 @@ function checked(at: Date): Date {
 function both(at: Date): Date { const next = new Date(at); next.setMonth(next.getMonth() + 1, 1); return next; }
 app.get('/dates', { me: Depends(BearerAuth()) }, () => { const now = new Date(); return [first(now), last(now), clamped(now), checked(now), both(now)].map(String); });
 `,
+  'failed call recorded as done': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+import { charge, notify } from './clients.ts';
+class Order extends Schema { id = Field(int, { ge: 1, le: 999 }); }
+export const app: Svc = new Svc();
+app.post('/pay', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await charge(body.id);
+  await db.execute('update orders set paid = true where id = ? and owner = ?', [body.id, me.sub]);
+  return { ok: true };
+});
+app.post('/remind', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await notify(body.id);
+  await db.execute("update orders set owner = ?, reminded_at = now() where id = ? and owner = ?", [me.sub, body.id, me.sub]);
+  return { ok: true };
+});
+// FILE clients.ts
+export async function charge(id: number): Promise<void> {
+  try {
+    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
+  } catch {} // SVC659
+}
+export async function notify(id: number): Promise<void> {
+  await fetch('https://mail.example/send/' + id, { method: 'PUT', signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error)); // SVC659
+}
+`,
+  'failed call told or recorded': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+import { charge, notify, warm } from './clients.ts';
+class Order extends Schema { id = Field(int, { ge: 1, le: 999 }); }
+export const app: Svc = new Svc();
+app.post('/pay', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  if (!(await charge(body.id))) return { ok: false };
+  await db.execute('update orders set paid = true where id = ? and owner = ?', [body.id, me.sub]);
+  return { ok: true };
+});
+app.post('/remind', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await db.execute("update orders set state = 'reminding' where id = ? and owner = ?", [body.id, me.sub]);
+  await notify(body.id);
+  return { ok: true };
+});
+app.post('/warm', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await warm(body.id);
+  await db.execute("update orders set state = 'open' where id = ? and owner = ?", [body.id, me.sub]);
+  return { ok: true };
+});
+// FILE clients.ts
+export async function charge(id: number): Promise<boolean> {
+  try {
+    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
+    return true;
+  } catch (error) { console.error(error); }
+  return false;
+}
+export async function notify(id: number): Promise<void> {
+  await fetch('https://mail.example/send/' + id, { method: 'PUT', signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error));
+}
+export async function warm(id: number): Promise<void> {
+  await fetch('https://cache.example/' + id, { signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error));
+}
+`,
   'units and decimals': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, decimal, float, list, str } from 'svc';
