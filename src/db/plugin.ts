@@ -241,7 +241,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the tables that the migrations make, for `svc migrate types`. For SQLite, applies the migrations to a
+   * Returns the tables that the migration files make, for `svc migrate types`. For SQLite, applies the migrations to a
    * database in memory. For a server, only reads the database.
    *
    * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of the server differ from the files
@@ -251,7 +251,9 @@ export class DatabasePlugin implements Plugin {
     const isSqlite = parseDatabaseUrl(url).dialect === 'sqlite';
     const describer = await this.#describer(isSqlite ? {} : { url });
     try {
-      const { dialect, snakeCase, hash, tables } = describer;
+      const { dialect, snakeCase, hash } = describer;
+      const others = createdBy(this.migrationsFor(dialect).filter(({ isContributed }) => isContributed));
+      const tables = describer.tables.filter(({ name }) => !others.has(name.toLowerCase()));
       return { database: this.name, dialect, snakeCase, hash, tables };
     } finally {
       await describer[Symbol.asyncDispose]();
@@ -491,4 +493,16 @@ export class DatabaseMetrics {
   add(load: () => DriverLoad | undefined): void {
     this.#loads.add(load);
   }
+}
+
+/** Returns the names of the tables that migrations create, in lower case. */
+function createdBy(migrations: readonly MigrationStamp[]): ReadonlySet<string> {
+  return new Set(
+    migrations.flatMap(({ up }) =>
+      up.statements.flatMap(({ text }) => {
+        const name = /\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?["`]?(\w+)/i.exec(text)?.[1];
+        return name === undefined ? [] : [name.toLowerCase()];
+      }),
+    ),
+  );
 }

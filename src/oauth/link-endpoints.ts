@@ -42,8 +42,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/{provider}/link`. Browsers are redirected to the provider's page. Other clients get
-   * the address of that page as `authorization_url`.
+   * Handles `POST /oauth/{provider}/link`. Browsers are sent to the provider's page. Other clients get the
+   * address of that page as `authorization_url`.
    */
   async link(
     req: HttpRequest,

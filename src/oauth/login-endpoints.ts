@@ -202,7 +202,12 @@ export class LoginEndpoints {
       answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
-        throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
+        throw new OAuthError('access_denied', {
+          status: 403,
+          description: error.detail,
+          reason: 'on_user',
+          cause: error,
+        });
       throw error;
     }
     if (answer === undefined || answer === null)

@@ -37,7 +37,8 @@ export interface OAuthPluginOptions {
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
    * Finds or creates the user after a login at a provider, and returns the user's id (`sub`). Required with a
-   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status.
+   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status, whose
+   * text the user reads.
    */
   readonly onUser?: OnUser | undefined;
   /**

@@ -8,7 +8,9 @@ import type { Migration, Script } from './source.ts';
 
 /** State of a migration in a database. */
 export interface MigrationState {
+  /** Number of the files, such as `0001`; for a migration of a plugin, an id such as `oauth/oauth_logins`. */
   readonly id: string;
+  /** Name in the file names, such as `create_users`. */
   readonly name: string;
   /**
    * `changed` means that the text of an applied migration has changed. `unfinished` means that the migration
@@ -20,6 +22,8 @@ export interface MigrationState {
    * migration.
    */
   readonly appliedAt: string | undefined;
+  /** Name of another file with this number that was applied, such as `add_owner`. Only with `changed`. */
+  readonly appliedAs?: string;
 }
 
 /** A row of the table `svc_migrations`. */
@@ -94,6 +98,7 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
       name,
       state: row.applied_at === null ? 'unfinished' : row.checksum === checksum ? 'applied' : 'changed',
       appliedAt: row.applied_at ?? undefined,
+      ...(row.checksum !== checksum && row.name !== name ? { appliedAs: row.name } : {}),
     };
   });
   return [
@@ -111,16 +116,21 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
  * Returns the next migration to apply, or undefined.
  *
  * @throws SvcError `E_MIGRATION_CHANGED` if the text of an applied migration has changed, `E_MIGRATION_ORDER`
- *   if a later migration is already applied, `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
+ *   if a later migration is already applied, or another file with the number, `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
  */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const { id, checksum, up } of migrations) {
+  for (const { id, name, checksum, up } of migrations) {
     const row = byId.get(id);
-    if (row !== undefined && row.checksum !== checksum)
-      // `applied_at` is not null, because refuseUnfinished() throws if a row has no time
-      throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
+    if (row === undefined || row.checksum === checksum) continue;
+    if (row.name !== name)
+      throw new SvcError('E_MIGRATION_ORDER', [
+        up.origin,
+        `${id} was applied as another file (${id}_${row.name})`,
+      ]);
+    // `applied_at` is not null, because refuseUnfinished() throws if a row has no time
+    throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
   if (next === undefined || next.isContributed) return next;
