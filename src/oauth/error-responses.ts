@@ -53,7 +53,6 @@ export function answering<C extends Context>(
   };
 }
 
-/** Converts an exception to an OAuth error response. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
@@ -70,7 +69,6 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** Returns the OAuth error code for an HTTP status. */
 function codeOf(status: number): string {
   if (status === 401) return 'login_required';
   if (status === 429) return 'rate_limited';
@@ -109,7 +107,6 @@ export class OAuthErrorResponses implements Middleware {
   }
 }
 
-/** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   // the framework wrote this JSON, so it is valid
   const { detail, code } =
