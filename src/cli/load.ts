@@ -28,10 +28,8 @@ export interface Target {
  * default export name is `app`.
  */
 export function parseTarget(target: string): Target {
-  const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
-  return match === null || /^[A-Za-z]$/.test(match[1]!)
-    ? { module: target, exportName: 'app' }
-    : { module: match[1]!, exportName: match[2]! };
+  const [, module = target, exportName = 'app'] = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target) ?? [];
+  return /^[A-Za-z]$/.test(module) ? { module: target, exportName: 'app' } : { module, exportName };
 }
 
 /** Returns the URL of the file or package that a target names, relative to `cwd`. */

@@ -256,16 +256,13 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     throw new SvcError('E_CLI_USAGE', [
       `svc migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
-  const files = (['up', 'down'] as const).map((direction) =>
-    join(directory, `${number}_${name}.${direction}.sql`),
-  );
-  const texts = [
-    `-- What changes. It runs in a transaction, once for each database.\n`,
-    `-- What undoes ${number}_${name}.up.sql.\n`,
-  ];
+  const base = join(directory, `${number}_${name}`);
+  const files = [`${base}.up.sql`, `${base}.down.sql`] as const;
   try {
     makeFolder(directory);
-    files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
+    const up = '-- What changes. It runs in a transaction, once for each database.\n';
+    writeFileSync(files[0], up, { flag: 'wx' });
+    writeFileSync(files[1], `-- What undoes ${number}_${name}.up.sql.\n`, { flag: 'wx' });
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',

@@ -18,10 +18,7 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/**
- * The error of each failed request. It cannot be read from the response body, because a middleware may have
- * compressed the body.
- */
+/** The error of each failed request. A middleware may have compressed the response body. */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
@@ -32,10 +29,7 @@ export function isRefusal(error: unknown): error is HTTPException {
   return error instanceof OAuthError || (error instanceof HTTPException && error.status < 500);
 }
 
-/**
- * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses, even if the application has
- * an exception handler for them.
- */
+/** Wraps a handler. Errors that isRefusal() accepts become OAuth error responses. */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
 ): (context: C) => Promise<HttpResponse> {
