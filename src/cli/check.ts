@@ -240,10 +240,7 @@ function withoutKnown(
   );
 }
 
-/**
- * Whether this run can report findings of a rule. Rules of the phase `live` need the option `--live`, and
- * some rules need a file.
- */
+/** Whether this run can report findings of a rule, which may need `--live` or a file. */
 function judges(
   id: string,
   rules: readonly RuleText[],
@@ -323,10 +320,7 @@ function render(
   }
 }
 
-/**
- * Appends the summary of a GitHub Actions step to the file in `GITHUB_STEP_SUMMARY`. A failed write does not
- * fail the check.
- */
+/** Appends to `GITHUB_STEP_SUMMARY`. A failed write does not fail the check. */
 function summarize(report: Report, context: ReportContext): void {
   const file = process.env['GITHUB_STEP_SUMMARY'];
   if (!file) return;

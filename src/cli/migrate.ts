@@ -129,10 +129,7 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
 
 const NONE_UNFINISHED = 'No migration is unfinished\n';
 
-/**
- * Migrations that printDone() has printed. Some plugins report each migration at once, others only at the
- * end.
- */
+/** Migrations that printDone() has printed: some plugins report them only at the end. */
 const printed = new Set<MigrationDone>();
 
 /** Prints a migration as soon as it is done, because a later one may take long or fail. */
@@ -274,10 +271,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   return 0;
 }
 
-/**
- * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters, such
- * as slashes and dots.
- */
+/** Returns the name of a migration in lower case, with "_" between words. Rejects slashes and dots. */
 function nameOf(given: string): string {
   const name = given
     .toLowerCase()
