@@ -429,7 +429,7 @@ const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
-/** Whether the path or the tags of a route suggest that its requests or replies contain secrets. */
+/** Whether the path or the tags of a route suggest that its requests or responses contain secrets. */
 export function isAboutSecrets(detail: RouteDetail): boolean {
   const words = wordsOf(detail);
   return (
@@ -438,7 +438,7 @@ export function isAboutSecrets(detail: RouteDetail): boolean {
   );
 }
 
-/** Whether the route replies with a secret that it creates, such as a key or a pair of tokens. */
+/** Whether the route responds with a secret that it creates, such as a key or a pair of tokens. */
 export function isIssuing(detail: RouteDetail): boolean {
   return isWrite(detail) && wordsOf(detail).some((word) => ISSUING_WORDS.test(word));
 }

@@ -271,7 +271,7 @@ function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set())
   );
 }
 
-/** Matches the start of code that runs after the handler has ended: a streamed reply or a background task. */
+/** Matches the start of code that runs after the handler has ended: a stream or a background task. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 

@@ -35,7 +35,7 @@ export const FAIL_OPEN_RULES: readonly (SourceRule | SourcePart)[] = [
     sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
     why: 'An attacker passes a check that allows when it fails, or that accepts a text with the right word in another place',
     remedy:
-      'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
+      'Let the error through, or respond with 503: throw new HTTPException(503, "Permissions cannot be checked now")',
     wrong: 'try { return await ask(id); } catch { return true; }',
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
@@ -141,7 +141,7 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
   }
 }
 
-/** Whether a branch answers 401 or 403 without a further condition. */
+/** Whether a branch responds with 401 or 403 without a further condition. */
 function refuses(branch: Node, module: SourceModule): boolean {
   const statements = branch.type === 'block' ? branch.body : [branch];
   return statements.some((node) => {

@@ -1,6 +1,6 @@
 /**
- * Rules about failures that come late: requests that are repeated without end, locks that stay locked, replies of success
- * for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
+ * Rules about failures that come late: requests that are repeated without end, locks that stay locked,
+ * successful responses for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
  */
 import {
   functionAround,
@@ -52,9 +52,9 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     id: 'SVC659',
     severity: 'warning',
     cwe: [390, 755],
-    why: 'The client gets a reply of success for data that is lost, so neither the client nor a program repeats the request',
+    why: 'The client gets a successful response for data that is lost, so neither the client nor a program repeats the request',
     remedy:
-      'Let the error through, so that the reply has status 500: log it there, or throw new HTTPException(503)',
+      'Let the error through, so that the response has status 500: log it there, or throw new HTTPException(503)',
     wrong:
       "try { await db.execute('insert …'); } catch (error) { console.error(error); } return { ok: true };",
     right: "await db.execute('insert …'); return { ok: true };",
@@ -306,7 +306,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         if (first !== undefined && !found.includes(undefined))
           report(
             first,
-            'the work of the request fails here without a trace in the reply: the client gets a reply of success',
+            'the work of the request fails here without a trace in the response: the client gets a successful response',
           );
       }
     },

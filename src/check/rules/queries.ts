@@ -58,7 +58,7 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC661',
     severity: 'warning',
     cwe: [833, 400],
-    why: 'While the other service answers, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
+    why: 'Until the other service responds, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
     remedy:
       'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
     wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
@@ -147,7 +147,7 @@ function findRequestsInTransaction(
   const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
   report(
     { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
-    'a request of another service is sent inside of transaction(), which stays open until the answer comes',
+    'a request of another service is sent inside of transaction(), which stays open until the response comes',
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * Rules about the content of replies: markup and header fields from clients, secrets, and replies in shared caches
- * (SVC608, SVC609, SVC626, SVC638).
+ * Rules about the content of responses: markup and header fields from clients, secrets, and responses in
+ * shared caches (SVC608, SVC609, SVC626, SVC638).
  */
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
@@ -21,7 +21,7 @@ import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 
-/** Rules about replies, sorted by id. */
+/** Rules about responses, sorted by id. */
 export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC608',
@@ -38,7 +38,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC609',
     severity: 'warning',
     cwe: [113, 434],
-    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
+    why: 'A client that chooses the media type or the file name of a response can make browsers run it as a page, or save it as a program',
     remedy:
       'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
     wrong:
@@ -50,7 +50,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC626',
     severity: 'error',
     cwe: [200, 209],
-    why: 'A reply with a hash, a secret or a stack trace helps only attackers',
+    why: 'A response with a hash, a secret or a stack trace helps only attackers',
     remedy:
       'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
     wrong: '({ ...user, passwordHash: user.hash })',
@@ -63,7 +63,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     severity: 'error',
     cwe: [524],
     sources: ['RFC 9111 §5.2.2'],
-    why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
+    why: 'Proxies and content delivery networks store a response with public or s-maxage, and send it to other clients',
     remedy: 'Use Cache-Control: private, or no-store',
     wrong: "reply(account, 200, { 'Cache-Control': 'public, max-age=60' })",
     right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
@@ -122,7 +122,7 @@ function beginsFormula({ part, before }: Place): boolean {
   return isFree && part.begins === undefined && /(?:^|[,;\t\r\n"])$/.test(literalOf(before));
 }
 
-/** SVC638: replies of guarded routes that shared caches may store. */
+/** SVC638: responses of guarded routes that shared caches may store. */
 function findShared(site: Site, report: ReportAt, sources: Sources): void {
   const { module, isGuarded } = site;
   for (const { name, node, value } of fieldsOf(site)) {
@@ -134,12 +134,12 @@ function findShared(site: Site, report: ReportAt, sources: Sources): void {
     const spot = fieldIn(node, module, sources) ?? { node, module };
     report(
       spot,
-      'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
+      'caches of proxies may store this response and send it to other clients, although the route requires a credential',
     );
   }
 }
 
-/** Returns the field in the function of the project that an expression calls for the fields of a reply. */
+/** Returns the field in the function of the project that an expression calls for the fields of a response. */
 function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot | undefined {
   const fn = node.type === 'call' ? handlers.resolve(node.callee, module) : undefined;
   if (fn === undefined) return undefined;
@@ -202,9 +202,9 @@ function revealed(
   secrets: ReadonlyMap<string, string>,
 ): string | undefined {
   if (by === 'Error.stack')
-    return 'the reply shows clients the stack trace of an error, with file paths and package names';
+    return 'the response shows clients the stack trace of an error, with file paths and package names';
   if (by === 'process.env')
-    return 'the reply contains all environment variables, including passwords and tokens';
+    return 'the response contains all environment variables, including passwords and tokens';
   if (sending?.outline.verb !== 'select') return undefined;
   const { outline, target = '' } = sending;
   const known = secrets.get(target);
@@ -215,7 +215,7 @@ function revealed(
   // a member of the same name replaces the column: { ...user, password: undefined }
   return column === undefined || members?.keys().some((key) => plain(key) === plain(column)) === true
     ? undefined
-    : `the reply contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
+    : `the response contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
 }
 
 /** SVC608: client input in HTML. */
@@ -267,7 +267,7 @@ function entersMarkup({ part, before }: Place): boolean {
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
 
-/** SVC609: client input in header fields that decide what a browser does with a reply. */
+/** SVC609: client input in header fields that decide what a browser does with a response. */
 function findFields(site: Site, report: ReportAt): void {
   if (!REPLIES.test(site.meaning)) return;
   for (const { name, written, node, value } of fieldsOf(site)) {
@@ -293,7 +293,7 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** SVC626: secrets, stack traces and environment variables in replies. */
+/** SVC626: secrets, stack traces and environment variables in responses. */
 function findRevealed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
@@ -307,7 +307,7 @@ function findRevealed(sources: Sources, report: ReportAt): void {
     if (isReturned(node.parent, sources))
       report(
         { module, node },
-        `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
+        `the response contains "${node.key!}", which clients should not see: every client receives the value`,
       );
   }
 }
@@ -333,7 +333,7 @@ function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-/** A field that code writes into the header of a reply. */
+/** A field that code writes into the header of a response. */
 export interface Field {
   /** The name in lower case. */
   readonly name: string;
@@ -373,7 +373,7 @@ export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Fie
   });
 }
 
-// -- SVC609: media types that a client stored with an upload, and that a later reply repeats --
+// -- SVC609: media types that a client stored with an upload, and that a later response repeats --
 
 const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|rename|copyFile|cp)(?:Sync)?$/;
 
@@ -410,10 +410,10 @@ function watchUploads(report: ReportAt): Watch {
   };
 }
 
-/** A reply with the media type of a column, and the class of the row. */
+/** A response with the media type of a column, and the class of the row. */
 interface Shown extends RowColumn, Spot {}
 
-/** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
+/** SVC609: a column that an upload filled names the media type of a response that browsers show. */
 function watchStoredTypes(report: ReportAt): Watch {
   const shown: Shown[] = [];
   const written = new WrittenColumns('/');
@@ -448,7 +448,7 @@ function columnIn({ texts }: Value): RowColumn | undefined {
   return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 
-/** Whether browsers save the reply, or show it without scripts. */
+/** Whether browsers save the response, or show it without scripts. */
 function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean {
   const policy = fields.find(({ name }) => name === 'content-security-policy');
   if (policy !== undefined) return true;

@@ -220,12 +220,12 @@ function watchLogins(report: ReportAt): Watch {
   };
 }
 
-/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
+/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
 }
 
-/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
+/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
@@ -245,11 +245,11 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
   report(
     { module, call },
     code === undefined || code === '400'
-      ? 'the OpenAPI document does not describe the error replies of this handler, because the handler declares no response'
-      : `the OpenAPI document does not describe the reply to invalid input: this handler replies with ${code}, but declares no response`,
+      ? 'the OpenAPI document does not describe the error responses of this handler, because the handler declares no response'
+      : `the OpenAPI document does not describe the response to invalid input: this handler responds with ${code}, but declares no response`,
     {
       severity: 'warning',
-      remedy: `Declare the schema of the error reply: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the schema of the error response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }
