@@ -43,7 +43,7 @@ export abstract class ControlFlow extends Evaluation {
     this.results.push({ value, facts: this.path.facts, path: this.path, isFallback });
   }
 
-  /** Returns what a function returns after an error in place of a result that it computes. */
+  /** Returns the result of a function after an error, which takes the place of a result that it computes. */
   protected fallbackIn(results: readonly Result[]): Value | undefined {
     const isComputed = results.some(({ value, isFallback }) => !isFallback && value.constant === undefined);
     const fallbacks = results.filter(({ isFallback }) => isFallback).map(({ value }) => value);

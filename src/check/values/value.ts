@@ -117,7 +117,7 @@ export interface Value {
   readonly promise?: Promised | undefined;
   /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
   readonly gives?: Value | undefined;
-  /** What a function returns after an error, or a variable keeps, in place of a result that it computes. */
+  /** The value that takes the place of a computed one after an error: a result of a function, or a value that a variable keeps. */
   readonly fallback?: Value | undefined;
   /** For the result of `requireIf(predicate)`: the function that tests the claims. */
   readonly predicate?: Closure | undefined;
