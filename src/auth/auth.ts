@@ -119,20 +119,11 @@ export const ACCESS_TOKEN_TYPE = 'at+jwt';
 export interface TokenIssuer {
   /** Id of the key that signs the access tokens. */
   readonly keyId: string;
-  /**
-   * Returns the token from another place, such as a cookie. Called if the request has no `Authorization:
-   * Bearer`.
-   */
+  /** Returns the token from another place, such as a cookie, if there is no `Bearer` token. */
   tokenOf(req: HttpRequest): string | undefined;
-  /**
-   * Returns whether the token is valid for this request, for example not revoked. Called after all other
-   * checks except `verify`.
-   */
+  /** Returns whether the token is valid, for example not revoked. Called before `verify`. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
-  /**
-   * Returns a `WWW-Authenticate` challenge for another scheme, such as DPoP. `error` is set if a token was
-   * refused.
-   */
+  /** Returns a challenge for another scheme, such as DPoP. `error`: a token was refused. */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
   /** Returns additional header fields for each response with status 401. */
   fields?(): Readonly<Record<string, string>>;
@@ -232,7 +223,8 @@ class BearerReader {
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
     const found = readToken(keys.keyring, token, checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
-    const claims = this.#schema === undefined ? found : this.#checked(found);
+    const read = this.#schema?.parseJson(found);
+    const claims = read === undefined ? found : read.ok ? Object.assign(found, read.value) : undefined;
     if (claims === undefined) throw this.#refusal('schema', req, keys);
     const standing = keys.issuer?.accepts(claims, req) ?? true;
     if (isThenable(standing)) return standing.then((counts) => this.#verified(counts, claims, context, keys));
@@ -249,12 +241,6 @@ class BearerReader {
       if (isAccepted === true) return claims;
       throw this.#refusal('verify', req, keys);
     });
-  }
-
-  /** Converts the claims by the schema. Returns undefined if they do not match. */
-  #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims);
-    return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
   #refusal(reason: TokenRefusal, req: HttpRequest, keys: BearerKeys): RefusedToken {
@@ -314,7 +300,6 @@ export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/** How a dependency authenticates a client. */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -326,7 +311,6 @@ const WAYS = new WeakMap<object, Way>();
 export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
-    // the cast is safe: `found` is the value of the dependency `way.bare`, which has the type P
     named(name, ({ found }: { found: unknown }) => found as P),
   );
   WAYS.set(source, way);
@@ -343,7 +327,6 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns an OpenAPI security requirement without roles and scopes. */
 export function requirementOf(
   scheme: SecurityRequirement['scheme'],
   isOptional = false,

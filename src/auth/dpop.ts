@@ -15,8 +15,8 @@ import { CARRIER } from '../http/state.ts';
 import type { VerificationKey } from '../crypto/jwk.ts';
 import type { SignatureInput } from '../crypto/jws.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { JsonObject } from '../crypto/jwt-json.ts';
 
-/** Reason why a proof is refused. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -35,7 +35,6 @@ type ProofIssue =
   | 'other_scheme'
   | 'replayed';
 
-/** Requirements for a proof. */
 export interface ProofChecks {
   readonly nowSeconds: number;
   /** Access token of the request, whose hash must be the claim `ath`. Undefined at the token endpoint. */
@@ -44,16 +43,13 @@ export interface ProofChecks {
   readonly thumbprint?: string | undefined;
   /** Returns whether the claim `nonce` is accepted. Default: it is not checked. */
   readonly acceptsNonce?: (nonce: unknown) => boolean;
-  /**
-   * Marks a proof as used for `ttlMs`. Only the first of several calls with one key returns true. Called after
-   * all other checks.
-   */
+  /** Marks a proof as used, after all other checks. Only the first call returns true. */
   readonly use: (key: string, ttlMs: number) => Awaitable<boolean>;
 }
 
 interface OpenedProof extends SignatureInput {
   readonly key: VerificationKey;
-  readonly claims: Readonly<Record<string, unknown>>;
+  readonly claims: JsonObject;
 }
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
@@ -63,10 +59,7 @@ export const PROOF_ALGORITHMS: string = `algs="${ALGORITHMS.join(' ')}"`;
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
-/**
- * Time in milliseconds for which a used proof is remembered. A proof is valid from 60 seconds before its time
- * `iat` until 60 seconds after it.
- */
+/** Milliseconds for which a used proof is remembered: it is valid 60 s before and after `iat`. */
 const REMEMBERED_MS = (2 * MAX_AGE_SECONDS + 1) * 1_000;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
@@ -77,10 +70,7 @@ export function dpopTokenOf(req: HttpRequest): string | undefined {
   return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
 }
 
-/**
- * Returns the request that has the DPoP proof. A call of an MCP tool creates an inner request, so its proof
- * is in the outer HTTP request.
- */
+/** Returns the request with the DPoP proof: for a call of an MCP tool, the outer one. */
 export function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }
@@ -90,7 +80,7 @@ export function carrierOf(req: HttpRequest): HttpRequest {
  * An unbound token must be sent as `Bearer`. Returns undefined, or the reason to refuse the token.
  */
 export async function issueOfSender(
-  claims: Readonly<Record<string, unknown>>,
+  claims: JsonObject,
   req: HttpRequest,
   checks: Omit<ProofChecks, 'accessToken' | 'thumbprint'>,
 ): Promise<ProofIssue | undefined> {
@@ -125,7 +115,6 @@ export async function readProof(
   return (await checks.use(use, REMEMBERED_MS)) ? { thumbprint } : 'replayed';
 }
 
-/** Parses a proof, without verifying its signature. */
 function openProof(text: string): OpenedProof | ProofIssue {
   const opened = openJws(text, MAX_CHARACTERS);
   if (typeof opened === 'string') return 'malformed';
@@ -142,7 +131,7 @@ function openProof(text: string): OpenedProof | ProofIssue {
 }
 
 function issueOf(
-  { jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>,
+  { jti, htm, htu, iat, ath }: JsonObject,
   req: HttpRequest,
   nowSeconds: number,
   accessToken: string | undefined,

@@ -382,7 +382,6 @@ export class ExpiryHeap<T extends Timed> {
     return this.#entries.get(key);
   }
 
-  /** Adds an entry with a new key. */
   add(entry: T): void {
     this.#entries.set(entry.key, entry);
     this.#put(entry, this.#heap.length);
@@ -443,10 +442,7 @@ export interface RecordRateLimitStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-/**
- * Maximum number of tries to write a bucket. A try fails only if another process has changed the bucket since
- * it was read.
- */
+/** Maximum number of tries to write a bucket that other processes change, too. */
 const ATTEMPTS = 100;
 
 /**

@@ -4,10 +4,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
-import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
+import { ENV_FILE_HELP, importApplication, readCount, textOf } from './command.ts';
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
 import { printAll, writeOutput } from './inspect.ts';
-import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
+import { isMigratable, labelOf, type Migratable, type OpenMigrator } from '../db/migrations/start.ts';
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
@@ -15,7 +15,6 @@ import { codeOf, makeFolder } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 import type { MigrationDone } from '../db/migrations/migrations.ts';
-import type { OpenMigrator } from '../db/migrations/start.ts';
 
 const DEFAULT_DIRECTORY = 'migrations';
 
@@ -23,8 +22,7 @@ type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<numb
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
-    // the option has type string, so parseArgs returns a string
-    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'),
+    printRest(await migrator.up({ to: textOf(values, 'to') }), 'Nothing to apply'),
   down: async ({ migrator }, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
@@ -102,11 +100,10 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   const app = await importApplication(subject!); // `subject` is set, because this command takes a module
   const view = app.inspect();
   const action = actionOf(positionals);
-  // the option has type string, so parseArgs returns a string
-  const database = values['database'] as string | undefined;
+  const database = textOf(values, 'database');
   const address = action === 'types' && database?.includes(':') === true ? database : undefined;
   const plugin = pluginOf(view.plugins.filter(isMigratable), address === undefined ? database : undefined);
-  if (action === 'types') return writeTypes(plugin, address, values['output'] as string | undefined);
+  if (action === 'types') return writeTypes(plugin, address, textOf(values, 'output'));
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[action]!(open, values);
@@ -132,10 +129,7 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
 
 const NONE_UNFINISHED = 'No migration is unfinished\n';
 
-/**
- * Migrations that printDone() has printed. Some plugins report each migration at once, others only at the
- * end.
- */
+/** Migrations that printDone() has printed: some plugins report them only at the end. */
 const printed = new Set<MigrationDone>();
 
 /** Prints a migration as soon as it is done, because a later one may take long or fail. */
@@ -162,7 +156,6 @@ async function printStatus({ migrator }: OpenMigrator): Promise<number> {
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }
 
-/** @throws SvcError `E_CLI_USAGE` if `--steps` is not a number from 1 to 9999 */
 function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
@@ -253,24 +246,20 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
         : `svc migrate new takes one name, but found a second argument "${surplus[0]!}"`,
     ]);
   const name = nameOf(given);
-  // the option has type string, so parseArgs returns a string
-  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY;
+  const directory = textOf(values, 'directory') ?? DEFAULT_DIRECTORY;
   const number = nextNumber(directory);
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)
     throw new SvcError('E_CLI_USAGE', [
       `svc migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
-  const files = (['up', 'down'] as const).map((direction) =>
-    join(directory, `${number}_${name}.${direction}.sql`),
-  );
-  const texts = [
-    `-- What changes. It runs in a transaction, once for each database.\n`,
-    `-- What undoes ${number}_${name}.up.sql.\n`,
-  ];
+  const base = join(directory, `${number}_${name}`);
+  const files = [`${base}.up.sql`, `${base}.down.sql`] as const;
   try {
     makeFolder(directory);
-    files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
+    const up = '-- What changes. It runs in a transaction, once for each database.\n';
+    writeFileSync(files[0], up, { flag: 'wx' });
+    writeFileSync(files[1], `-- What undoes ${number}_${name}.up.sql.\n`, { flag: 'wx' });
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
@@ -282,10 +271,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   return 0;
 }
 
-/**
- * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters, such
- * as slashes and dots.
- */
+/** Returns the name of a migration in lower case, with "_" between words. Rejects slashes and dots. */
 function nameOf(given: string): string {
   const name = given
     .toLowerCase()

@@ -41,7 +41,6 @@ const MOST_RINGS = 256;
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/** Cached keyrings. The key of the map is the JSON text of the secrets. */
 const rings = new Map<string, Keyring>();
 
 /** Keys for signatures, made from a list of secrets. A printed keyring shows no keys or secrets. */
@@ -67,7 +66,6 @@ export class Keyring {
     return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
-  /** All keys: first the current key, then the previous keys. */
   get keys(): readonly RingKey[] {
     return this.#keys;
   }
@@ -77,7 +75,6 @@ export class Keyring {
     return this.#keys[0]!; // a keyring has at least one key, because keysOf() refuses an empty list
   }
 
-  /** Returns the key with this id, or undefined. */
   find(id: string): RingKey | undefined {
     return this.#byId.get(id);
   }
@@ -118,10 +115,7 @@ export function authSecrets(config: Config): Secrets {
   return all.length === 1 ? all[0]! : all;
 }
 
-/**
- * Returns the keyring for the secrets of the application. Without secrets, the keyring is random, so only
- * this process can verify its signatures.
- */
+/** Returns the keyring of the application; without secrets, a random one. */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
   // `config` is defined, because a secret was found in it
@@ -262,10 +256,7 @@ function risingPart(secret: string): number {
   return rising / (secret.length - 1);
 }
 
-/**
- * Estimates the entropy of a text in bits from the frequency of each character (Shannon). The true entropy
- * may be lower.
- */
+/** Estimates the entropy in bits from the frequency of characters (Shannon). */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
   for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1);

@@ -3,7 +3,8 @@
  * guards, validation, limits, log and metrics as a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
-import { misunderstood, resultOf } from './results.ts';
+import { onePer } from '../base/options.ts';
+import { failed, misunderstood, resultOf } from './results.ts';
 import { PlannedPrompt } from './prompts.ts';
 import { isPrompt, isResource, planNames, PlannedTool } from './tools.ts';
 import { PlannedResource } from './resources.ts';
@@ -65,10 +66,7 @@ export interface Caller {
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
-  /**
-   * Scheme and host of the caller's HTTP request, such as `https://example.com`. Undefined for a caller
-   * without an HTTP request.
-   */
+  /** Scheme and host of the HTTP request; undefined for a caller without one. */
   readonly origin: string | undefined;
   /** The HTTP request that contains the tool call. DPoP proofs name the method and URL of this request. */
   readonly carrier?: HttpRequest | undefined;
@@ -99,20 +97,16 @@ export interface CallDeps {
   readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
-  /**
-   * Called when a route refuses the client's access token: with 401 if the token is invalid, with 403 if it
-   * lacks a scope. `challenge` is the WWW-Authenticate field of the response.
-   */
+  /** Called when a route refuses the access token, with its WWW-Authenticate field. */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
 /** Default maximum size of a tool's result in bytes. */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
-const toolsets = new WeakMap<McpApplication, Toolset>();
-
 /** The tools, prompts and resources of an application. */
 export class Toolset {
+  static readonly of: (app: McpApplication) => Toolset = onePer((app) => new Toolset(app));
   readonly tools: readonly PlannedTool[];
   readonly prompts: readonly PlannedPrompt[];
   readonly resources: readonly PlannedResource[];
@@ -121,13 +115,6 @@ export class Toolset {
   /** Scheme and host for callers without an HTTP request. TrustedHostMiddleware accepts the host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
-
-  /** Returns the toolset of an application. Creates it at the first call. */
-  static of(app: McpApplication): Toolset {
-    const toolset = toolsets.get(app) ?? new Toolset(app);
-    toolsets.set(app, toolset);
-    return toolset;
-  }
 
   private constructor(app: McpApplication) {
     const { details, middleware, tools } = app.application().view;
@@ -181,24 +168,17 @@ export class Toolset {
         tool: tool.name,
         problem: error instanceof Error ? error.message : String(error),
       });
-      return {
-        content: [{ type: 'text', text: 'The response of the route ended before it was complete' }],
-        isError: true,
-      };
+      return failed('The response of the route ended before it was complete');
     }
   }
 
-  /**
-   * Whether the arguments make the path match another route. Example: the argument `me` turns `/users/{name}`
-   * into `/users/me`, which may be a route of its own.
-   */
+  /** Whether the path matches another route: `me` turns `/users/{name}` into `/users/me`. */
   #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
     const found = this.#app.application().routeAt(route.method, target.split('?', 1)[0]!);
     return found !== undefined && found.template !== route.template;
   }
 
-  /** Returns the application that handles a call: the one that handles the MCP request, if there is one. */
   async #servedFor({ carrier }: Caller): Promise<McpTarget> {
     if (carrier?.state.has(REPLACED_APPLICATION) === true) return carrier.state.get(REPLACED_APPLICATION);
     await this.#app.startup();
@@ -243,19 +223,13 @@ export class Toolset {
   }
 }
 
-/**
- * Patterns of WWW-Authenticate fields that ask for another access token, by HTTP status (RFC 6750 §3.1, RFC
- * 9449 §7.1).
- */
+/** Fields that ask for another access token, by status (RFC 6750 §3.1, RFC 9449 §7.1). */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,
   403: /[ ,]error *= *"?insufficient_scope(?![^",])/i,
 };
 
-/**
- * Converts a tool's arguments to the parts of a request. Returns an issue instead of a RangeError if the
- * arguments are too large or nested too deeply.
- */
+/** Converts arguments to a request. Returns an issue if they are too large or too deep. */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
     return tool.arguments.read(given);
@@ -367,7 +341,7 @@ export async function toolClient({ state, signal }: Context): Promise<ToolClient
 /** Maximum number of progress and log messages for one call. Further messages are dropped. */
 const MAX_MESSAGES = 10_000;
 
-interface ReportDeps {
+export interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
   /** Least severe level of the log messages to send; undefined if none are sent. */

@@ -22,7 +22,7 @@ import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { any, compileType } from '../schema/schema.ts';
-import { INVALID_PARAMS, MISSING_CAPABILITY, RpcError } from './messages.ts';
+import { MISSING_CAPABILITY, RpcError, invalidParams } from './messages.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -78,10 +78,7 @@ export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   /** Keys of the requests that the handler has sent so far. Each key is unique within a call. */
   readonly keys: Set<string>;
-  /**
-   * Sends a request to the client, and returns the client's response without validation. Throws if the client
-   * does not respond.
-   */
+  /** Returns the client's response without validation. Throws if there is none. */
   ask(request: ClientRequest): unknown;
   /** Called if the handler makes a request that the client does not support. */
   lacks?(ability: ClientAbility): void;
@@ -424,10 +421,7 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
   );
 }
 
-/**
- * Sends requests to the client while the handler waits, for protocol versions before 2026-07-28. A URL
- * elicitation gets an `elicitationId`, because version 2025-11-25 requires one.
- */
+/** Sends requests while the handler waits. Version 2025-11-25 requires an `elicitationId`. */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -463,10 +457,7 @@ const STATE_SECONDS = 3_600;
 /** Maximum length of a `requestState` in characters. It contains the client's responses, such as images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
-/**
- * Returns the object that encrypts and decrypts `requestState`. With `authSecret`, every process of the
- * application can decrypt `requestState`.
- */
+/** Returns what encrypts `requestState`, with `authSecret` for every process. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }
@@ -503,8 +494,7 @@ export class RepeatedCall implements Asker {
       !isRecord(inputResponses) ||
       !Object.values(inputResponses).every((result) => isRecord(result) && JSON_VALUE.parseJson(result).ok)
     )
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw invalidParams(
         '"inputResponses" must be an object whose values are objects, nested at most 64 levels',
       );
     const known = requestState === undefined ? [] : this.#opened(requestState);
@@ -553,8 +543,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw invalidParams(
         'The responses to the requests of the server are too large in total: send shorter responses',
       );
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
@@ -563,10 +552,8 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    // the cast is safe: outcome() has written and encrypted this payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(
-      INVALID_PARAMS,
+    throw invalidParams(
       '"requestState" is invalid, expired, or belongs to another call: repeat the call without "requestState"',
     );
   }
@@ -575,7 +562,7 @@ export class RepeatedCall implements Asker {
     try {
       return createHash('sha256').update(JSON.stringify(this.#deps.subject)).digest('base64url');
     } catch {
-      throw new RpcError(INVALID_PARAMS, 'The arguments are too large, or nested too deeply');
+      throw invalidParams('The arguments are too large, or nested too deeply');
     }
   }
 }

@@ -7,7 +7,6 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonObject, RpcResponse } from './messages.ts';
 import type { ClientRequest } from './questions.ts';
 
-/** Maximum number of requests to clients that wait for a response, for one endpoint or conversation. */
 const MAX_SENT = 1_000;
 
 interface SentRequest extends Omit<ClientRequest, 'key'> {
@@ -20,7 +19,6 @@ interface SentRequest extends Omit<ClientRequest, 'key'> {
   send(message: JsonObject): void;
 }
 
-/** Sends requests to the clients of an endpoint or a conversation, and matches their responses. */
 export class SentRequests {
   readonly #clock: Clock;
   readonly #shares: Shares;
@@ -47,7 +45,6 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    // the cast is safe: this listener is added only to signals
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to respond is over', unanswered(`within ${timeoutMs} ms`)),
@@ -69,10 +66,7 @@ export class SentRequests {
     }
   }
 
-  /**
-   * Handles a response of a client. Returns false if the request is unknown, or belongs to another session, and
-   * then ignores the response.
-   */
+  /** Handles a response. Returns false for an unknown request, or one of another session. */
   receive(owner: string, response: RpcResponse): boolean {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner !== owner) return false;
@@ -100,10 +94,7 @@ function refusal(error: unknown): HTTPException {
   });
 }
 
-/**
- * Counts unanswered requests by client. One limit applies to each client, and another to all clients
- * together.
- */
+/** Counts unanswered requests, with a limit for each client and for all together. */
 export class Shares {
   readonly #direction: 'from' | 'to';
   readonly #most: number;

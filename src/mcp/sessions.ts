@@ -49,10 +49,7 @@ export class McpSessions {
     this.#values = new ProtectedValues(ringOf(services.config), 'mcp session', 'sealed');
   }
 
-  /**
-   * Returns a new session that belongs to `principal`. If `principal` is '', every client that has the
-   * session id may use it.
-   */
+  /** Returns a new session of `principal`; with '', of each client that has the id. */
   begin({ dialect, logLevel, abilities }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
     const payload = JSON.stringify([
@@ -68,10 +65,7 @@ export class McpSessions {
     return this.#keep(id, { dialect, logLevel, abilities });
   }
 
-  /**
-   * Returns the session with this id. Returns undefined if the id is invalid or expired, or if the session
-   * has ended or belongs to another client.
-   */
+  /** Returns the session of this client with this id, unless it has expired or ended. */
   find(id: string, principal: string): HttpSession | undefined {
     const opened = this.#open(id);
     if (opened === undefined || (opened.owner !== digest(principal) && opened.owner !== ANONYMOUS))
@@ -87,7 +81,6 @@ export class McpSessions {
   #open(id: string): { readonly session: HttpSession; readonly owner: string } | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
-    // the cast is safe: begin() has written the payload
     const [version, owner, , abilities = []] = JSON.parse(read.payload) as readonly [
       string,
       string,
@@ -117,7 +110,6 @@ export class McpSessions {
   }
 }
 
-/** Ends a session in this process, and aborts its requests. */
 export function endSession(session: HttpSession): void {
   for (const request of session.inFlight.values()) request.abort();
   session.inFlight.clear();
@@ -148,7 +140,6 @@ export function readNews(text: string): { readonly session: string; readonly new
   } catch {
     return undefined;
   }
-  // the cast is safe: a process of this application has written the text
   return isRecord(value) && typeof value['session'] === 'string' && isRecord(value['news'])
     ? (value as unknown as { session: string; news: News })
     : undefined;

@@ -145,15 +145,11 @@ function nameOf(detail: RouteDetail): string {
   return clean([method, ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
-/** Replaces characters that tool names do not allow by `_`. */
 function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]+/g, '_').slice(0, MAX_NAME) || '_';
 }
 
-/**
- * Returns the hints that follow from the HTTP method (RFC 9110 §9.2). A method that may change data also
- * counts as destructive.
- */
+/** Returns the hints of an HTTP method (RFC 9110 §9.2). Changes count as destructive. */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
   return {
@@ -203,16 +199,12 @@ class OutputPlan {
       };
   }
 
-  /** Returns the output schema; undefined if there is none, or the protocol version has no output schemas. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
     return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /**
-   * Returns the value of a response as `structuredContent`; undefined if the protocol version cannot express
-   * it.
-   */
+  /** Returns `structuredContent`, if the protocol version can express the value. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.isModern) return value;
@@ -334,10 +326,7 @@ class ArgumentPlan {
     }
   }
 
-  /**
-   * Converts the arguments to the parts of a request. Returns issues if this fails. The route validates the
-   * values.
-   */
+  /** Converts arguments to a request, whose values the route validates, or returns issues. */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
     for (const name of Object.keys(given)) if (!this.#byName.has(name)) issues.push(this.#unknown(name));
@@ -372,10 +361,7 @@ class ArgumentPlan {
     };
   }
 
-  /**
-   * Converts the location of an issue in the request to the name of the argument: `query.page` becomes
-   * `page`.
-   */
+  /** Converts the location of an issue to an argument: `query.page` becomes `page`. */
   placeOf(loc: Issue['loc']): string {
     const [part, name, ...rest] = loc;
     if (part === 'argument') return String(name);
@@ -430,65 +416,40 @@ export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
  * body is not a plain object.
  */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
-  const slots: Slot[] = [];
-  const taken = new Set<string>();
-  const add = (slot: Slot): void => {
-    taken.add(slot.argument);
-    slots.push(slot);
+  const slots = new Map<string, Slot>();
+  const add = (slot: Omit<Slot, 'argument'>, prefix: string): void => {
+    let argument = slot.name;
+    while (slots.has(argument)) argument = `${prefix}_${argument}`;
+    slots.set(argument, { ...slot, argument });
   };
-  for (const { name, converter } of template.parameters)
-    add({
-      argument: name,
-      part: 'path',
-      name,
-      schema: pathSchema(converter),
-      isRequired: converter !== CONVERTERS['path?'],
-    });
-  const query = texts
-    .filter(({ from }) => from === 'query')
-    .flatMap(({ plan }) => plan.fields)
-    .filter((field) => !field.isReadOnly);
-  for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) {
-    add({
-      argument: free(name, 'query', taken),
-      part: 'query',
-      name,
-      schema: schemas.field(fields[0]!, 'input'),
-      isRequired: fields.some((field) => field.isRequired),
-    });
+  const addField = (part: Part, field: FieldPlan): void => {
+    const { wireName: name, isRequired } = field;
+    const isFile = part === 'form' && fileLimit(field.node) !== undefined;
+    const schema = isFile ? fileSchema(field, schemas) : schemas.field(field, 'input');
+    add({ part, name, schema, isRequired, isFile }, part);
+  };
+  for (const { name, converter } of template.parameters) {
+    const isRequired = converter !== CONVERTERS['path?'];
+    add({ part: 'path', name, schema: pathSchema(converter), isRequired }, 'path');
   }
-  for (const field of form?.fields ?? []) {
+  const query = texts.filter(({ from }) => from === 'query').flatMap(({ plan }) => plan.fields);
+  for (const field of query) {
+    const earlier = slots.values().find(({ part, name }) => part === 'query' && name === field.wireName);
     if (field.isReadOnly) continue;
-    const isFile = fileLimit(field.node) !== undefined;
-    add({
-      argument: free(field.wireName, 'form', taken),
-      part: 'form',
-      name: field.wireName,
-      isRequired: field.isRequired,
-      isFile,
-      schema: isFile ? fileSchema(field, schemas) : schemas.field(field, 'input'),
-    });
+    if (earlier === undefined) addField('query', field);
+    else if (field.isRequired) slots.set(earlier.argument, { ...earlier, isRequired: true });
   }
-  if (body === undefined) return slots;
+  for (const field of form?.fields ?? []) if (!field.isReadOnly) addField('form', field);
+  if (body === undefined) return [...slots.values()];
   const members = membersOf(body.node)?.filter((field) => !field.isReadOnly);
-  if (members?.every((field) => !taken.has(field.wireName)) === true) {
-    for (const field of members)
-      add({
-        argument: field.wireName,
-        part: 'body',
-        name: field.wireName,
-        schema: schemas.field(field, 'input'),
-        isRequired: field.isRequired,
-      });
-  } else
-    add({
-      argument: free('body', 'request', taken),
-      part: 'whole',
-      name: 'body',
-      schema: schemas.type(body.node, 'input'),
-      isRequired: true,
-    });
-  return slots;
+  if (members?.every((field) => !slots.has(field.wireName)) === true)
+    for (const field of members) addField('body', field);
+  else
+    add(
+      { part: 'whole', name: 'body', schema: schemas.type(body.node, 'input'), isRequired: true },
+      'request',
+    );
+  return [...slots.values()];
 }
 
 /** Keywords of an object that follow from its arguments, or say nothing. */
@@ -496,10 +457,7 @@ const OF_ARGUMENTS: ReadonlySet<string> = new Set(
   '$schema type properties required additionalProperties title description'.split(' '),
 );
 
-/**
- * Returns the JSON Schema of another library, if all arguments belong to its object and it has rules between
- * them, such as `anyOf` and `if`.
- */
+/** Returns the schema of another library, if it has rules between all arguments. */
 function foreignRules(slots: readonly Slot[], { body }: RouteInputs): JsonSchema {
   if (body?.node.kind !== 'standard' || !slots.every(({ part }) => part === 'body')) return {};
   const document = standardDocument(body.node.schema, 'input') ?? {};
@@ -514,12 +472,6 @@ function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   const plan = node.kind === 'object' ? node.plan() : standardFields(node.schema);
   if (node.kind === 'standard' && plan.fields.length === 0) return undefined;
   return plan.extra === 'allow' ? undefined : plan.fields;
-}
-
-function free(name: string, prefix: string, taken: ReadonlySet<string>): string {
-  let argument = name;
-  while (taken.has(argument)) argument = `${prefix}_${argument}`;
-  return argument;
 }
 
 function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<string, JsonSchema>>): JsonSchema {

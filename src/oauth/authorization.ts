@@ -27,7 +27,6 @@ interface AuthorizationsDeps {
   readonly options: ReadOptions;
 }
 
-/** Starts logins and account links at providers. */
 export class Authorizations {
   readonly #deps: AuthorizationsDeps;
 
@@ -35,10 +34,7 @@ export class Authorizations {
     this.#deps = deps;
   }
 
-  /**
-   * Begins a login. Returns the URL of the provider's page. The caller must call `begun.remember(response)`,
-   * which sets the cookie of the login.
-   */
+  /** Begins a login. The caller must call `begun.remember(response)`, which sets its cookie. */
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -79,7 +75,6 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. */
 function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;

@@ -396,7 +396,6 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns OpenAPI query parameters. The description of each comes from its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,

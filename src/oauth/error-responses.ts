@@ -19,10 +19,7 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/**
- * The error of each failed request. It cannot be read from the response body, because a middleware may have
- * compressed the body.
- */
+/** The error of each failed request. A middleware may have compressed the response body. */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
@@ -34,8 +31,8 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /**
- * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses, even if the application has
- * an exception handler for them. Redirects of forms to other addresses become pages.
+ * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses. Redirects of forms to other
+ * addresses become pages.
  */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
@@ -53,7 +50,6 @@ export function answering<C extends Context>(
   };
 }
 
-/** Converts an exception to an OAuth error response. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
@@ -70,7 +66,6 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** Returns the OAuth error code for an HTTP status. */
 function codeOf(status: number): string {
   if (status === 401) return 'login_required';
   if (status === 429) return 'rate_limited';
@@ -109,7 +104,6 @@ export class OAuthErrorResponses implements Middleware {
   }
 }
 
-/** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   // the framework wrote this JSON, so it is valid
   const { detail, code } =

@@ -8,7 +8,6 @@ import { HTMLResponse } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Content of an error response. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
@@ -25,7 +24,6 @@ const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
 /** Matches `text/html` in the field `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
-/** Returns whether a request accepts HTML. Browsers accept it when they open a page or send a form. */
 export function wantsHtml(req: HttpRequest): boolean {
   return WANTS_HTML.test(req.headers['accept'] ?? '');
 }
@@ -161,10 +159,7 @@ export function repostPage(form: FormFields): HttpResponse {
  * HTML pages of OAuthPlugin and DevProvider. They load no external resources.
  */
 
-/**
- * Returns a page with a heading. `head` contains additional elements of `<head>`, and `body` the content
- * below the heading.
- */
+/** Returns a page. `head` is added to `<head>`, and `body` follows the heading. */
 export function pageOf(title: string, head: string, body: string): string {
   return `<!doctype html>
 <html lang="en">

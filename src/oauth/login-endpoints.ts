@@ -26,7 +26,6 @@ import type { Parameters } from './parameters.ts';
 import type { UserInfo } from './provider/presets.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** Parameters of the provider's authorization response. */
 interface AuthorizationAnswer {
   readonly code: string | undefined;
   readonly error: string | undefined;
@@ -36,7 +35,6 @@ interface AuthorizationAnswer {
 
 const MAX_CALLBACK_BYTES = 65_536;
 
-/** HTTP handlers that start a login and complete it in the callback. */
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;
 
@@ -44,10 +42,7 @@ export class LoginEndpoints {
     this.#deps = deps;
   }
 
-  /**
-   * Handles `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches by a
-   * browser start no login.
-   */
+  /** Handles `GET /oauth/login`. HEAD requests and prefetches by a browser start no login. */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, () => this.#begin(req, connected));
@@ -124,7 +119,6 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Completes a login whose state was checked, and marked as used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -170,7 +164,6 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 
-  /** Redirects to the native client with an error code (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(clientAddress(client, { error: code }, this.#deps.options), { status: 303 });
@@ -218,6 +211,5 @@ export class LoginEndpoints {
 
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  /** Undefined unless the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
 }

@@ -40,10 +40,7 @@ export interface LinkingUser {
  */
 export interface ClientLogin {
   readonly redirectUri: string;
-  /**
-   * PKCE challenge of the client by the method S256 (RFC 7636 §4.2). Null for a link, at whose end there is no
-   * code.
-   */
+  /** PKCE challenge of the client (RFC 7636 §4.2). Null for a link, which ends without a code. */
   readonly challenge: string | null;
   /** Value of the parameter `client_state`. The client gets it back with the code. */
   readonly state: string | null;
@@ -83,7 +80,6 @@ export interface ReturnedLogin {
   readonly nonce: string;
 }
 
-/** Content of a login cookie. */
 interface SealedLogin extends BegunLogin {
   readonly startedAt: number;
 }
@@ -91,18 +87,12 @@ interface SealedLogin extends BegunLogin {
 const COOKIE = 'svc_oauth_';
 /** Maximum number of unfinished logins in one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/**
- * Maximum length of all login cookies together, in characters. The headers of a request may have 16 KiB in
- * total.
- */
+/** Maximum characters of all login cookies; the headers of a request may have 16 KiB. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
-/**
- * Time in milliseconds for which a used state is remembered after its expiry. On another host, whose clock is
- * slow, the state may not have expired yet.
- */
+/** Milliseconds for which a used state is remembered after its expiry, as clocks differ. */
 const MARGIN_MS = 60_000;
 
 interface LoginStatesDeps {
@@ -126,7 +116,6 @@ export class LoginStates {
     this.#cookies = new ProtectedValues(deps.keys, 'svc-oauth-login', 'sealed');
   }
 
-  /** Creates the state, the nonce, the PKCE challenge and the cookie of a login. */
   begin(req: HttpRequest, login: BegunLogin): Begun {
     const startedAt = this.#deps.clock.nowMicros();
     const issuedSeconds = Math.floor(startedAt / 1_000_000);
@@ -167,12 +156,10 @@ export class LoginStates {
     return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
 
-  /** Returns whether the browser sent a valid cookie for this state. */
   isKnown(req: HttpRequest, state: string): boolean {
     return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
 
-  /** Deletes the cookie of a finished login. */
   forget(req: HttpRequest, state: string, response: HttpResponse): void {
     const { name, secure } = hostCookie(
       COOKIE + hash('sha256', state, 'hex').slice(0, 8),
@@ -182,11 +169,7 @@ export class LoginStates {
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
-  /**
-   * Verifies the MAC and the age of a state. Returns the key of the MAC.
-   *
-   * @throws OAuthError `invalid_state` for a state that was not created here or has expired
-   */
+  /** Verifies the MAC and the age of a state. Returns the key of the MAC. */
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
     if (parts === null) throw invalid('unknown');
@@ -200,7 +183,6 @@ export class LoginStates {
     return key;
   }
 
-  /** Returns the login from the cookie of a state, or the reason why it cannot be read. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const text = req.cookies[name];
@@ -212,10 +194,7 @@ export class LoginStates {
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /**
-   * Returns the names of the oldest login cookies, which must be deleted because there are too many or they
-   * are too long.
-   */
+  /** Returns the names of the oldest login cookies, if there are too many or they are too long. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -232,10 +211,7 @@ export class LoginStates {
   }
 }
 
-/**
- * Returns the time at which an encrypted cookie was created, in seconds since the epoch. Returns 0 for any
- * other text.
- */
+/** Returns when a cookie was created, in seconds since the epoch; 0 for any other text. */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
 }
@@ -281,12 +257,10 @@ function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
-/** Derives the PKCE verifier from a login state (RFC 7636 §4.1). */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }
 
-/** Returns the PKCE challenge of a verifier by the method S256 (RFC 7636 §4.2). */
 export function challengeOf(verifier: string): string {
   return hash('sha256', verifier, 'base64url');
 }

@@ -15,7 +15,6 @@ import type { EndpointDeps } from './endpoint-deps.ts';
 import type { RefreshToken } from './tokens/refresh-codec.ts';
 import type { Refreshed } from './tokens/refresh.ts';
 
-/** Handlers that refresh and end logins. */
 export class TokenEndpoints {
   readonly #deps: EndpointDeps;
   readonly #codes: ClientCodes | undefined;
@@ -26,13 +25,9 @@ export class TokenEndpoints {
     this.#codes = codes;
   }
 
-  /**
-   * Handles `POST /oauth/token` with a refresh token, in a form or in JSON. In cookie mode, the cookie is
-   * sufficient.
-   */
+  /** Handles `POST /oauth/token`. In cookie mode, the cookie is sufficient. */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
-      // the cast is safe: the application passes only requests of the class TransportRequest to handlers
       const arrivedMs = this.#deps.arrivals.of(req as TransportRequest);
       const parameter = await bodyParameters(req);
       const grantType = parameter('grant_type');
@@ -46,7 +41,10 @@ export class TokenEndpoints {
         ?.split(' ')
         .filter((scope) => scope !== '');
       const { token } = await this.#presented(req, parameter('refresh_token'));
-      if (token === undefined) throw this.#refuse(req, 'forged');
+      if (token === undefined) {
+        this.#deps.audit.refreshRefused(req, 'forged');
+        throw new OAuthError('invalid_grant', { reason: 'forged' });
+      }
       await this.#deps.guard.take('token', req, token.id);
       const keyThumbprint = (await this.#deps.dpop?.keyOf(req, token.id)) ?? null;
       const refreshed = await this.#deps.refreshTokens.refresh(token, {
@@ -102,10 +100,7 @@ export class TokenEndpoints {
     });
   }
 
-  /**
-   * Returns the refresh token of a request, and whether it came from the cookie. `token` is undefined if the
-   * text is not a valid token.
-   */
+  /** Returns the refresh token, if it is valid, and whether it came from the cookie. */
   async #presented(
     req: HttpRequest,
     given: string | undefined,
@@ -144,17 +139,8 @@ export class TokenEndpoints {
     return isEnded;
   }
 
-  #refuse(req: HttpRequest, reason: string): OAuthError {
-    this.#deps.audit.refreshRefused(req, reason);
-    return new OAuthError('invalid_grant', { reason });
-  }
-
-  /**
-   * Completes the rotation of the refresh token after the response was sent. A client that disconnects
-   * earlier may retry with the old token.
-   */
+  /** Completes the rotation after the response was sent: a client may retry before. */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // the cast is safe: the application passes only requests of the class TransportRequest to handlers
     const { late, afterwards } = req as TransportRequest;
     if (late !== undefined) return; // a time limit has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {

@@ -13,6 +13,7 @@ import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { DescriptorWatch } from '../observability/descriptors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
+import { within } from '../base/promises.ts';
 import { ConnectionMeter } from '../http/server/connection-meter.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -57,10 +58,7 @@ export interface OpsOptions {
 const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram of request durations, in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/**
- * HTTP methods with a metric series of their own. All other methods share one series, so that clients cannot
- * create series at will.
- */
+/** Methods with a metric series; all others share one, so that clients cannot create any. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
@@ -83,19 +81,12 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
-  /**
-   * Returns the metrics as text. A worker process replaces this function by one that returns the metrics of
-   * all workers.
-   */
+  /** Returns the metrics; a worker replaces this function, for all workers. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
-  /**
-   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
-   * allowed
-   */
   constructor(deps: {
     env: () => Env;
     clock: () => Clock;
@@ -214,10 +205,7 @@ export class Operations {
     return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /**
-   * Responds to `/metrics`.
-   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
-   */
+  /** Responds to `/metrics`. */
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), {
@@ -226,10 +214,7 @@ export class Operations {
     });
   }
 
-  /**
-   * Checks access to `/docs` and `/openapi.json`, then calls `answer`.
-   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
-   */
+  /** Checks access to `/docs` and `/openapi.json`, then calls `answer`. */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
     const auth = this.#docsAuth;
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
@@ -265,16 +250,11 @@ export class Operations {
     const abort = new AbortController();
     const latency = (): number => Math.round(clock.monotonicMs() - startedMs);
     try {
-      await new Promise<void>((resolve, reject) => {
-        const timer = clock.after(PROBE_TIMEOUT_MS, () => {
-          const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
-          abort.abort(late);
-          reject(late);
-        });
-        Promise.resolve()
-          .then(() => probe(abort.signal))
-          .then(resolve, reject)
-          .finally(() => timer[Symbol.dispose]());
+      const probing = Promise.try(probe, abort.signal);
+      await within(clock, PROBE_TIMEOUT_MS, probing, () => {
+        const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
+        abort.abort(late);
+        throw late;
       });
       return { status: 'up', latency_ms: latency() };
     } catch (error) {
@@ -333,10 +313,7 @@ class RouteSeries implements Tally {
   }
 }
 
-/**
- * Returns whether two secrets are equal. It compares digests in constant time, so that the time reveals
- * neither length nor content.
- */
+/** Compares digests in constant time, which reveals neither length nor content. */
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
@@ -355,10 +332,7 @@ const PROXY_FIELDS = [
   'cf-connecting-ip',
 ];
 
-/**
- * Returns whether a request comes directly from a private address. False if the request has fields of a
- * proxy, because the client behind the proxy may have any address.
- */
+/** Returns whether a request comes from a private address, without a proxy in front. */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
 }

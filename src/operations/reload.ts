@@ -79,27 +79,29 @@ class Reloader {
           hint: 'The application is started again as soon as a file is saved.',
         }),
     });
-    this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
+    this.#watch = new FileWatch({
+      clock,
+      log,
+      onChange: (file) => {
+        if (this.#state === 'stopping') return;
+        log.info('changed', { file: relative(process.cwd(), file) });
+        this.#restart();
+      },
+    });
   }
 
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /**
-   * Starts a child. Resolves with the address as soon as the port is open.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
-   */
+  /** Starts a child. Resolves with the address as soon as the port is open. */
   start(): Promise<Address> {
     this.#beganMs = this.#options.clock.monotonicMs();
     this.#startChild();
     return this.#started.promise;
   }
 
-  /**
-   * Stops watching, and after the delay of this signal also listening. The child finishes its requests, and
-   * exits.
-   */
+  /** Stops watching, and after the delay listening. The child finishes its requests. */
   async stop(signal?: NodeJS.Signals): Promise<void> {
     if (this.#state === 'stopping') return this.over;
     const state = this.#state;
@@ -174,8 +176,7 @@ class Reloader {
       this.#started.resolve(address);
       return address;
     } catch (error) {
-      if (this.#url === undefined)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
+      if (this.#url === undefined) this.#started.reject(error as Error);
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -193,12 +194,6 @@ class Reloader {
       files: this.#files.size,
     });
     this.#handoff.admit(child);
-  }
-
-  #onChange(file: string): void {
-    if (this.#state === 'stopping') return;
-    this.#options.log.info('changed', { file: relative(process.cwd(), file) });
-    this.#restart();
   }
 
   #restart(): void {
@@ -276,10 +271,7 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   }
 }
 
-/**
- * Returns the environment variables of this process without variables from `envFile`, because each child
- * reads the file again.
- */
+/** Returns the environment without `envFile`, which each child reads again. */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));

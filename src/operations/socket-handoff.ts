@@ -26,10 +26,7 @@ import type { Address, Child } from './supervision.ts';
 /** Maximum number of connections that wait for a child process. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
-/**
- * Maximum number of connections that a child has not confirmed yet. A child with this many is busy, and gets
- * no more.
- */
+/** Maximum number of unconfirmed connections. A child with this many gets no more. */
 const MOST_ON_THEIR_WAY = 4;
 /** Time in milliseconds to complete the parent's own 503 responses before it stops. */
 const FAREWELL_MS = 1_000;
@@ -51,10 +48,7 @@ export class SocketHandoff {
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
-  /**
-   * Children that get connections, each with its unconfirmed connections. The child that has waited longest
-   * for a connection is first.
-   */
+  /** Children with their unconfirmed connections. The one that waits longest is first. */
   readonly #children = new Map<Child, Map<number, Socket>>();
   /** Children that get no further connections, each with its unconfirmed connections. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();
@@ -95,10 +89,7 @@ export class SocketHandoff {
     return this.#waiting.size;
   }
 
-  /**
-   * Listens on an address. Stops listening on the address of an earlier call if it is different.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
-   */
+  /** Listens on an address. Stops listening on the address of an earlier call if it is different. */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
     const key = JSON.stringify([place, isSecure]);
     if (this.#opened?.key === key) return this.#opened.address;
@@ -112,9 +103,11 @@ export class SocketHandoff {
   }
 
   async #listen(place: ListenOptions, isSecure: boolean): Promise<Address> {
-    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
-      this.#onConnection(socket),
-    );
+    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
+      socket.on('error', () => socket.destroy()); // a client may disconnect while its connection waits
+      this.#wait(socket);
+      this.#handOut();
+    });
     const address = await listenOn(server, place, isSecure);
     server.on('error', (error) => this.#log.error('server_error', error));
     this.#server?.close();
@@ -180,12 +173,6 @@ export class SocketHandoff {
     this.close();
     this.answerUnavailable();
     await this.#own.close(FAREWELL_MS, FAREWELL_MS / 10);
-  }
-
-  #onConnection(socket: Socket): void {
-    socket.on('error', () => socket.destroy()); // a client may disconnect while its connection waits
-    this.#wait(socket);
-    this.#handOut();
   }
 
   #wait(socket: Socket): void {

@@ -18,14 +18,12 @@ import { HttpServer } from '../http/server/server.ts';
 import { attend, onParentMessage, sendToParent } from './supervision.ts';
 import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
-import type { Env } from '../base/config.ts';
+import type { Services } from '../http/contracts.ts';
 import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { StopTimes } from './signals.ts';
 import type { Operations } from './operations.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
-import type { Clock } from '../base/clock.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
@@ -43,18 +41,12 @@ export interface SupervisedServer extends Address {
 
 /** A server in the process that serves requests, with the two steps of its stop. */
 export interface OpenServer extends SupervisedServer {
-  /**
-   * Lets `/readyz` respond with 503, and ends each connection after its response. The server still accepts
-   * connections.
-   */
+  /** Lets `/readyz` respond with 503, and ends connections after their responses. */
   announce(): void;
 }
 
 /** The members of an application that a supervised process uses. `Svc` implements them. */
-export interface SupervisedApplication {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly env: Env;
+export interface SupervisedApplication extends Pick<Services, 'clock' | 'log' | 'env'> {
   readonly metrics: MetricsRegistry;
   readonly operations: Operations;
   readonly rooms: Rooms;
@@ -193,10 +185,7 @@ class SupervisedChild {
     });
   }
 
-  /**
-   * Returns the metrics of all workers, which the parent adds up. If the parent does not respond, returns the
-   * metrics of this process.
-   */
+  /** Returns the metrics of all workers, or without an answer those of this process. */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
     const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
@@ -208,10 +197,7 @@ class SupervisedChild {
     return renderMetrics(all ?? this.#app.metrics.snapshot());
   }
 
-  /**
-   * Reports to the parent that this child wants to stop. The parent then sends it no more connections, and
-   * answers with `drain`.
-   */
+  /** Asks the parent to stop this child; it answers with `drain`. */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();

@@ -8,10 +8,7 @@ import type { FSWatcher } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/**
- * A change is reported after this time in milliseconds without a further event, because editors save a file
- * in several steps.
- */
+/** Milliseconds without a further event, because editors save in several steps. */
 const SILENCE_MS = 50;
 
 interface Directory {
@@ -66,7 +63,6 @@ export class FileWatch {
       this.#onEvent(file);
   }
 
-  /** Stops watching all files except `files`. */
   keepOnly(files: Iterable<string>): void {
     const names = new Map<string, Set<string>>();
     for (const file of files) {
@@ -82,7 +78,6 @@ export class FileWatch {
     }
   }
 
-  /** Stops watching. */
   close(): void {
     this.#silence?.[Symbol.dispose]();
     this.keepOnly([]);

@@ -42,10 +42,7 @@ interface WorkersOptions {
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/**
- * If a worker has served for this time in milliseconds before it exits, the count of consecutive failures
- * starts again.
- */
+/** Milliseconds of service after which earlier failures no longer count. */
 const STEADY_MS = 10_000;
 /** Number of consecutive failures after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
@@ -73,7 +70,6 @@ interface Worker {
   onTheWay: number;
 }
 
-/** The worker processes of one application. */
 export class Workers {
   readonly #options: WorkersOptions;
   readonly #handoff: SocketHandoff;
@@ -107,17 +103,12 @@ export class Workers {
     return this.#over.promise;
   }
 
-  /**
-   * Starts the first worker, and the others when it serves. Resolves with the address, or with the exit
-   * status if the first worker exits before it serves.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
-   */
+  /** Starts the first worker, then the others. Resolves with the address, or its exit status. */
   start(): Promise<Address | ProcessEnd> {
     this.#fork();
     return this.#started.promise;
   }
 
-  /** Replaces all workers, one after another. */
   renew(): void {
     this.#isRenewalDue = true;
     this.#rolling ??= this.#roll().finally(() => {
@@ -148,7 +139,6 @@ export class Workers {
     return lastLinesMs(this.#place?.stop.totalMs ?? Infinity, this.#options.log);
   }
 
-  /** Kills all workers without waiting for their requests. */
   kill(): void {
     for (const { child } of this.#workers.values()) child.kill('SIGKILL');
   }
@@ -183,7 +173,9 @@ export class Workers {
       case 'took':
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
-        return void this.#options.clock.after(GROUP_SIGNAL_MS, () => this.#onLeaving(worker));
+        return void this.#options.clock.after(GROUP_SIGNAL_MS, () => {
+          if (!this.#stop.signal.aborted && worker.state === 'ready') void this.#end(worker, 'retire');
+        });
       case 'room':
         return this.#passOn(worker, message);
       case 'snapshot':
@@ -202,15 +194,7 @@ export class Workers {
     }
   }
 
-  /** Stops a worker that wants to stop, unless all workers are being stopped. */
-  #onLeaving(worker: Worker): void {
-    if (!this.#stop.signal.aborted && worker.state === 'ready') void this.#end(worker, 'retire');
-  }
-
-  /**
-   * Sends a message to a WebSocket room to all other serving workers, except workers with too many unwritten
-   * messages.
-   */
+  /** Sends a message to all other serving workers without too many unwritten messages. */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -231,8 +215,7 @@ export class Workers {
       this.#place = { address, env, stop };
       worker.child.send({ svc: 'address', address });
     } catch (error) {
-      if (!this.#hasServed)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
+      if (!this.#hasServed) this.#started.reject(error as Error);
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }
@@ -348,10 +331,7 @@ export class Workers {
     return undefined;
   }
 
-  /**
-   * Starts a worker, and waits until it serves. Returns the problem if it does not serve; otherwise
-   * undefined.
-   */
+  /** Starts a worker. Returns the problem if it does not serve. */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;

@@ -58,10 +58,7 @@ const RETRY_AFTER_SECONDS = 5;
 /** Maximum number of parsed headers. An issuer has one header for each of its keys. */
 const MOST_HEADERS = 64;
 
-/**
- * Yields the reader of one application, and closes it afterwards. Outside of tests, it fetches the keys in the
- * background.
- */
+/** Yields the reader of one application. Outside of tests, it fetches keys in the background. */
 export function* openReader(
   issuers: readonly ResolvedIssuer[],
   options: ReaderOptions,
@@ -76,7 +73,6 @@ export function* openReader(
   }
 }
 
-/** Verifies the access tokens of the trusted issuers. */
 export class IssuerReader {
   readonly #known: ReadonlyMap<unknown, Known>;
   readonly #options: ReaderOptions;
@@ -163,7 +159,6 @@ export class IssuerReader {
     return { head, header, token: { algorithm, keyId: kid, signed, signature }, claims, known };
   }
 
-  /** Verifies the signature. Returns undefined, or the reason to refuse the token. */
   #signer(opened: Opened): Awaitable<TokenRefusal | undefined> {
     const { source } = opened.known.keys;
     const set = this.#reachable(opened.known);
@@ -188,7 +183,6 @@ export class IssuerReader {
     return found === 'signed' ? undefined : refusalOf(found, opened, set);
   }
 
-  /** @throws HTTPException 503 when the keys cannot be fetched */
   #reachable({ keys }: Known): KeySet | Promise<KeySet> {
     const set = keys.source.atHand();
     if (!(set instanceof Promise)) return set;
@@ -202,7 +196,6 @@ export class IssuerReader {
     });
   }
 
-  /** Checks the claims of a token with a valid signature, and returns them. */
   #accept({ claims, known }: Opened, context: Context): Awaitable<IssuerClaims> {
     const { req } = context;
     const found = this.#claimsOf(claims, known);
@@ -227,7 +220,6 @@ export class IssuerReader {
     if (issue !== undefined) return issue;
     for (const [name, value] of Object.entries(issuer.requiredClaims))
       if (!Object.hasOwn(claims, name) || claims[name] !== value) return 'required_claim';
-    // the cast is safe: issueOfClaims() has checked the types of the registered claims
     const found = claims as unknown as IssuerClaims;
     const roles = issuer.roles(found);
     const scopes = scopesOf(claims);
@@ -238,10 +230,7 @@ export class IssuerReader {
     return result.ok ? Object.assign(found, result.value, { principal }) : 'schema';
   }
 
-  /**
-   * Returns whether the sender of a bound token has proven its key. A proof can be used only once, but several
-   * guards of a request may check it.
-   */
+  /** Returns whether the sender has proven its key: a proof is used once, but may be checked twice. */
   #isFromSender(claims: Record<string, unknown>, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
     let judged = PROVEN.get(req);
@@ -274,15 +263,8 @@ export class IssuerReader {
 /** Whether the proof of each request is accepted. */
 const PROVEN = new WeakMap<HttpRequest, Promise<boolean>>();
 
-/**
- * Returns whether a token is an access token: by its header `typ` (RFC 9068 §4). If the issuer sends no such
- * type, only tokens that are surely of another kind are refused.
- */
-function isAccessToken(
-  typ: unknown,
-  claims: Readonly<Record<string, unknown>>,
-  isRequired: boolean,
-): boolean {
+/** Returns whether `typ` says access token (RFC 9068 §4), or else that no other kind is sure. */
+function isAccessToken(typ: unknown, claims: JsonObject, isRequired: boolean): boolean {
   if (typ !== undefined && typeof typ !== 'string') return false;
   const type = typ === undefined ? undefined : mediaType(typ);
   if (type === ACCESS_TOKEN) return true;
@@ -305,7 +287,7 @@ function refusalOf(found: SignerResult, { token }: Opened, set: KeySet): TokenRe
 }
 
 /** Returns the scopes of a token, from its claim `scope` (RFC 9068 §2.2.3) or `scp` (Entra, Okta). */
-function scopesOf(claims: Readonly<Record<string, unknown>>): string[] {
+function scopesOf(claims: JsonObject): string[] {
   const name = ['scope', 'scp'].find((each) => Object.hasOwn(claims, each));
   const value = name === undefined ? undefined : claims[name];
   if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '');

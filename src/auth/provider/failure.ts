@@ -1,6 +1,5 @@
 /** Failures of an identity provider, with a code for the client and a reason for the log. */
 
-/** Error codes for clients. Their HTTP statuses are 502, 504, 503 and 400. */
 type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 
@@ -32,10 +31,7 @@ export class ProviderFault extends Error {
   }
 }
 
-/**
- * Makes a text from the provider safe for the log. Replaces everything except visible ASCII by `?`, and cuts
- * the text to `most` characters.
- */
+/** Replaces everything except visible ASCII by `?`, and cuts the text, for the log. */
 export function word(text: string, most: number = 40): string {
   return text.slice(0, most).replace(/[^\x21-\x7e]/g, '?');
 }

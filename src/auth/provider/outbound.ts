@@ -38,7 +38,6 @@ const FAILED_STATUS = 400;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
-/** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
   /**
@@ -47,7 +46,6 @@ export interface Target {
   readonly isGuarded: boolean;
 }
 
-/** A request to the provider. */
 export interface OutboundCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -64,20 +62,17 @@ export interface OutboundAnswer {
   /** Media type in lower case, without parameters. Empty if the response has none. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /**
-   * Whether the response came from a private address. Behind a proxy, whether the URL contains a private
-   * address.
-   */
+  /** Whether the response, or behind a proxy the URL, is of a private address. */
   readonly isPrivate: boolean;
 }
 
 /** Resolves all addresses of a host name, like `dns.lookup` with `all: true`. */
-export type Resolve = (
+type Resolve = (
   hostname: string,
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-interface OutboundDeps {
+export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** Trusted certificate authorities in PEM. Default: the authorities of Node.js. */
@@ -93,10 +88,7 @@ interface Waiting {
   refuse(reason: ProviderFault): void;
 }
 
-/**
- * Sends requests to one provider. At most 16 requests run at once, at most 64 wait, and each stage has a time
- * limit.
- */
+/** Sends requests to one provider: 16 run at once, 64 wait, and each stage has a limit. */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -144,7 +136,6 @@ export class Outbound {
     }
   }
 
-  /** Cancels all requests, and refuses later ones. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -279,7 +270,6 @@ interface ExchangeDeps {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Sends one request and reads its response, with a time limit for each stage. */
 class Exchange {
   readonly #deps: ExchangeDeps;
   readonly #chunks: Buffer[] = [];
@@ -432,10 +422,7 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
   systemLookup(hostname, { all: true, order: 'verbatim' }, callback);
 }
 
-/**
- * Returns a DNS look-up that checks the addresses. The socket connects to the checked addresses, so a later
- * change in DNS has no effect.
- */
+/** Returns a DNS look-up that checks the addresses to which the socket connects. */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {
@@ -452,11 +439,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Parses the JSON value of a response. `what` names the request in the reasons of errors.
- *
- * @throws ProviderFault `provider_error` unless the response is a JSON value with the status 200
- */
+/** Parses the JSON value of a response. `what` names the request in the reasons of errors. */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
   if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
@@ -474,10 +457,7 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   return value;
 }
 
-/**
- * Parses the JSON object of a response.
- * @throws ProviderFault `provider_error` unless the response is a JSON object with the status 200
- */
+/** Parses the JSON object of a response. */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);

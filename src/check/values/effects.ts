@@ -192,7 +192,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     'svc.escapeHtml escape-html he.encode he.escape html-escaper.escape entities.encodeHTML entities.escapeUTF8 lodash.escape lodash-es.escape validator.escape sanitize-html xss dompurify.sanitize isomorphic-dompurify.sanitize',
   ),
   ...alike(NAME, 'slugify @sindresorhus/slugify lodash.kebabCase'),
-  ...alike(number, 'Number BigInt parseInt parseFloat'),
+  ...alike(number, 'Number BigInt parseInt parseFloat Number.parseInt Number.parseFloat'),
   // a text has no members of an input
   String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
   Boolean: ({ args: [value = KNOWN] }) =>
@@ -400,6 +400,11 @@ const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
   run(callback, [KNOWN]);
   return receiver;
 };
+/** The result of the callback takes the place of a result that cannot be computed. */
+const caught: Effect = ({ receiver, args: [callback = KNOWN], run }) => ({
+  ...receiver,
+  fallback: run(callback, [KNOWN]),
+});
 
 /** Returns an item of a list, or a character of a text. */
 export function itemOf(value: Value): Value {
@@ -483,13 +488,14 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(visited, 'forEach every'),
-  ...alike(handled, 'catch finally'),
+  catch: caught,
+  finally: handled,
   ...alike(cased, 'toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase'),
   ...alike(sliced, 'slice substring substr subarray'),
   ...alike(added, 'push unshift add append'),
   ...alike(
     self,
-    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind reverse toReversed values',
+    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind setMaxListeners reverse toReversed values',
   ),
   toString: asText,
   replace: replaced(false),

@@ -40,16 +40,10 @@ export interface Task {
   readonly script: Script;
 }
 
-/**
- * Chooses the next migration to apply or undo from the rows of `svc_migrations`. Throws if the rows do not
- * match the files and plugins.
- */
+/** Chooses the next task. Throws if the rows do not match the files and plugins. */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
-/**
- * Returns the statement that creates the table `svc_migrations`. In MySQL, the key is a varchar, because text
- * cannot be a key there.
- */
+/** Returns the statement for the table. MySQL has no `text` as a key. */
 export function createTable(dialect: Dialect): string {
   const key =
     dialect === 'mysql' || dialect === 'mariadb'
@@ -83,10 +77,7 @@ function tableExists(dialect: Dialect): string {
   }
 }
 
-/**
- * Returns the states of the given migrations in order, then the states of applied migrations that are not
- * among them.
- */
+/** Returns the states of these migrations in order, then of applied ones that are not among them. */
 export function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const known = migrations.map(({ id, name, checksum }): MigrationState => {
@@ -112,12 +103,7 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
   ];
 }
 
-/**
- * Returns the next migration to apply, or undefined.
- *
- * @throws SvcError `E_MIGRATION_CHANGED` if the text of an applied migration has changed, `E_MIGRATION_ORDER`
- *   if a later migration is already applied, or another file with the number, `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
- */
+/** Returns the next migration to apply, or undefined. */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
   const byId = new Map(rows.map((row) => [row.id, row]));
@@ -143,11 +129,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   return next;
 }
 
-/**
- * Returns the last applied migration from a file, with its down script, or undefined.
- * @throws SvcError `E_MIGRATION_DOWN` if the migration or its down script is missing,
- *   `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
- */
+/** Returns the last applied migration from a file, with its down script, or undefined. */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);
   const last = rows.filter(({ id }) => isOfFile(id)).at(-1);
@@ -174,7 +156,6 @@ export function refuseUnfinished(rows: readonly Applied[]): void {
     ]);
 }
 
-/** Returns whether a migration has begun and has not ended. */
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }

@@ -8,22 +8,17 @@
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
-import { RedisConnection, RedisError } from './connection.ts';
+import { RedisConnection, RedisError, type RedisConnectionDeps } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
-import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisUrl } from './url.ts';
 
-/** Options of a connection to Redis. */
-export interface RedisConnectDeps {
+export interface RedisConnectDeps extends Omit<RedisConnectionDeps, 'socket'> {
   readonly address: RedisUrl;
-  readonly maxReplyBytes: number;
-  readonly maxPending: number;
   /** Name of the connection in CLIENT LIST. */
   readonly clientName: string;
-  readonly clock: Clock;
 }
 
 /** The server refused the login or the database, for example because of a wrong password. */
@@ -102,12 +97,16 @@ async function connectHost(
       throw new SvcError('E_DB_CONNECT', [shown, `the server is ${kind}, not a Redis server`], {
         cause: error,
       });
-    throw error instanceof RedisError && !/max number of clients/i.test(error.message)
-      ? new RedisFault(`${shown} refused the login of "${user || 'default'}" (${error.reply})`, {
-          sqlstate: '28000',
+    if (!(error instanceof RedisError)) throw error;
+    throw /max number of clients/i.test(error.message)
+      ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {
+          sqlstate: '53300',
           cause: error,
         })
-      : passing(error, shown);
+      : new RedisFault(`${shown} refused the login of "${user || 'default'}" (${error.reply})`, {
+          sqlstate: '28000',
+          cause: error,
+        });
   }
 }
 
@@ -119,7 +118,6 @@ function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/** Selects the database that the address names. */
 async function select(
   connection: RedisConnection,
   database: number,
@@ -182,13 +180,4 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
 /** Ignores an error reply, for example if the user has no permission to run ROLE. Throws any other error. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
-}
-
-function passing(error: unknown, shown: string): unknown {
-  return error instanceof RedisError
-    ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {
-        sqlstate: '53300',
-        cause: error,
-      })
-    : error;
 }

@@ -287,7 +287,6 @@ export class DevProvider {
     return code;
   }
 
-  /** Handles a token request (RFC 6749 §4.1.3, RFC 6749 §5). */
   async #token(form: URLSearchParams, authorization: string | undefined): Promise<DevResponse> {
     if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
     const client = this.#client(form, authorization);
@@ -325,10 +324,7 @@ export class DevProvider {
     );
   }
 
-  /**
-   * Authenticates the client by `Authorization` or by the form, but not by both (RFC 6749 §2.3.1). Returns an
-   * error response, or undefined on success.
-   */
+  /** Authenticates the client by `Authorization` or by the form (RFC 6749 §2.3.1). */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');
@@ -370,7 +366,6 @@ export class DevProvider {
     return (await this.#ready()).sign(claims, this.#options.idTokenAlgorithm);
   }
 
-  /** Handles a user info request (OpenID Connect Core §5.3, RFC 6750 §2.1). */
   #userinfo(authorization: string | undefined): DevResponse {
     const token = /^bearer +([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
     const grant = token === undefined ? undefined : this.#tokens.get(token);

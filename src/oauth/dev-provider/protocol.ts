@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
 import { pageOf, policyOf } from '../failure-page.ts';
 import type { DevAlgorithm } from './keys.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** A user that a developer can choose in order to log in. */
 export interface DevUser {
@@ -58,11 +59,7 @@ const PROFILES: Readonly<Record<string, readonly string[]>> = {
  * Returns the discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The URLs of the
  * endpoints begin with `url`.
  */
-export function metadataOf(
-  issuer: string,
-  algorithm: DevAlgorithm,
-  url: string,
-): Readonly<Record<string, unknown>> {
+export function metadataOf(issuer: string, algorithm: DevAlgorithm, url: string): JsonObject {
   return {
     issuer,
     authorization_endpoint: `${url}/authorize`,
@@ -83,10 +80,7 @@ export function metadataOf(
   };
 }
 
-/**
- * Checks an authorization request. Returns an error code, or undefined for a valid request (RFC 6749
- * §4.1.2.1, RFC 7636 §4.4.1).
- */
+/** Returns the error code of an authorization request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
 export function authorizationError(
   given: URLSearchParams,
   one: (name: string) => string | undefined,
@@ -107,7 +101,7 @@ export function claimsOf(
   { sub, name, email, emailVerified = true, picture, claims }: DevUser,
   scopes: readonly string[],
 ): Record<string, unknown> {
-  const all: Readonly<Record<string, unknown>> = {
+  const all: JsonObject = {
     name,
     picture,
     email,
@@ -123,12 +117,10 @@ export function claimsOf(
   };
 }
 
-/** Returns an error page, for errors that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
-/** Returns an error response of the token endpoint (RFC 6749 §5.2). */
 export function tokenError(
   error: string,
   status: number = 400,
@@ -180,10 +172,7 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
   };
 }
 
-/**
- * Returns the page on which a developer chooses a user. Its form also contains the parameters of the
- * authorization request.
- */
+/** Returns the page on which a developer chooses a user, with the request's parameters. */
 export function pickerPage(
   action: string,
   parameters: Readonly<Record<string, string>>,
@@ -215,10 +204,6 @@ ${hiddenFields(parameters)}
 <button name="confirmed" value="1">Log out</button>
 </form>`,
   );
-}
-
-function loggedOutPage(): string {
-  return page('You are logged out at the provider', '<p>You may close this page.</p>');
 }
 
 function hiddenFields(parameters: Readonly<Record<string, string>>): string {
@@ -263,17 +248,14 @@ interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
   /** Returns the claims of an id_token, or undefined if this provider has not signed it. */
-  readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
+  readonly claimsOf: (token: string) => JsonObject | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
 
 /** Parameters of a logout request without a hint that its confirmation needs. */
 const PARAMETERS = ['client_id', 'post_logout_redirect_uri', 'state'];
 
-/**
- * Handles a logout request (RP-Initiated Logout 1.0 §2). The response to an invalid request is a page, never
- * a redirect to the address in the request.
- */
+/** Handles a logout request (RP-Initiated Logout 1.0 §2). An invalid one redirects nowhere. */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');
   const hint = given.get('id_token_hint');
@@ -292,7 +274,10 @@ export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: Logo
     const origin = new URL(to ?? deps.issuer).origin;
     return { status: 200, headers: pageHeaders([origin]), body: logoutPage('logout', parameters) };
   }
-  if (to === null) return { status: 200, headers: pageHeaders([]), body: loggedOutPage() };
+  if (to === null) {
+    const body = page('You are logged out at the provider', '<p>You may close this page.</p>');
+    return { status: 200, headers: pageHeaders([]), body };
+  }
   const url = new URL(to);
   const state = given.get('state');
   if (state !== null) url.searchParams.set('state', state);

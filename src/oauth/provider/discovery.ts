@@ -15,8 +15,8 @@ import { isWithinSite, issueOfUrl } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Outbound, Target } from '../../auth/provider/outbound.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
-/** Endpoints of a provider. */
 export interface Endpoints {
   /** Page that only browsers open. */
   readonly authorizeUrl: string;
@@ -33,7 +33,6 @@ export interface Endpoints {
 const TTL_MS = 3_600_000;
 const RETRY_MS = 60_000;
 
-/** Finds and caches the endpoints of one provider. */
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
@@ -66,10 +65,7 @@ export class Discovery {
     return this.#flight;
   }
 
-  /**
-   * Fetches the document again in the background. If that fails, the old document stays in use, and a retry
-   * is possible after a minute.
-   */
+  /** Fetches the document in the background. After a failure, the next try comes a minute later. */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
     this.#discover().catch(() => undefined);
@@ -142,12 +138,8 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   };
 }
 
-/** The members of a discovery document that are used. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
-  /**
-   * Client authentication at the token endpoint. Undefined if the endpoint supports neither `post` nor
-   * `basic`.
-   */
+  /** Client authentication at the token endpoint; undefined for neither `post` nor `basic`. */
   readonly clientAuth?: 'post' | 'basic' | undefined;
   /** True if every authorization response has the parameter `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
@@ -169,7 +161,7 @@ const ENDPOINTS = {
  * The issuer is compared byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
-  document: Readonly<Record<string, unknown>>,
+  document: JsonObject,
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
 ): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';
@@ -191,10 +183,7 @@ export function readMetadata(
   };
 }
 
-/**
- * Returns the authentication method to use, `post` or `basic`; undefined if the provider's list contains
- * neither. Without a list, returns `basic` (OpenID Connect Discovery §3).
- */
+/** Returns the method to use; without a list, `basic` (OpenID Connect Discovery §3). */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';
   if (!Array.isArray(methods)) return undefined;

@@ -2,23 +2,19 @@
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
 import type { MappedUser } from './user-info.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** Options of a known provider, without name and credentials. */
 export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSecret'>;
 
-type Raw = Readonly<Record<string, unknown>>;
-
-/** Returns a member of an object; undefined if `value` is not an object. */
 function inside(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
+  return typeof value === 'object' && value !== null ? (value as JsonObject)[name] : undefined;
 }
 
-/** Returns the id of a user as text. The id may be a number or a string. */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
 
-/** Name of a provider in {@link PRESETS}. */
 export type PresetName =
   | 'apple'
   | 'discord'
@@ -38,11 +34,8 @@ export const PRODUCTS: Readonly<Record<'cognito', Preset>> = {
   cognito: { acceptsTextVerified: true, postLogoutName: 'logout_uri' },
 };
 
-/** Providers with fixed addresses. */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
-  /**
-   * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.
-   */
+  /** GitHub sends errors with the status 200, and issues no id_token. */
   github: {
     // the value of `iss` in GitHub's authorization responses (RFC 9207)
     issuer: 'https://github.com/login/oauth',
@@ -89,10 +82,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     issuer: 'https://gitlab.com',
     clientAuth: 'post',
   },
-  /**
-   * Discord has no OpenID Connect. `verified` refers to the e-mail. `avatar` is a hash, from which the URL of
-   * the picture is built.
-   */
+  /** Discord has no OpenID Connect. `avatar` is a hash, from which the picture's URL is built. */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
     tokenUrl: 'https://discord.com/api/oauth2/token',
@@ -140,10 +130,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /**
-   * X has no OpenID Connect. It returns the e-mail, which is always verified, only with the scope
-   * `users.email`.
-   */
+  /** X has no OpenID Connect. E-mails, always verified, need the scope `users.email`. */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',

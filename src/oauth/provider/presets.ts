@@ -20,6 +20,7 @@ export {
   type IdTokenAlgorithm,
   type OAuthProviderOptions,
 } from './options.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
@@ -215,11 +216,8 @@ export function microsoftProvider(
   return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-/**
- * Converts the claims of Microsoft Entra to a user. There is no picture, because reading it would require an
- * access token.
- */
-function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
+/** Converts the claims of Microsoft Entra. A picture would require an access token. */
+function microsoftUser(raw: JsonObject): MappedUser {
   const verified = raw['xms_edov'];
   return {
     subject: textOr(raw['sub'], undefined),

@@ -18,14 +18,9 @@ import type { ReadOptions, UserAnswer } from '../plugin-options.ts';
 import type { RefreshVerdict } from './refresh.ts';
 import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
-import type { LoginStore } from './store.ts';
+import type { LoginRow, LoginStore } from './store.ts';
 
-/** Subject, scopes and claims of an access token. */
-export interface TokenUser {
-  readonly sub: string;
-  readonly scopes: readonly string[];
-  readonly claims: Readonly<Record<string, unknown>>;
-}
+export type TokenUser = Pick<LoginRow, 'sub' | 'scopes' | 'claims'>;
 
 interface AccessTokensDeps {
   readonly options: ReadOptions;
@@ -35,10 +30,7 @@ interface AccessTokensDeps {
 }
 
 const MAX_SUB = 255;
-/**
- * Maximum length of an access token in a cookie, in characters. Browsers keep at most 4,096 bytes of a
- * cookie, including its name.
- */
+/** Maximum characters of an access token in a cookie: browsers keep 4,096 bytes with its name. */
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default of the option `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
@@ -93,7 +85,6 @@ export class AccessTokens {
     return { sub, scopes, claims };
   }
 
-  /** Wraps `onRefresh` in a function that also checks its result. */
   checked<T>(
     onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined,
   ): ((login: T) => Promise<RefreshVerdict>) | undefined {
@@ -137,10 +128,7 @@ export class AccessTokens {
   }
 }
 
-/**
- * Calls `onRefresh`. If it throws an exception with a 4xx status, the refresh is refused, but the login does
- * not end.
- */
+/** Calls `onRefresh`. An exception with a 4xx status refuses the refresh, but keeps the login. */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
   login: T,
@@ -171,18 +159,13 @@ export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** The last revocation of a user. */
 interface Revocation {
-  /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
   /** Monotonic time in milliseconds after which the store is read again. */
   readonly deadlineMs: number;
 }
 
-/**
- * Refuses access tokens that are older than the last revocation of their user. Reads the store at most every
- * five seconds for each user.
- */
+/** Refuses tokens older than the user's last revocation, read at most every five seconds. */
 export class ValidAfterGate {
   readonly #store: LoginStore;
   readonly #clock: Clock;

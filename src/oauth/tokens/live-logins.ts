@@ -7,7 +7,7 @@
  * Each store method that ends logins is called through {@link ReportedEnds}. So this process knows the
  * end of a login at once, and other processes know it within five seconds.
  */
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import { isRecord } from '../../base/options.ts';
 import { Heartbeat } from '../../http/streaming/heartbeat.ts';
 import { currentLogin, currentUser } from '../login-state.ts';
@@ -36,7 +36,6 @@ interface Known {
   readonly deadlineMs: number;
 }
 
-/** Logins whose look-up starts when the current turn of the event loop has collected them. */
 interface Batch {
   readonly ids: Set<string>;
   /** Users of those logins that live, by the ids of the logins. */
@@ -59,7 +58,6 @@ const MAX_LOGINS = 10_000;
 const ENDED = 'the login has ended';
 const EXPIRED = 'the access token has expired';
 
-/** Checks whether logins live, and ends the connections of logins that have ended. */
 export class LiveLogins implements LoginAuthority, Beating {
   readonly #deps: LiveLoginsDeps;
   /** Results by the id of the login, in the order in which they were stored. */
@@ -81,15 +79,12 @@ export class LiveLogins implements LoginAuthority, Beating {
     if (user === undefined && login === undefined) return true;
     const id = isRecord(login) ? login['id'] : undefined;
     if (typeof user !== 'string' || typeof id !== 'string') return false;
-    const compare = (sub: string | undefined): boolean => {
+    return whenReady(this.#userOf(id), (sub) => {
       if (sub === user) this.#of(req).session = { id, sub };
       return sub === user;
-    };
-    const sub = this.#userOf(id);
-    return isThenable(sub) ? sub.then(compare) : compare(sub);
+    });
   }
 
-  /** Records that an access token has authenticated a request. */
   noteToken(claims: Claims, req: HttpRequest): void {
     this.#of(req).token = claims;
   }
@@ -110,7 +105,6 @@ export class LiveLogins implements LoginAuthority, Beating {
     this.#check([...this.#connections], true);
   }
 
-  /** Called when a login has ended. */
   ended(id: string): void {
     this.#asking.delete(id);
     this.#keep(id, undefined);

@@ -15,7 +15,6 @@ import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
 export interface RefreshToken {
-  /** Id of the login. */
   readonly id: string;
   readonly generation: number;
   readonly secret: Buffer;
@@ -27,7 +26,6 @@ const SECRET_BYTES = 32;
 const TAG_BYTES = 16;
 const PATTERN = /^svcrt_1([\w-]{1,32})\.([\w-]{22})\.(0|[1-9]\d{0,15})\.([\w-]{43})\.([\w-]{22})$/;
 
-/** Creates and parses refresh tokens with the keys of a keyring. */
 export class RefreshTokenCodec {
   readonly #tags: Keyring;
   readonly #chain: Keyring;
@@ -37,7 +35,6 @@ export class RefreshTokenCodec {
     this.#chain = ring.derive('svc-oauth-refresh-chain');
   }
 
-  /** Creates the first refresh token of a new login. */
   first(): RefreshToken {
     return { id: randomBytes(16).toString('base64url'), generation: 0, secret: randomBytes(SECRET_BYTES) };
   }
@@ -105,10 +102,7 @@ export class RefreshTokenCodec {
   }
 }
 
-/**
- * Returns the stored form of a token: the SHA-256 of its secret in hexadecimal. It needs no salt, because the
- * secret has 256 random bits.
- */
+/** Returns the SHA-256 of a secret, whose 256 random bits need no salt. */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
 }
@@ -117,10 +111,7 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
   return mac(key, 'svc-rt-tag', token.id, token.generation, token.secret).subarray(0, TAG_BYTES);
 }
 
-/**
- * Returns the HMAC of several fields. The length of each field precedes the field, so that different fields
- * never produce the same bytes.
- */
+/** Returns the HMAC of several fields, each after its length. */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;
   return createHmac('sha256', key).update(head).update(secret).digest();
