@@ -18,6 +18,7 @@ import { callsIn, meaningOfCall } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { ASKS } from './availability.ts';
 import { isLog } from './logs.ts';
+import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
@@ -47,6 +48,7 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     wrong: 'const release = await mutex.acquire(); await work(); release();',
     right: 'const release = await mutex.acquire(); try { await work(); } finally { release(); }',
     find: findKeptLocks,
+    watch: watchLocks,
   },
   {
     id: 'SVC659',

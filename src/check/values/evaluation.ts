@@ -484,10 +484,11 @@ export abstract class Evaluation extends Classes {
   }
 
   /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
-  #calculated(operator: string, sides: readonly Value[], nodes: readonly Node[]): Value | undefined {
+  #calculated(operator: string, sides: readonly Value[], nodes: readonly [Node, Node]): Value | undefined {
+    const at = { node: nodes[1].parent ?? nodes[1], module: this.module };
     if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
     return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
-      ? values.computedFrom(sides, arithmetic)
+      ? values.computedFrom(sides, (made) => arithmetic(made, at))
       : undefined;
   }
 
@@ -574,9 +575,10 @@ function isSumOfRows(sides: readonly Value[]): boolean {
   return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
 }
 
-/** Returns the mark of a number that arithmetic made of a column. */
-function arithmetic(made: Made): Made {
-  return made.by === ROW ? { ...made, by: COMPUTED } : made;
+/** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
+function arithmetic(made: Made, at: Spot): Made {
+  if (made.by === ROW) return { ...made, by: COMPUTED };
+  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
 }
 
 function hasMarkup({ texts }: Value): boolean {
