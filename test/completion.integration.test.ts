@@ -113,7 +113,7 @@ const PLACES: readonly (readonly [code: string, names: string | readonly string[
 
 /** Options in the places above, and a part of the documentation that completion must show. */
 const DOCUMENTED: readonly (readonly [code: string, option: string, documentation: RegExp])[] = [
-  ["app.post('/a', { | }, () => 1);", 'response', /Type of the replies/],
+  ["app.post('/a', { | }, () => 1);", 'response', /Type of the responses/],
   [
     "app.post('/a', { body: Note, | }, ({ body }) => body);",
     'maxBodyBytes',

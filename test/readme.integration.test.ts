@@ -67,7 +67,7 @@ const ENVIRONMENT = {
   SVC_ENV: 'development',
   SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
   ...Object.fromEntries(
-    ['SVC_GITHUB', 'SVC_GOOGLE', 'KEYCLOAK', 'FORGE', 'INSIDE'].map((name) => [
+    ['SVC_GITHUB', 'SVC_GOOGLE', 'SVC_ENTRA', 'KEYCLOAK', 'FORGE', 'INSIDE'].map((name) => [
       `${name}_CLIENT_SECRET`,
       randomBytes(16).toString('hex'),
     ]),

@@ -63,19 +63,11 @@ export class Application implements ServedApplication {
   readonly longestRequestMs: number | undefined;
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
-  /** Matches and handles a request. Never throws, never rejects. */
   readonly handle: Core;
-  /**
-   * Handles a WebSocket handshake: responds with 101, or refuses with another status. Never throws, never
-   * rejects.
-   */
   readonly upgrade: Core;
   readonly hasSocketAt: (path: string) => boolean;
   readonly routeAt: (method: string, path: string) => CompiledRoute | undefined;
-  /**
-   * Imports the WebSocket modules if a route needs them, and resolves the dependencies of scope `app`.
-   * Returns a function that runs the clean-ups of these dependencies.
-   */
+  /** Also imports the WebSocket modules if a route needs them. */
   readonly start: () => Promise<() => Promise<void>>;
   readonly isProbe: (req: TransportRequest) => boolean = isProbe;
   readonly #deps: ApplicationDeps;
@@ -107,10 +99,7 @@ export class Application implements ServedApplication {
     this.#functions = this.#withHandle(compiled.handleTool);
   }
 
-  /**
-   * Counts a response just before it is sent. `durationMs` is the time from the start of the request to the
-   * response. A 405 without `Allow` gets this field (RFC 9110 §15.5.6).
-   */
+  /** Adds the field `Allow` to a 405 without it (RFC 9110 §15.5.6). */
   count(req: TransportRequest, response: HttpResponse, durationMs: number): void {
     if (response.status === 405 && findField(response.fields(false), 'allow') === undefined)
       response.headers.set('Allow', this.#deps.compiled.allowedFor(req));
@@ -129,10 +118,7 @@ export class Application implements ServedApplication {
     else this.#deps.slowReaders.add(1);
   }
 
-  /**
-   * Ends a request: ends its span, writes its line of the access log, then runs its clean-ups. Returns a
-   * promise if the request has clean-ups. Never throws, never rejects.
-   */
+  /** Ends the span, writes the line of the access log, then runs the clean-ups. */
   finish(req: TransportRequest, outcome: Outcome): Awaitable<void> {
     req.span?.end(outcome);
     if (req.delivery !== undefined) this.#accessLog?.write(req, req.delivery, outcome === undefined);
@@ -140,15 +126,11 @@ export class Application implements ServedApplication {
     return cleanUps === undefined ? undefined : this.#cleanUp(cleanUps, req, outcome);
   }
 
-  /** Runs a clean-up that was registered after its request had ended. */
   runLate(req: TransportRequest, cleanUp: CleanUp, outcome: Outcome): void {
     void this.#cleanUp([cleanUp], req, outcome);
   }
 
-  /**
-   * Handles a call of an MCP tool in this process. `isFunction` is true when the call is for a function of
-   * app.tool(), app.prompt() or app.resource(), and not for a route.
-   */
+  /** `isFunction`: for a function of app.tool(), app.prompt() or app.resource(), and not for a route. */
   async answerCall(
     request: Request,
     remoteAddress: string,
@@ -159,10 +141,7 @@ export class Application implements ServedApplication {
     return answerInMemory(isFunction ? this.#functions : this, request, remoteAddress, prepare);
   }
 
-  /**
-   * Returns an application that serves `/metrics` on a separate port. It has the options of this application,
-   * but handles each request by `handle`, and does not count requests.
-   */
+  /** Returns an application for `/metrics` on a separate port, which does not count requests. */
   beside(handle: Core): ServedApplication {
     return { ...this.#withHandle(handle), count: (req, { status }) => req.span?.answer(status) };
   }

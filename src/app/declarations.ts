@@ -103,10 +103,6 @@ export class Declarations {
     return [...APPLICATION_RULES, ...this.#rules];
   }
 
-  /**
-   * @throws SvcError `E_MIDDLEWARE` when the value is not middleware, `E_APP_FROZEN` when the application is
-   * compiled
-   */
   addMiddleware(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside' = 'inside'): void {
     this.#deps.assertNotFrozen('middleware');
     const layer = asMiddleware(middleware);
@@ -115,21 +111,13 @@ export class Declarations {
     this.#middlewarePlaces.set(layer, declaredHere());
   }
 
-  /**
-   * Adds a rule of the application or of a plugin to `svc check`.
-   * @throws SvcError `E_RULE` when the rule is malformed or its id is taken, `E_APP_FROZEN` when the
-   * application is compiled
-   */
+  /** Adds a rule of the application or of a plugin to `svc check`. */
   addRule(rule: Rule, options?: { readonly mayExtend: boolean }): void {
     this.#deps.assertNotFrozen(`the check "${rule.id}"`);
     this.#rules.push(checkedRule(rule, this.rules, options));
   }
 
-  /**
-   * Adds an exception handler. A handler that the class already has is replaced, and `svc check` reports
-   * this.
-   * @throws SvcError `E_EXCEPTION_HANDLER` when `errorClass` is not a class, or the handler is not a function
-   */
+  /** Adds an exception handler. A handler that the class already has is replaced, and `svc check` reports this. */
   addExceptionHandler<E>(errorClass: ErrorClass<E>, rest: ExceptionArguments<E>): void {
     const { handler, plan, spec } = readExceptionHandler(errorClass, rest);
     if (this.handlers.add(errorClass, handler, plan, spec)) return;
@@ -144,10 +132,7 @@ export class Declarations {
     });
   }
 
-  /**
-   * Calls register() of the plugins, then compiles every valid declaration. Each invalid declaration becomes
-   * a finding of `svc check`.
-   */
+  /** Each invalid declaration becomes a finding of `svc check`. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
     const found = this.plugins.registerAll((finding) => this.findings.push(finding));
@@ -165,10 +150,7 @@ export class Declarations {
     return compilation;
   }
 
-  /**
-   * Compiles the application. Afterwards, nothing can be added to it.
-   * @throws SvcError `E_COMPILE` with every finding that prevents a start
-   */
+  /** Compiles the application. Afterwards, nothing can be added to it. */
   compile(): CompiledApplication {
     const compilation = this.build();
     this.assertMayStart(compilation);
@@ -177,7 +159,6 @@ export class Declarations {
     return compiled;
   }
 
-  /** Compiles only the route `/metrics`, for a separate port. */
   metrics(): CompiledApplication {
     return this.#compileRoutes({ routes: metricsRoutes(this.#deps.operations) }).serve();
   }
@@ -236,10 +217,7 @@ export class Declarations {
     };
   }
 
-  /**
-   * Returns every finding that can be made without starting the application. Mistakes are not thrown, but
-   * become findings.
-   */
+  /** Mistakes are not thrown, but become findings. */
   check(): Report {
     try {
       return this.#examine(this.build()).report;
@@ -255,10 +233,6 @@ export class Declarations {
     }
   }
 
-  /**
-   * Throws if a finding prevents the application from starting.
-   * @throws SvcError `E_COMPILE` with all findings of check(), including those that do not prevent a start
-   */
   assertMayStart(compilation: Compilation): void {
     if (this.#hasNoFindings(compilation)) return;
     const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
@@ -298,10 +272,7 @@ const UNREADABLE_SETTINGS: Readonly<Partial<Record<FaultCode, Finding['rule']>>>
 
 /** The services and functions that a `Host` offers to a plugin. */
 interface HostDeps {
-  /**
-   * Environment and clock. They are read at each access, because a test client may replace them until the
-   * application compiles.
-   */
+  /** Read at each access, because a test client may replace them until the application compiles. */
   readonly conditions: { readonly env: Env; readonly clock: Clock };
   readonly config: Config;
   readonly log: Logger;
@@ -313,10 +284,7 @@ interface HostDeps {
   addRule(rule: Rule): void;
 }
 
-/**
- * The plugins of one application. Each plugin registers once, after the plugins that it requires. Each gets
- * its own `Host`, the interface through which it adds routes and middleware.
- */
+/** Each plugin registers once, after the plugins that it requires, through a `Host` of its own. */
 class Plugins {
   readonly #deps: HostDeps;
   readonly #registered: RegisteredPlugin[] = [];
@@ -337,7 +305,6 @@ class Plugins {
     return this.#sorted ?? [];
   }
 
-  /** @throws SvcError `E_APP_FROZEN` when the plugins have already registered */
   add(plugin: Plugin): void {
     if (this.#sorted !== undefined) throw new SvcError('E_APP_FROZEN', [`the plugin "${plugin.name}"`]);
     this.#registered.push({ plugin, place: declaredHere().place });
@@ -395,7 +362,8 @@ class Plugins {
         for (const [key, read] of values) this.#deps.state.provide(key, read);
         this.#replaced.add(plugin);
         return () => {
-          for (const key of values.keys()) this.#deps.state.provide(key, this.#provided.get(key)!.read);
+          for (const [key, { read }] of this.#provided)
+            if (values.has(key)) this.#deps.state.provide(key, read);
           this.#replaced.delete(plugin);
         };
       },
@@ -445,11 +413,9 @@ class Plugins {
   }
 }
 
-/**
- * Returns services for middleware and plugins. Each property reads the current value of the application,
- * because a test client may replace environment and clock.
- */
+/** Environment and clock are read at each access, because a test client may replace them. */
 export function servicesOf(app: Services): Services {
+  const { log, metrics, config, tracer } = app;
   return {
     get env() {
       return app.env;
@@ -457,17 +423,9 @@ export function servicesOf(app: Services): Services {
     get clock() {
       return app.clock;
     },
-    get log() {
-      return app.log;
-    },
-    get metrics() {
-      return app.metrics;
-    },
-    get config() {
-      return app.config;
-    },
-    get tracer() {
-      return app.tracer;
-    },
+    log,
+    metrics,
+    config,
+    tracer,
   };
 }

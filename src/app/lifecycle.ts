@@ -66,10 +66,7 @@ interface LivingApplication {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
   readonly env: Env;
-  /**
-   * Compiles the application on the first call.
-   * @throws SvcError `E_COMPILE` when a finding forbids a start
-   */
+  /** Compiles the application on the first call. */
   application(): Application;
   /**
    * Starts the application. The servers call this method and not {@link Lifecycle.startup}, so that a
@@ -95,17 +92,13 @@ export class Lifecycle {
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
   readonly #plugins: PluginRun;
-  /**
-   * Resolves when the dependencies of scope `app` are resolved, with a function that runs their clean-ups.
-   */
   #sharing: Promise<() => Promise<void>> | undefined;
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
 
   /**
-   * `plugins` returns the plugins in the order in which they start. It is only called after the application
-   * was compiled.
+   * `plugins` is only called after the application was compiled, and returns them in the order of the start.
    */
   constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
     this.#app = app;
@@ -129,10 +122,7 @@ export class Lifecycle {
     return this.#starting !== undefined;
   }
 
-  /**
-   * Starts plugins and hooks, then resolves the dependencies of scope `app`. Until a shutdown, further calls
-   * wait for the same start.
-   */
+  /** Until a shutdown, further calls wait for the same start. */
   async startup(): Promise<void> {
     await this.startParts();
     try {
@@ -295,12 +285,7 @@ export class Serving {
     this.#metricsApplication = metricsApplication;
   }
 
-  /**
-   * Starts the application, listens, and serves in this process. A signal during the start stops everything
-   * that has already started.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened, `E_TLS` for an invalid certificate or key,
-   * and errors of the start
-   */
+  /** A signal during the start stops everything that has already started. */
   async run(options: ServerOptions): Promise<RunningServer> {
     const isFirst = !this.#app.lifecycle.hasBegun;
     const secure = await this.secure(options.tls);
@@ -371,10 +356,7 @@ export class Serving {
     };
   }
 
-  /**
-   * Creates the TLS transport; undefined if `options` is undefined.
-   * @throws SvcError `E_TLS` when certificate and key cannot be read or do not belong together
-   */
+  /** Creates the TLS transport; undefined if `options` is undefined. */
   async secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined> {
     if (options === undefined) return undefined;
     const { SecureTransport } = await import('../http/server/tls.ts');

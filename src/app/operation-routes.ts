@@ -34,10 +34,7 @@ const OPERATIONS_SPEC = {
   timeoutMs: false,
   meta: { loadShedding: false },
 } as const;
-/**
- * Options of the documentation routes. Load limits apply, because these routes serve people and not an
- * orchestrator.
- */
+/** Load limits apply, because these routes serve people and not an orchestrator. */
 const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
 /**
  * Options of `/healthz` and `/readyz`. Orchestrators address them by IP address, and the responses disclose
@@ -45,10 +42,7 @@ const DOCS_SPEC = { public: 'documentation', mcp: false } as const;
  */
 const PROBE_SPEC = { ...OPERATIONS_SPEC, meta: { ...OPERATIONS_SPEC.meta, trustedHost: false } } as const;
 
-/**
- * Whether a request has the path of a health check or of the metrics. Such requests are served even under
- * overload.
- */
+/** Probes are served even under overload. */
 export function isProbe({ path }: TransportRequest): boolean {
   return PROBES.has(path);
 }

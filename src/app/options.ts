@@ -241,10 +241,7 @@ interface ReadSvcOptions {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/**
- * Checks the options of `new Svc()`. Separates objects such as `logger` from plain settings such as `env`.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
- */
+/** Checks the options of `new Svc()`. Separates objects such as `logger` from plain settings such as `env`. */
 export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
   const { logger, tracer, clock, config, ops, roomBus, openapi, ...settings } = readOptions(
     'Svc',
@@ -273,12 +270,7 @@ export function readMode(text: string): number | undefined {
   return /^0?[0-7]{3}$/.test(text) ? Number.parseInt(text, 8) : undefined;
 }
 
-/**
- * Returns the address to listen on: the given socket, or else the given host and port, or else the address in
- * the settings.
- * @throws SvcError `E_OPTION_RANGE` when a socket is given together with a host or port, `E_CONFIG_CAST` when
- * a setting cannot be parsed
- */
+/** Returns the given socket, or else the given host and port, or else the address in the settings. */
 export function readPlace(
   owner: string,
   { host, port, socket, socketMode }: ListenOptions,
@@ -304,10 +296,7 @@ export function readPlace(
   return { socket: path, socketMode: mode };
 }
 
-/**
- * Default port: the environment variable PORT, which hosting platforms set, else 8000.
- * @throws SvcError `E_CONFIG_CAST` when PORT is not a port
- */
+/** Default port: the environment variable PORT, which hosting platforms set, else 8000. */
 function usualPort(): number {
   const text = process.env['PORT'] ?? '';
   if (text === '') return 8_000;
@@ -339,15 +328,10 @@ export interface ServerOptions {
   readonly place: ListenOptions;
   readonly stop: StopTimes;
   readonly handleSignals: boolean;
-  /** TLS options; undefined for plain HTTP. */
   readonly tls: ServerTlsOptions | undefined;
 }
 
-/**
- * Checks the options of `app.run()`. Options that are missing come from the settings.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
- * allowed, `E_TLS` when a certificate has no key or a key no certificate
- */
+/** Checks the options of `app.run()`. Options that are missing come from the settings. */
 export function readRunOptions(
   options: RunOptions,
   config: Config,
@@ -380,9 +364,6 @@ export function readRunOptions(
 /** Default of the delay after SIGTERM in production, and of the time that is kept for hooks, in milliseconds. */
 const STOP_PART_MS = 5_000;
 
-/**
- * @throws SvcError `E_OPTION_RANGE` when delay and requests together would take longer than the whole stop
- */
 function readStopTimes(
   {
     shutdownDelaySeconds,
@@ -406,7 +387,6 @@ function readStopTimes(
   return { delayMs, drainMs, totalMs };
 }
 
-/** Reads a number of seconds from the settings. */
 function readSeconds(
   name: 'shutdownDelaySeconds' | 'shutdownTimeoutSeconds',
   fallback: number,
@@ -430,10 +410,6 @@ export class EffectiveOptions {
   /** Share of the requests that are logged in the access log, 0 ... 1. */
   readonly accessLog: number;
 
-  /**
-   * @throws SvcError `E_CONFIG_CAST` when a setting cannot be parsed, `E_TRUST_PROXY` when `trustProxy` is
-   * invalid
-   */
   constructor(
     config: Config,
     state: StateMap,

@@ -191,8 +191,8 @@ export class Svc extends Router implements McpApplication {
    */
   override exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
-   * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like the replies of routes.
+   * Adds an exception handler with a spec. Its `response` declares the responses, which are checked and
+   * documented like the responses of routes.
    */
   override exceptionHandler<E>(
     errorClass: ErrorClass<E>,

@@ -243,7 +243,7 @@ export const FAULTS = {
     remedy: 'Write app.use(async (req, next) => { const response = await next(); return response; })',
   },
   E_MIDDLEWARE_RESULT: {
-    describe: (what: string): string => `Cannot answer the request: the middleware ${what} returned nothing`,
+    describe: (what: string): string => `Cannot respond: the middleware ${what} returned nothing`,
     remedy: 'Return a response from the middleware: return await next(), or a response of your own',
   },
   E_MIGRATION_CHANGED: {
@@ -401,7 +401,7 @@ export const FAULTS = {
   },
   E_RESPONSE_MISMATCH: {
     describe: (route: string, problems: string): string =>
-      `Cannot send the reply of ${route}: the reply does not match the response schema of the route: ${problems}`,
+      `Cannot send the response of ${route}: it does not match the response schema of the route: ${problems}`,
     remedy: 'Return a value that matches the option "response" of the route, or correct that option',
   },
   E_ROOM: {

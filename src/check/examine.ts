@@ -30,9 +30,9 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
-  /** Routes whose replies are objects of which the sources name each member, by file and line. */
+  /** Routes whose responses are objects of which the sources name each member, by file and line. */
   readonly named: ReadonlySet<string>;
-  /** Members of replies that the program makes for the client, by file, line and name. */
+  /** Members of responses that the program makes for the client, by file, line and name. */
   readonly issued: ReadonlySet<string>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
   readonly limited: ReadonlySet<string>;
@@ -134,7 +134,7 @@ function trueIn(all: ReadonlyMap<string, boolean>): ReadonlySet<string> {
   return new Set([...all].flatMap(([key, isTrue]) => (isTrue ? [key] : [])));
 }
 
-/** Returns the members of a reply, also those of its members. */
+/** Returns the members of a response, also those of its members. */
 function membersOf({ members }: Value, depth = 0): readonly (readonly [string, Value])[] {
   return depth > 3
     ? []

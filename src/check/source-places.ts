@@ -96,15 +96,16 @@ function placeOfRow({ subject }: Finding, sources: Sources): Place | undefined {
   return rows.length === 1 ? rows[0] : undefined;
 }
 
-/** Returns the finding about missing security headers as a note, if no reply of the application can be a page. */
+/** Returns the finding about missing security headers as a note, if no response of the app can be a page. */
 function withoutPages(finding: Finding, sources: Sources): Finding {
   const isAboutHeaders = finding.rule === 'SVC211' && finding.subject === 'the application';
   return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
 }
 
 /**
- * Returns a finding as the sources judge it: as a note, if they name each member of a reply without a schema, or if the program makes the
- * secret of a reply for this client; not at all, if the handler counts requests itself.
+ * Returns a finding as the sources judge it: as a note, if they name each member of a response without a
+ * schema, or if the program makes the secret of a response for this client; not at all, if the handler counts
+ * requests itself.
  */
 function judged(finding: Finding, { named, issued, limited }: SourceReport): readonly Finding[] {
   const { rule, message, place } = finding;
@@ -118,7 +119,7 @@ function judged(finding: Finding, { named, issued, limited }: SourceReport): rea
   return [rule === 'SVC302' && isHarmless ? { ...finding, severity: 'info' } : finding];
 }
 
-/** Whether a reply may be a page, or whether browsers log in: then the security headers protect visitors. */
+/** Whether a response may be a page, or browsers log in: then the security headers protect visitors. */
 function canSendPages(sources: Sources): boolean {
   if (sources.project.modules.some(({ file }) => /\.[jt]sx$/.test(file))) return true;
   return sources.all('call').some(({ module, node }) => {

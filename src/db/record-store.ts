@@ -37,8 +37,13 @@ export interface DatabaseRecordStoreOptions {
 const TABLE = 'svc_records';
 /** Number of writes between two deletions of expired records. */
 const WRITES_PER_SWEEP = 16;
-/** Maximum number of expired records that are deleted at once, which takes about a millisecond. */
+/** Maximum number of expired records that a write deletes, which takes about a millisecond. */
 const SWEPT_AT_ONCE = 256;
+/**
+ * Maximum number of expired records that a statement of a count deletes. PostgreSQL finds the records of each
+ * statement by scanning the index entries of all deleted ones, so a few large statements are faster.
+ */
+const MOST_SWEPT_AT_ONCE = 4_096;
 /**
  * A process may insert one 16th of the remaining capacity, and must then count the records again. So up to 16
  * processes together stay within the limit.
@@ -297,7 +302,8 @@ export class DatabaseRecordStore implements RecordStore {
   async #count(): Promise<void> {
     try {
       // delete expired records first, so that only live ones count
-      while ((await this.#sweepSome()) === SWEPT_AT_ONCE);
+      for (let most = SWEPT_AT_ONCE; (await this.#sweepSome(most)) === most;)
+        most = Math.min(4 * most, MOST_SWEPT_AT_ONCE);
       const underWay = this.#adding.size;
       const count = Number(await this.#db.scalar(this.#sql.count));
       this.#headroom = Math.floor((this.#maxRecords - count - underWay) / PROCESSES);
@@ -307,11 +313,11 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async #sweep(): Promise<void> {
-    if (++this.#writes % WRITES_PER_SWEEP === 0) await this.#sweepSome();
+    if (++this.#writes % WRITES_PER_SWEEP === 0) await this.#sweepSome(SWEPT_AT_ONCE);
   }
 
-  async #sweepSome(): Promise<number> {
-    return this.#execute(this.#sql.sweep, [this.#now(), SWEPT_AT_ONCE]);
+  async #sweepSome(most: number): Promise<number> {
+    return this.#execute(this.#sql.sweep, [this.#now(), most]);
   }
 
   #now(): number {

@@ -30,10 +30,7 @@ export function iterate(chunks: Chunks): ChunkIterator {
   return chunks[Symbol.iterator]();
 }
 
-/**
- * Returns an iterator that always calls `source` in the current AsyncLocalStorage context, even if the server
- * reads the chunks later in another context.
- */
+/** Calls `source` in the current AsyncLocalStorage context, even if another context reads the chunks later. */
 export function inContext(source: ChunkIterator): ChunkIterator {
   const run = currentContext();
   return {
@@ -95,7 +92,6 @@ class FormChunks extends WebChunks {
 
 /** Returns the chunks of `stream`, a FormData body that Node has encoded. */
 export function formChunks(stream: ReadableStream<Uint8Array>): Chunks {
-  // the cast is safe: only the result type of return() differs, and `for await` ignores that result
   return { [Symbol.asyncIterator]: () => new FormChunks(stream) as ChunkIterator as AsyncIterator<Chunk> };
 }
 
@@ -144,7 +140,6 @@ export abstract class EndlessChunks implements ChunkIterator {
   /** Marks the source as read, and returns the source, which is its own iterator. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
     this.#isTaken = true;
-    // the cast is safe: `for await` also accepts a next() that does not return a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
@@ -166,15 +161,10 @@ export abstract class EndlessChunks implements ChunkIterator {
   }
 }
 
-/**
- * Maximum number of empty chunks that prime() skips in a synchronous source. More would block the event loop.
- */
+/** Maximum number of empty chunks that prime() skips: more would block the event loop. */
 const MOST_EMPTY = 1_000;
 
-/**
- * Iterator over a source whose first chunk was already read. Yields this chunk, and then the rest of the
- * source.
- */
+/** Yields the first chunk of a source, which was already read, and then the rest. */
 export class Primed implements ChunkIterator {
   readonly #source: ChunkIterator;
   #first: ChunkStep | undefined;
@@ -186,9 +176,7 @@ export class Primed implements ChunkIterator {
     this.#first = first;
   }
 
-  /** Lets middleware read the chunks with `for await`. */
   [Symbol.asyncIterator](): AsyncIterator<Chunk, unknown> {
-    // the cast is safe: `for await` also accepts a next() that does not return a promise
     return this as unknown as AsyncIterator<Chunk, unknown>;
   }
 
@@ -289,10 +277,7 @@ function unlessLeft(
   });
 }
 
-/**
- * Returns whether `step` is the first chunk that is not empty, or the end of the source.
- * @throws SvcError `E_STREAM` when the chunk is neither text nor bytes, or its length contradicts `announced`
- */
+/** Returns whether `step` is the first chunk that is not empty, or the end of the source. */
 function isFirst(step: ChunkStep, announced: number): boolean {
   if (step.done === true) {
     if (announced > 0) throw lengthError(announced, 0);
@@ -303,15 +288,10 @@ function isFirst(step: ChunkStep, announced: number): boolean {
   return length !== 0;
 }
 
-/**
- * Reads a source to its end, and returns its chunks as one buffer. Ends the source after an invalid chunk.
- * @throws errors of the source, and SvcError `E_STREAM` when a chunk is neither text nor bytes, or the length
- * differs from `announced`
- */
+/** Reads a source to its end, and returns its chunks as one buffer. Ends the source after an invalid chunk. */
 export async function gather(chunks: Chunks, announced: number): Promise<Buffer> {
   const all: Buffer[] = [];
   let length = 0;
-  // the cast is safe: `for await` also accepts a next() that does not return a promise
   for await (const chunk of { [Symbol.asyncIterator]: () => iterate(chunks) as AsyncIterator<Chunk> }) {
     const checked = checkedChunk(chunk);
     const bytes = typeof checked === 'string' ? Buffer.from(checked) : asBuffer(checked);
@@ -344,7 +324,6 @@ export interface ChunkIterator {
   return?(): unknown;
 }
 
-/** Returns whether a body is a source of chunks, and not text or bytes. */
 export function isChunks(body: unknown): body is Chunks {
   return typeof body === 'object' && body !== null && !ArrayBuffer.isView(body);
 }

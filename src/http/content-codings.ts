@@ -22,10 +22,7 @@ export interface Coder {
   readonly syncBytes: number;
   now(bytes: Uint8Array): Buffer;
   later(bytes: Uint8Array, done: (error: Error | null, coded: Buffer) => void): void;
-  /**
-   * Returns an encoder for a body in chunks. Its window is small to save memory, because many encoders may
-   * run at once.
-   */
+  /** Returns an encoder for a body in chunks. Its window is small, because many encoders may run at once. */
   stream(): Transform;
   /** Flush mode of node:zlib that makes the encoder of `stream()` output each chunk at once. */
   readonly flush: number;
@@ -44,7 +41,6 @@ const SYNC_BYTES = 16_384;
  */
 const ZSTD_SYNC_BYTES = 65_536;
 
-/** Returns a compressor for each content coding, with the given compression levels. */
 export function codersOf(levels: CodingLevels): Readonly<Record<ContentCoding, Coder>> {
   const gzipOptions = { level: levels.gzip };
   const brotli = (bytes: number): object => ({

@@ -74,11 +74,8 @@ function decodeValue(value: string): string {
 }
 
 /**
- * Builds a `Set-Cookie` value. It has `Secure` only if `options.secure` is true. Characters that are not
- * allowed in a cookie are percent-encoded; `parseCookies` decodes them.
- * @throws SvcError `E_COOKIE` when the name or an attribute is invalid, or name and value together have more
- * than 4,096 bytes, because browsers ignore such cookies (RFC 6265bis §5.6); `E_OPTION_UNKNOWN` for an
- * unknown attribute, `E_OPTION_RANGE` for an attribute of a wrong type.
+ * Builds a `Set-Cookie` value. Characters that are not allowed in a cookie are percent-encoded;
+ * `parseCookies` decodes them.
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
   for (const option in options)

@@ -31,8 +31,6 @@ export class FetchMount {
   /**
    * Calls the handler. If the body could not be read, for example because it is too large, this error comes
    * before the response.
-   * @throws BadRequest when the host is not valid in a URL, or the URL would have another path than the one that
-   * layers have seen
    */
   async answer(req: HttpRequest): Promise<Response> {
     const body = req.method === 'GET' || req.method === 'HEAD' ? undefined : new RequestBodyStream(req);

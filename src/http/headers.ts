@@ -22,6 +22,15 @@ export function isToken(text: string): boolean {
   return /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(text);
 }
 
+/** Whether a value is the name of a request method, in capitals. */
+export function isMethod(value: unknown): boolean {
+  return typeof value === 'string' && isToken(value) && value === value.toUpperCase();
+}
+
+export function isMethods(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every(isMethod);
+}
+
 /**
  * Whether `text` can be sent as a field value: no control characters except tab, and no character above
  * U+00FF.
@@ -30,7 +39,6 @@ export function isFieldValue(text: string): boolean {
   return /^[\t\x20-\x7e\x80-\xff]*$/.test(text);
 }
 
-/** Whether a field value consists of ASCII characters. */
 export function isAsciiValue(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
@@ -69,10 +77,6 @@ function Bare(this: object): void {
 }
 Bare.prototype = Object.freeze(Object.create(null) as object);
 
-/**
- * Returns a new, empty object without prototype. V8 accesses its properties faster than with
- * `Object.create(null)`.
- */
 export function bare<T extends object>(): T {
   // the cast is needed: TypeScript has no type for a function that is a constructor
   return new (Bare as unknown as new () => T)();
@@ -108,10 +112,7 @@ export function isNamed(text: string, lower: string): boolean {
   );
 }
 
-/**
- * Returns the value of the first field with this lower-case name. Faster than viewOf() if only one field is
- * needed.
- */
+/** Returns the first field with this lower-case name. Faster than viewOf() if only one field is needed. */
 export function findField(rawHeaders: readonly string[], name: string): string | undefined {
   for (let index = 0; index < rawHeaders.length; index += 2)
     if (isNamed(rawHeaders[index]!, name)) return rawHeaders[index + 1];

@@ -129,10 +129,7 @@ export class AllowedOrigins {
   }
 }
 
-/**
- * Returns a header field of a request by its lower-case name. Repeated values are joined by commas. If
- * possible, the other fields are not parsed.
- */
+/** Returns a field by its lower-case name, if possible without parsing the other fields. */
 export function fieldOf(req: HttpRequest, name: string): string | undefined {
   return req instanceof TransportRequest ? req.field(name) : req.headers[name];
 }

@@ -82,18 +82,12 @@ export type PathTemplate<P extends string> = P extends `${string}/${':' | '*'}${
 export interface Converter {
   readonly name: ConverterName;
   readonly rank: number;
-  /**
-   * Returns whether the characters of the decoded path from `start` (inclusive) to `end` (exclusive) match.
-   */
+  /** Whether the decoded path matches from `start` (inclusive) to `end` (exclusive). */
   test(path: string, start: number, end: number): boolean;
   /** Converts a segment that `test` accepted into the value of the parameter. */
   read(segment: string): string | number;
 }
 
-/**
- * Returns a test for path segments. A segment must match `pattern`, and as a number it must satisfy
- * `isInRange`.
- */
 function matching(
   pattern: RegExp,
   isInRange: (value: number) => boolean = () => true,
@@ -112,7 +106,6 @@ const same = (segment: string): string => segment;
 // adding 0 turns -0 into 0
 const toNumber = (segment: string): number => Number(segment) + 0;
 
-/** All converters of path parameters. */
 export const CONVERTERS: Readonly<Record<ConverterName, Converter>> = {
   uuid: { name: 'uuid', rank: 0, test: isUuid, read: (segment) => segment.toLowerCase() },
   int: { name: 'int', rank: 1, test: isInt, read: toNumber },
@@ -139,9 +132,7 @@ export interface PathParameter {
 /** A parsed path template. Literals and parameters alternate: `literals.length === parameters.length + 1`. */
 export interface ParsedTemplate {
   readonly template: string;
-  /**
-   * The text before each parameter, then the text after the last parameter. Only this last text may be empty.
-   */
+  /** The text before each parameter, then the text after the last one. Only this last text may be empty. */
   readonly literals: readonly string[];
   readonly parameters: readonly PathParameter[];
 }
@@ -163,12 +154,6 @@ function refuseForeign(template: string): never {
 const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
-/**
- * Parses a template.
- *
- * @throws SvcError `E_PATH_TEMPLATE` when the template has wrong syntax, an unknown converter, two
- * parameters with one name, or a `path` parameter before the end
- */
 export function parseTemplate(template: string): ParsedTemplate {
   if (typeof template !== 'string' || template[0] !== '/')
     return refuse(template, 'the template does not begin with "/"');
@@ -395,7 +380,6 @@ type ParamsReader = (captures: readonly string[]) => Readonly<Record<string, unk
 
 const NO_PARAMS: Readonly<Record<string, unknown>> = Object.freeze({});
 const noParams: ParamsReader = () => NO_PARAMS;
-/** Functions that readerOf() has created, by the names and converters of the parameters. */
 const READERS = new Map<string, ParamsReader>();
 /**
  * Returns a function that converts matched segments into an object of parameters. Routes with the same

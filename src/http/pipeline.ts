@@ -26,10 +26,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
 import type { Finding } from '../base/findings.ts';
 
-/**
- * Function that handles a request: the handler itself, or middleware with all that it surrounds. Never throws,
- * never rejects.
- */
+/** Handles a request: a handler, or middleware with all that it surrounds. Never throws, never rejects. */
 export type Core = (req: TransportRequest) => Awaitable<HttpResponse>;
 
 /** Middleware as a function. Its result may be any value that a handler may return. */
@@ -45,10 +42,7 @@ export class ErrorRenderer {
     this.#failures = failures;
   }
 
-  /**
-   * Returns a renderer that first tries these exception handlers of routers, and then the handlers of this
-   * renderer. The handlers of the innermost router must come first.
-   */
+  /** The handlers of the innermost router must come first; the handlers of this renderer come last. */
   within(handlers: readonly ExceptionHandlers[]): ErrorRenderer {
     return new ErrorRenderer({ ...this.#failures, handlers: [...handlers, ...this.#handlers] });
   }
@@ -58,9 +52,7 @@ export class ErrorRenderer {
     return this.#handlers;
   }
 
-  /**
-   * Whether any exception handler exists. If not, responses such as a 404 are created without an exception.
-   */
+  /** If false, responses such as a 404 are created without an exception. */
   get hasHandlers(): boolean {
     return this.#handlers.some(({ size }) => size > 0);
   }
@@ -112,17 +104,12 @@ export class ErrorRenderer {
     return toResponse(reply, plan).settle(req);
   }
 
-  /**
-   * Reports an error of a clean-up or background task to `onFailedAfter`. The error must already be logged.
-   */
+  /** Reports an error of a clean-up or background task, which must already be logged. */
   failedAfter(error: unknown, requestId: string): void {
     this.#failures.onFailedAfter?.(error, requestId);
   }
 
-  /**
-   * Logs the error of a dependency that failed beside another one, whose error becomes the response. An error
-   * that is ordinary traffic is not logged.
-   */
+  /** Logs the error of a dependency that failed beside another one, unless it is ordinary traffic. */
   failedBeside(error: unknown, req: TransportRequest, dependency: string): void {
     if (isRefusal(error) || isDisconnect(error) || (req.expiry !== undefined && isOf(error, req.expiry)))
       return;
@@ -130,10 +117,7 @@ export class ErrorRenderer {
     this.failedAfter(error, req.id);
   }
 
-  /**
-   * Reports an exception on an open WebSocket. A response is impossible, because the handshake is already
-   * answered.
-   */
+  /** Reports an exception on an open WebSocket, whose handshake is already answered. */
   report(error: unknown, req: TransportRequest): void {
     reportFailure(error, req, this.#failures);
     this.#failures.onUnhandled?.(error, req.id);
@@ -158,9 +142,7 @@ function isDiscardedBody(error: unknown): boolean {
   return error instanceof SvcError && error.code === 'E_BODY_DISCARDED';
 }
 
-/**
- * Converts the result or exception of a handler or middleware into a response. Never throws, never rejects.
- */
+/** Converts the result or exception of a handler or middleware. Never throws, never rejects. */
 export class CoreEdge {
   readonly #plan: ReplyPlan;
   readonly #errors: ErrorRenderer;
@@ -211,19 +193,14 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
   };
 }
 
-/**
- * Returns one function that runs all middleware around `core`, the handler. The first middleware is the
- * outermost.
- */
+/** The first middleware is the outermost. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
   return layers.length === 0
     ? core
     : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
 }
 
-/**
- * Placeholder for the result of next() while next() is running, so that a second call of next() is detected.
- */
+/** Result of next() while it is running, so that a second call of next() is detected. */
 const ON_ITS_WAY = new HttpResponse();
 
 function wrap(middleware: Middleware, inner: Core, errors: ErrorRenderer): Core {
@@ -286,7 +263,7 @@ class FunctionMiddleware implements Middleware {
   readonly name: string;
 
   constructor(fn: MiddlewareFunction) {
-    this.handle = fn as Middleware['handle']; // the cast is safe: wrap() converts the result to a response
+    this.handle = fn as Middleware['handle'];
     this.name = fn.name;
   }
 }
@@ -344,10 +321,7 @@ function overload(cause: unknown): HTTPException | undefined {
   return new HTTPException(503, `${reason}; repeat the request later`, { headers, cause });
 }
 
-/**
- * Counts and logs an error without an exception handler. `status` is the status of the response, or undefined
- * on an open WebSocket.
- */
+/** `status` is the status of the response; undefined on an open WebSocket. */
 function reportFailure(error: unknown, req: TransportRequest, deps: FailureDeps, status?: number): void {
   deps.errors.add(1);
   const fields = { ...req.logFields(), status };
@@ -391,7 +365,6 @@ function isDisconnect(error: unknown): boolean {
 
 const MAX_CAUSES = 8;
 
-/** Returns the stack of an error, followed by the stacks of its causes. */
 function stackOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error)) return `Thrown: ${typeof error}`;
   const stack = error.stack ?? `${error.name}: ${error.message}`;
@@ -407,10 +380,7 @@ function stackOf(error: unknown, depth = 0): string {
 export class OneApplication {
   #services: Services | undefined;
 
-  /**
-   * Returns a finding of `svc check` if another application already uses this middleware; otherwise
-   * undefined. `subject` names the middleware in the finding, for example `middleware session`.
-   */
+  /** Returns a finding about `subject` if another application already uses this middleware. */
   claim(subject: string, { services }: Pick<CompiledView, 'services'>): Omit<Finding, 'place'> | undefined {
     this.#services ??= services;
     if (this.#services === services) return undefined;
@@ -429,7 +399,7 @@ export class OneApplication {
 /** Class of errors that an exception handler handles; it may be abstract. */
 export type ErrorClass<E> = abstract new (...args: never[]) => E;
 /**
- * Turns an exception into a reply, such as `[body, status]`. If it throws, no other exception handler is
+ * Turns an exception into a response, such as `[body, status]`. If it throws, no other exception handler is
  * called for the new error.
  */
 export type ExceptionHandler<E> = (error: E, req: HttpRequest) => Awaitable<unknown>;
@@ -442,15 +412,11 @@ export function throwing<F extends ExceptionHandler<unknown>>(handler: F): F {
   return handler;
 }
 
-/** Returns whether an exception handler is marked by {@link throwing}. */
 export function alwaysThrows(handler: ExceptionHandler<unknown>): boolean {
   return THROWING.has(handler);
 }
 
-/**
- * An exception handler, with the rules for converting its result into a response (`plan`), and with its
- * responses in the OpenAPI document (`declared`).
- */
+/** `plan` converts its result; `declared` has its responses for the OpenAPI document. */
 interface HandledClass {
   readonly handler: ExceptionHandler<unknown>;
   readonly plan: ReplyPlan;
@@ -459,7 +425,6 @@ interface HandledClass {
 
 /** Exception handlers by error class. find() also searches superclasses, and caches the result. */
 export class ExceptionHandlers {
-  /** Handlers by the prototype of their error class. */
   readonly #byPrototype = new Map<object, HandledClass>();
   readonly #found = new WeakMap<object, HandledClass | null>();
 
@@ -480,7 +445,6 @@ export class ExceptionHandlers {
         isClass ? 'the handler is not a function' : `${shown(errorClass)} is not a class`,
       ]);
     const isNew = !this.#byPrototype.has(errorClass.prototype);
-    // the cast is safe: the handler is only called with instances of its error class
     const handled = { handler: handler as ExceptionHandler<unknown>, plan, declared };
     this.#byPrototype.set(errorClass.prototype, handled);
     return isNew;

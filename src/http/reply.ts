@@ -53,16 +53,11 @@ export function reply<const T, S extends number = number>(
 export interface ReplyPlan {
   /** Status of return values without a status. Undefined means 200, or 204 without a body. */
   readonly status: number | undefined;
-  /**
-   * Whether an array `[body, status]` sets body and status of the response. If false, it is sent as a JSON
-   * array.
-   */
+  /** Whether `[body, status]` sets body and status of the response. If false, it is sent as a JSON array. */
   readonly readsTuples: boolean;
   /** Converts a body to JSON. Returns undefined if the route declares no response with this status. */
   readonly encode: ((body: unknown, status: number) => string | undefined) | undefined;
-  /**
-   * Name of the middleware whose return value is converted, for the error message if the value is undefined.
-   */
+  /** Name of the middleware for the error message about an undefined return value. */
   readonly middleware?: string;
 }
 
@@ -76,11 +71,6 @@ export const DEFAULT_PLAN: ReplyPlan = Object.freeze({
 const JSON_ = new PreparedType(JSON_TYPE);
 const TEXT = new PreparedType(TEXT_TYPE);
 
-/**
- * Converts a return value into a response.
- * @throws SvcError `E_REPLY` when the value cannot be sent, `E_MIDDLEWARE_RESULT` when a middleware returned
- * undefined
- */
 export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   if (plan.encode !== undefined) return declared(value, plan, plan.encode);
   if (typeof value === 'string') return new HttpResponse(value, TEXT.get(plan.status ?? 200));
@@ -100,10 +90,7 @@ export function toResponse(value: unknown, plan: ReplyPlan): HttpResponse {
   return unusualReply(value, plan.status ?? 200) ?? json(value, plan);
 }
 
-/**
- * Converts a return value of a route that declares its responses. The declaration for the status determines
- * the JSON of the body. An HttpResponse stays unchanged.
- */
+/** The declaration for the status determines the JSON of the body. An HttpResponse stays unchanged. */
 function declared(value: unknown, plan: ReplyPlan, encode: NonNullable<ReplyPlan['encode']>): HttpResponse {
   if (value instanceof HttpResponse) return value;
   if (value instanceof Response) return fromWeb(value);
@@ -154,7 +141,7 @@ function withStatus(
   const given = toResponse(body, { status: status ?? plan.status, readsTuples: false, encode: undefined });
   // a response that the handler returned is copied, because the program may send it again
   const response = given === body ? given.copy() : given;
-  // without a status in the reply, the status of the returned response stays
+  // a response that is returned without a status of its own keeps its status
   if (status !== undefined) response.status = status;
   setFields(response, headers);
   return response;

@@ -49,10 +49,7 @@ export class RequestIdentity {
     this.#generate = generate;
   }
 
-  /**
-   * Returns the id of a request with these header fields. Never throws, because error responses contain the
-   * id, too.
-   */
+  /** Never throws, because error responses contain the id, too. */
   idOf(rawHeaders: readonly string[]): string {
     if (this.#acceptsIncoming) {
       const incoming = findField(rawHeaders, this.name);

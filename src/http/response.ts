@@ -21,10 +21,7 @@ import type { HeaderView } from './headers.ts';
 import type { CookieOptions } from './cookies.ts';
 import type { Chunks, Primed, Chunk, ChunkIterator, ChunkStep } from './chunks.ts';
 
-/**
- * Body of a response: text, bytes, null for none, or a source of chunks that is read while the response is
- * sent.
- */
+/** Text, bytes, null for none, or a source of chunks that is read while the response is sent. */
 type ResponseBody = string | Uint8Array | null | Chunks;
 
 /** Options of all response classes. An option that is `undefined` has its default. */
@@ -176,8 +173,9 @@ export class HttpResponse {
     return copy;
   }
 
-  /** Copies header fields and cookies to another response, and returns that response. @internal */
+  /** Copies status, header fields and cookies to another response, and returns that response. @internal */
   protected fill<T extends HttpResponse>(other: T): T {
+    other.#status = this.#status;
     other.#headers = new HeaderList([...this.fields(false)], this.hasAsciiFields);
     other.contentLength = this.contentLength;
     if (this.#securedLater !== undefined) other.#securedLater = new Set(this.#securedLater);
@@ -247,10 +245,9 @@ function sayNoPromise(prototype: HttpResponse): void {
 function bodyOf(body: ResponseBody | ByteSource): ResponseBody {
   if (typeof body !== 'object' || body === null) return body;
   if (isThenable(body)) throw new SvcError('E_REPLY', [`the body ${FORGOTTEN_AWAIT}`]);
-  return bytesOf(body) ?? (body as Chunks); // the cast is safe: an object without bytes is a source of chunks
+  return bytesOf(body) ?? (body as Chunks);
 }
 
-/** @throws SvcError `E_HEADER` when a field is malformed, `E_HEADER_OWNED` when only the server may set it */
 export function setFields(
   { headers }: HttpResponse,
   fields: Readonly<Record<string, string>> | undefined,
@@ -269,7 +266,6 @@ export function hasNoContent(status: number): boolean {
   return status === 204 || status === 304 || status === 205;
 }
 
-/** Returns the status if it is an integer 200 ... 599. */
 export function checkedStatus(status: number): number {
   if (!Number.isInteger(status) || status < 200 || status > 599)
     throw new RangeError(`A response status must be an integer from 200 to 599, found ${String(status)}`);
@@ -329,7 +325,7 @@ export function checkedSource<T>(source: T): T & Chunks {
   // The stream may fail before it is read. Without a listener, its "error" event would end the process. The
   // reader still gets the error.
   if (source instanceof Readable) source.on('error', ignore);
-  return source as T & Chunks; // the cast is safe: each chunk is checked when it is read
+  return source as T & Chunks;
 }
 
 /**
@@ -355,7 +351,7 @@ export class StreamingResponse extends HttpResponse {
 
   /** @internal */
   override copy(): StreamingResponse {
-    const copy = this.fill(new StreamingResponse([], { status: this.status }));
+    const copy = this.fill(new StreamingResponse([]));
     copy.body = this.body;
     return copy;
   }
@@ -421,7 +417,6 @@ export function problem(
   return new HttpResponse(`${text}}`, prepared);
 }
 
-/** Creates the problem document for an exception, with the header fields of the exception. */
 export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
   const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
@@ -431,7 +426,6 @@ export function issueOf(error: HTTPException, requestId: string, trace?: string)
 
 const heads = new Map<number, string>();
 
-/** Returns the start of the JSON text of all problem documents with this status. */
 function head(status: number): string {
   let text = heads.get(status);
   if (text === undefined)
@@ -526,9 +520,8 @@ export class NDJSONResponse extends StreamingResponse {
     values: Iterable<unknown> | AsyncIterable<unknown> | ReadableStream<unknown>,
     options: ResponseOptions = {},
   ) {
-    const source = checkedSource(values) as Chunks; // the cast is safe: linesOf() turns any value into text
+    const source = checkedSource(values) as Chunks;
     super(
-      // the cast is safe: `for await` also accepts a next() that does not return a promise
       { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     );

@@ -233,10 +233,7 @@ export class RoutingTable<T> {
   }
 }
 
-/**
- * Returns the search result if no endpoint was found: `wrong-method` if other methods have endpoints for the
- * path, else `none`.
- */
+/** Returns `wrong-method` if other methods have endpoints for the path, else `none`. */
 function missed<T>(walk: Walk<T>, staticLeaf: StaticLeaf<T> | undefined): Match<T> {
   if (staticLeaf !== undefined) walk.miss(staticLeaf);
   if (walk.missed === null) return NONE;
@@ -352,10 +349,7 @@ function endpointOf<T>(leaf: Leaf<T> | null, walk: Walk<T>, depth: number): T | 
   return leaf.endpoints[index];
 }
 
-/**
- * Returns the segments of the path that are parameters. Array literals create a list in its final size, so
- * that it need not grow.
- */
+/** Array literals create the list in its final size, so that it need not grow. */
 function capturesOf<T>({ path, depth }: Walk<T>): string[] {
   if (depth === 1) return [captureAt(path, 0)];
   if (depth === 2) return [captureAt(path, 0), captureAt(path, 1)];
@@ -412,7 +406,6 @@ function adopt<T>(node: Node<T>, child: Node<T>): Node<T> {
   return child;
 }
 
-/** Returns the child of a node for this converter, and creates it if necessary. */
 function parameterOf<T>(node: Node<T>, converter: Converter): Node<T> {
   let before: Node<T> | null = null;
   let after = node.parameter;

@@ -77,7 +77,6 @@ export class SecurityLog {
     // `untilMs` does not change, so the record keeps its place in the map, which is ordered by `untilMs`
     if (found !== undefined && nowMs < found.untilMs) return found;
     if (found === undefined && this.#records.size === MOST_CLIENTS) {
-      // the cast is safe: the map is full, so it has a first entry
       const [[oldest, { untilMs }]] = this.#records as unknown as [[string, ReportRecord]];
       if (nowMs < untilMs) return this.#recordOfOthers(event);
       this.#records.delete(oldest);

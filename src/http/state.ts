@@ -50,7 +50,6 @@ export interface LoginAuthority {
   watch(req: object, end: (reason: string) => void): (() => void) | undefined;
 }
 
-/** Key of the {@link LoginAuthority} in the application's state. */
 export const loginAuthority: StateKey<LoginAuthority> = stateKey('loginAuthority');
 
 /** The part of a request that {@link endWithLogin} needs. */
@@ -87,7 +86,7 @@ export class AppState implements StateMap {
   get<T>(key: StateKey<T>): T {
     const read = this.#values.get(key);
     if (read === undefined) throw new SvcError('E_STATE_UNSET', [key.name]);
-    return read() as T; // the cast is safe: set() and provide() only accept values of the key's type
+    return read() as T;
   }
 
   set<T>(key: StateKey<T>, value: T): void {
@@ -104,7 +103,6 @@ export class AppState implements StateMap {
   }
 }
 
-/** Initial value of `#firstKey`: the state contains no value yet. */
 const NO_KEY: StateKey<unknown> = stateKey('none');
 
 /**
@@ -123,7 +121,6 @@ export class RequestState implements StateMap {
   }
 
   get<T>(key: StateKey<T>): T {
-    // the cast is safe: set() only accepts values of the key's type
     if (key === this.#firstKey) return this.#first as T;
     const others = this.#others;
     return others !== undefined && others.has(key) ? (others.get(key) as T) : this.#app.get(key);

@@ -339,14 +339,6 @@ const PROMPTS = '/mcp/prompts/';
 const RESOURCES = '/mcp/resources/';
 const NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Tool functions, by the internal route handler that calls them. */
-const functions = new WeakMap<object, (context: never) => unknown>();
-
-/** Returns the tool function that a route handler calls, or the handler itself if it calls none. @internal */
-export function functionOfTool(handler: (...args: never[]) => unknown): (...args: never[]) => unknown {
-  return functions.get(handler) ?? handler;
-}
-
 function assertHandler(subject: string, spec: unknown, fn: unknown): void {
   if (!isRecord(spec) || typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
 }
@@ -371,7 +363,6 @@ export class Toolbox extends Routes {
     this.#add('tool', name);
     const call = (context: Context & { readonly body?: unknown }): unknown =>
       handler(Object.assign(context, { args: context.body ?? {} }));
-    functions.set(call, fn);
     this.addRoute(['POST'], TOOLS + name, [
       { ...spec, body, summary: title, description, mcp: { name, annotations, paramHeaders } },
       call,

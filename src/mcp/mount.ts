@@ -85,9 +85,9 @@ export interface McpMountOptions extends Omit<McpServerOptions, 'resources'> {
   /** Lifetime of a session in seconds, 60 ... 2_592_000. Default 86_400. */
   readonly sessionSeconds?: number | undefined;
   /**
-   * Returns the owner of a session. Only requests with the same owner can use the session. If the owner is
-   * '', every client that has the session id can use it. Default: the subject of the claims that a guard in
-   * `deps` returns, or else all credentials that the guards read.
+   * Returns the owner of an MCP session. Only requests with the same owner can use the session. If the owner
+   * is '', every client that has the session id can use it. Default: `iss` and `sub` of the claims that a
+   * guard in `deps` returns, or else all credentials that the guards read.
    *
    * At most 250 requests from one client, and 250 requests to one client, may be unanswered. The returned
    * owner identifies a client; without this option, the subject of the claims does. Without an owner or

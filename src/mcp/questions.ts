@@ -152,7 +152,7 @@ export interface SampleQuestion extends QuestionOptions {
   readonly maxTokens: number;
   /** Instructions for the model. */
   readonly systemPrompt?: string | undefined;
-  /** Randomness of the answer, as the model defines it. */
+  /** Randomness of the message, as the model defines it. */
   readonly temperature?: number | undefined;
   /** Texts at which the model stops. */
   readonly stopSequences?: readonly string[] | undefined;
@@ -167,7 +167,7 @@ export interface SampleQuestion extends QuestionOptions {
 }
 /** The result of sampling: a message of the client's model. */
 export interface Sampled extends SampledMessage {
-  /** Name of the model that answered. */
+  /** Name of the model that responded. */
   readonly model: string;
   /** Why the model stopped. */
   readonly stopReason?: string | undefined;

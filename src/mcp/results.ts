@@ -225,8 +225,9 @@ export interface ToolAudience {
 const CONTENT_TYPE = 'application/vnd.svc.tool-content+json';
 
 /**
- * A reply whose content becomes the tool's result unchanged: `return new ToolContent([{ type: 'image', data,
- * mimeType: 'image/png' }])`. A request over HTTP gets the content as JSON.
+ * A response whose content becomes the tool's result unchanged:
+ * `return new ToolContent([{ type: 'image', data, mimeType: 'image/png' }])`. A request over HTTP gets the
+ * content as JSON.
  */
 export class ToolContent extends JSONResponse {
   constructor(content: readonly ToolContentPart[]) {

@@ -91,7 +91,7 @@ export interface OAuthErrorOptions {
   readonly description?: string | undefined;
   /** HTTP status. Default: the status of the error code. */
   readonly status?: number | undefined;
-  /** Header fields of the reply. Default: `Retry-After: 1` with `temporarily_unavailable`. */
+  /** Header fields of the response. Default: `Retry-After: 1` with `temporarily_unavailable`. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Reason for the audit log. Clients never see it. */
   readonly reason?: string | undefined;

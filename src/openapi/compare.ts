@@ -108,7 +108,6 @@ const RECEIVED: typeof SENT = {
   deprecated: DEPRECATED,
 };
 
-/** Differences of an operation as a whole. */
 const OPERATION = {
   removed: ['breaking', 'its clients get 404 or 405', () => 'was removed'],
   removedSent: ['breaking', 'its receivers wait for it', () => 'was removed'],
@@ -140,7 +139,6 @@ type PartChange =
 /** Judges the differences of one kind of part, and of its schemas. Without a row, a difference is safe. */
 type Role = { readonly values: typeof SENT } & Readonly<Partial<Record<PartChange, Row>>>;
 
-/** Parts of an operation: what clients send and receive, and what the application sends to receivers. */
 const ROLES = {
   parameter: {
     values: SENT,
@@ -300,7 +298,6 @@ function versionOf(root: JsonObject): ReadonlyMap<string, Found> {
 
 type Entry = readonly [key: string, found: Found];
 
-/** Returns an operation, followed by its callbacks. */
 function receivedIn(root: JsonObject, path: string, read: ReadOperation): readonly Entry[] {
   const key = `${read.method} ${shape(path)}`;
   const subject = `${read.method.toUpperCase()} ${path}`;
@@ -411,7 +408,6 @@ class Comparison {
     if (row !== undefined) this.#send(row, `${what} ${row[2](...details)}`);
   }
 
-  /** Reports a difference of a part. No difference of an error is worse than risky. */
   #reportPart({ isOfError }: Part, row: Row | undefined, what: string, ...details: string[]): void {
     const isMilder = isOfError && row?.[0] === 'breaking';
     this.#report(isMilder ? ['risky', 'clients that read errors may fail', row[2]] : row, what, ...details);
@@ -459,7 +455,6 @@ class Comparison {
         this.#report(given['required'] === true ? rows.addedRequired : rows.added, `the ${key}`);
   }
 
-  /** Reports the differences of a schema that the table of the part judges. */
   #compareValues(what: string, part: Part, before: JsonSchema, after: JsonSchema): void {
     const { earlier, later } = this.#documents;
     const { values } = part.rows;

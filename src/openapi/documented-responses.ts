@@ -37,7 +37,7 @@ import type { JsonSchema, JsonSchemas } from '../schema/json-schema.ts';
 import type { DocumentedResponse, Operation, Reference } from './document.ts';
 import type { RouteSpec } from '../routing/spec.ts';
 import type { TypeSource } from '../schema/schema.ts';
-import type { Converter } from '../http/path.ts';
+import type { ConverterName } from '../http/path.ts';
 import type { Middleware } from '../http/contracts.ts';
 
 const JSON_ = 'application/json';
@@ -411,7 +411,6 @@ function repliesTo(
 ): readonly Reply[] | undefined {
   const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
   if (handled === undefined || alwaysThrows(handled.handler)) return [[status, 'problem']];
-  // the cast is safe: exceptionHandler() has stored the spec in `declared`
   const spec = handled.declared as ExceptionSpec | undefined;
   if (spec === undefined) return undefined;
   const { response } = spec;
@@ -439,7 +438,7 @@ function errorContents(
   const handlers = [...declared.handlers, ...ofApplication];
   const contents = new ErrorContents(handlers);
   const outside = new Set(declared.handlers.length === 0 ? [] : ofLayers(detail, outer));
-  if (declared.template.parameters.some(({ converter }) => isStrict(converter))) outside.add('404');
+  if (declared.template.parameters.some(({ converter }) => STRICT.has(converter.name))) outside.add('404');
   const replaced: string[] = [];
   for (const status of statuses) {
     const [usual = HTTPException, ...others] = REFUSALS[status]?.thrown ?? [];
@@ -458,10 +457,8 @@ function errorContents(
   return contents.known(own);
 }
 
-/** Whether a converter leaves some segments of a path to no route. */
-function isStrict({ name }: Converter): boolean {
-  return name === 'int' || name === 'float' || name === 'uuid';
-}
+/** Converters that leave some segments of a path to no route. */
+const STRICT: ReadonlySet<ConverterName> = new Set(['int', 'float', 'uuid']);
 
 /** Classes with a status or a range of their own. */
 const STATUS_OF_CLASS: ReadonlyMap<object, string> = new Map(

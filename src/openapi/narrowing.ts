@@ -21,7 +21,6 @@ export interface Documents {
   readonly isTurned: boolean;
 }
 
-/** Kinds of differences between two schemas. */
 export type SchemaChange =
   | 'bound'
   | 'closed'
@@ -262,7 +261,7 @@ class Comparison {
     else this.#report(path, 'one-type');
   }
 
-  /** Returns the members that clients send or receive: a request has no read-only, a reply no write-only ones. */
+  /** Returns the members that clients send, which are not read-only, or receive, which are not write-only. */
   #membersOf(schema: JsonSchema): Readonly<Record<string, JsonSchema>> {
     const hidden = this.#documents.isTurned ? 'writeOnly' : 'readOnly';
     return Object.fromEntries(

@@ -53,7 +53,6 @@ export interface OpenApiOptions {
   readonly webhooks?: Readonly<Record<string, SentRequest>> | undefined;
 }
 
-/** Validates the options of the OpenAPI document. */
 export function readOpenApiOptions(options: OpenApiOptions): OpenApiOptions {
   const read = readOptions('openapi', options, {
     description: text(),
@@ -130,7 +129,6 @@ export function openapiDocument(view: CompilationView, options: OpenApiOptions =
   return new DocumentWriter(view, options).document();
 }
 
-/** Returns the parts of the application that the document leaves out or renames. */
 export function openapiFindings(view: CompilationView): readonly OpenApiFinding[] {
   const writer = new DocumentWriter(view, {});
   writer.document();
@@ -209,7 +207,6 @@ class DocumentWriter {
     for (const detail of details) {
       const { template } = detail.declared;
       const shape = documentedPath(template);
-      // the cast is safe: isDocumented() accepts only these methods
       const method = detail.route.method.toLowerCase() as DocumentedMethod;
       const names = template.parameters.map((parameter) => parameter.name);
       const path = paths.get(shape) ?? {

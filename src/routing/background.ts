@@ -10,7 +10,6 @@ import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { SpanStart, Tracer } from '../observability/tracer.ts';
 
 const TASK: SpanStart = { kind: 'internal', attributes: {} };
-/** Maximum number of waiting tasks of one request. */
 const MAX_PER_REQUEST = 1_000;
 /** Maximum number of waiting tasks of all requests together. */
 const MAX_WAITING = 10_000;
@@ -84,16 +83,12 @@ export class BackgroundRunner {
     metrics.gauge('svc_background_waiting', 'Background tasks that have not run yet', () => this.#waiting);
   }
 
-  /** Counts one more waiting task. @throws SvcError `E_BACKGROUND_FULL` when 10,000 tasks are waiting */
   reserve(): void {
     if (this.#waiting >= MAX_WAITING) throw new SvcError('E_BACKGROUND_FULL', [MAX_WAITING, false]);
     this.#waiting++;
   }
 
-  /**
-   * Runs all tasks one after another, including tasks that are added meanwhile. Calls `onFailed` for each
-   * failed task. Never rejects.
-   */
+  /** Also runs tasks that are added meanwhile. Calls `onFailed` for each failed task. Never rejects. */
   async run(
     tasks: BackgroundTasks,
     fields: Record<string, unknown>,

@@ -30,7 +30,7 @@ import type { Core } from '../http/pipeline.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 import type { TextInputPlan } from './di.ts';
 import type { Issue } from '../base/errors.ts';
-import type { RouteDeps, RoutePlan, Steps } from './steps.ts';
+import type { RouteDeps, RoutePlan } from './steps.ts';
 import type {
   Awaitable,
   CompiledRoute,
@@ -42,10 +42,6 @@ import type {
 import type { Endpoint, Outcome, TransportRequest } from '../http/request/request.ts';
 import type { FlatRoute } from './route.ts';
 import type { RouteSpec } from './spec.ts';
-
-function coreOf(plan: RoutePlan, edge: CoreEdge): Core {
-  return guarded((req) => new RouteCall(plan, req).start(), edge);
-}
 
 /** Handles one request to a route. */
 class RouteCall {
@@ -139,7 +135,6 @@ class RouteCall {
     return issues === undefined ? this.#resolveLate() : this.#refuse(issues);
   }
 
-  /** Reads inputs of the route and of dependencies. Adds an issue to `issues` for each invalid input. */
   #readOf(
     dependencies: readonly PlannedDependency[],
     own: readonly TextInputPlan[] | undefined,
@@ -218,10 +213,7 @@ class RouteCall {
     });
   }
 
-  /**
-   * Discards the body of a response that will not be sent, so that its stream or iterator is closed.
-   * @throws `error`
-   */
+  /** Discards the body of a response that will not be sent, so that its stream or iterator is closed. */
   async #abandon(response: HttpResponse, error: unknown): Promise<never> {
     if (isChunks(response.body))
       await discard(response.body).catch((failure: unknown) =>
@@ -305,7 +297,6 @@ class RequestContext implements Context {
   get params(): Readonly<Record<string, unknown>> {
     return this.#params ?? this.req.pathParams;
   }
-  /** Set to the values of the option `params`. */
   set params(values: Readonly<Record<string, unknown>>) {
     this.#params = values;
   }
@@ -331,10 +322,7 @@ export interface RoutedEndpoint {
   readonly inputs: RouteInputs;
 }
 
-/**
- * Compiles a route for one of its methods. Mistakes in its dependencies become findings of `svc check`.
- * @throws SvcError when a schema of the route has a mistake
- */
+/** Compiles a route for one of its methods. Mistakes in its dependencies become findings of `svc check`. */
 export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps): RoutedEndpoint {
   const subject = `${method} ${route.template.template}`;
   const steps = planSteps(route, subject, deps);
@@ -343,12 +331,19 @@ export function compileRoute(route: FlatRoute, method: string, deps: RouteDeps):
     const run = plainCore(handlerOf(route, deps), edge);
     return { endpoint: endpointOf(route, method, withOwn(NO_SECURITY, route.spec), run), inputs: NO_INPUTS };
   }
-  const plan = planRoute(route, subject, steps, deps);
+  const plan: RoutePlan = {
+    ...steps,
+    deps,
+    handler: handlerOf(route, deps),
+    reply: replyPlan(route.spec, subject),
+    security: withOwn(steps.security, route.spec),
+  };
   const planned = [...steps.early, ...steps.late].sort((left, right) => left.slot - right.slot);
   const edge = edgeOf(plan.reply, deps);
   const admit: Endpoint['admit'] = (req, stored) =>
     new RouteCall(plan, req).admit(stored).catch((error: unknown) => edge.fail(error, req));
-  const endpoint = endpointOf(route, method, plan.security, coreOf(plan, edge));
+  const run = guarded((req) => new RouteCall(plan, req).start(), edge);
+  const endpoint = endpointOf(route, method, plan.security, run);
   return {
     endpoint: plan.early.length === 0 ? endpoint : { ...endpoint, admit },
     inputs: {
@@ -380,20 +375,6 @@ const NO_SECURITY: readonly SecurityRequirement[] = Object.freeze([]);
 const NO_INPUTS: RouteInputs = Object.freeze({ texts: Object.freeze([]), body: undefined, form: undefined });
 const NO_META: Readonly<Record<string, unknown>> = Object.freeze({});
 
-function planRoute(route: FlatRoute, subject: string, steps: Steps, deps: RouteDeps): RoutePlan {
-  const { spec } = route;
-  return {
-    ...steps,
-    deps,
-    handler: handlerOf(route, deps),
-    reply: replyPlan(spec, subject),
-    security: withOwn(steps.security, spec),
-  };
-}
-
-/**
- * Returns the security requirements of the dependencies, followed by the requirements in the route's spec.
- */
 function withOwn(
   security: readonly SecurityRequirement[],
   { security: own }: RouteSpec,
@@ -406,7 +387,6 @@ function withOwn(
  * have spans of their own.
  */
 function handlerOf({ handler: given, socket }: FlatRoute, { services }: RouteDeps): RoutePlan['handler'] {
-  // the cast is safe: the context has the members that the handler's type requires
   const handler = given as RoutePlan['handler'];
   const { tracer } = services;
   if (tracer === undefined || socket !== undefined) return handler;

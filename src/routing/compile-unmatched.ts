@@ -20,17 +20,11 @@ interface UnmatchedDeps {
   suggest(path: string): string | undefined;
   /** Status and header fields of 405 responses. The key is the value of their `Allow` field. */
   readonly refusals: Map<string, Prepared>;
-  /**
-   * Returns the function that responds to a CORS preflight; undefined if there is none. See
-   * {@link preflightsOf}.
-   */
+  /** Undefined if no route has CORS middleware: see {@link preflightsOf}. */
   readonly preflight: ((req: TransportRequest) => Core | undefined) | undefined;
 }
 
-/**
- * Responds to a request without a matching route: with 404 or 405, to OPTIONS with 204 and `Allow`, and to an
- * invalid path with 400.
- */
+/** Responds with 404 or 405, to OPTIONS with 204 and `Allow`, and to an invalid path with 400. */
 export function unmatched(
   req: TransportRequest,
   { errors, allMethods, suggest, refusals, preflight }: UnmatchedDeps,
@@ -121,7 +115,6 @@ function refuse(
   return errors.hasHandlers ? errors.render(new Exception(detail), req) : problem(status, req.id, { detail });
 }
 
-/** Returns a 405 with `Allow`. */
 function refuseMethod(
   allow: string,
   req: TransportRequest,

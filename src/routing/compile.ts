@@ -91,7 +91,6 @@ export interface CompilationView extends CompiledView {
 /** Result of a compilation: its findings, and the application if no finding is an error. */
 export interface Compilation {
   readonly view: CompilationView;
-  /** All findings. If one of them is an error, serve() throws. */
   readonly findings: readonly Finding[];
   /** Functions and classes that provide the dependencies of all routes and tools, after replacement. */
   readonly sources: ReadonlySet<unknown>;
@@ -109,29 +108,19 @@ export interface CompiledApplication {
   readonly view: CompilationView;
   /** Matches a request to a route, and handles it. Never throws, never rejects. */
   readonly handle: Core;
-  /**
-   * Handles a WebSocket handshake. The response `SwitchingProtocols` opens the WebSocket; any other response
-   * refuses it.
-   */
+  /** The response `SwitchingProtocols` opens the WebSocket; any other response refuses it. */
   readonly upgrade: Core;
-  /** Returns the route for a method and path; undefined if there is none. */
   routeAt(method: string, path: string): CompiledRoute | undefined;
   /** Returns the value of `Allow` for a request whose method was refused. */
   allowedFor(req: TransportRequest): string;
-  /** Whether a path belongs to a WebSocket route. */
   hasSocketAt(path: string): boolean;
   /** Handles a call of an MCP tool, prompt or resource: finds its function, and runs it. */
   readonly handleTool: Core;
-  /**
-   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. This function
-   * never rejects.
-   */
+  /** Resolves the dependencies of scope `app`, and returns their clean-up, which never rejects. */
   start(): Promise<() => Promise<void>>;
 }
 
-/**
- * Compiles the declarations of an application. A mistake does not throw: it becomes a finding of `svc check`.
- */
+/** A mistake does not throw: it becomes a finding of `svc check`. */
 export function compileApplication(declarations: Declarations): Compilation {
   const { middleware, plugins, services, errors, config, tasks, overrides } = declarations;
   const findings: Finding[] = [...declarations.findings];
@@ -267,10 +256,7 @@ function allowedFor({ method, path, match }: TransportRequest, table: RoutingTab
   return all.allow.split(', ').filter(isLeft).join(', ');
 }
 
-/**
- * Calls compile() of a middleware, and reports its findings. If compile() throws, the exception becomes a
- * finding, too.
- */
+/** An exception of compile() becomes a finding, too. */
 function askMiddleware(
   layer: Middleware,
   view: CompilationView,
@@ -292,7 +278,6 @@ function askMiddleware(
   }
 }
 
-/** Describes a thrown value in one line. */
 export function thrown(error: unknown): string {
   if (error instanceof SvcError) return error.message;
   return error instanceof Error
@@ -352,7 +337,6 @@ function enter(
   return details;
 }
 
-/** Method of WebSocket routes in their routing table. */
 const SOCKET = 'WEBSOCKET';
 
 /**
@@ -459,10 +443,7 @@ function withErrors(deps: RouteDeps, errors: ErrorRenderer): RouteDeps {
   return errors === deps.errors ? deps : { ...deps, errors, usualEdge: new CoreEdge(DEFAULT_PLAN, errors) };
 }
 
-/**
- * Returns the middleware of a route. If no timeout middleware enforces the time limit of the route, a
- * {@link TimeLimit} comes first.
- */
+/** If no timeout middleware enforces the time limit of the route, a {@link TimeLimit} comes first. */
 function around(
   { use, spec: { timeoutMs } }: FlatRoute,
   { middleware, services }: RouteDeps,
@@ -492,10 +473,7 @@ function reportDuplicateNames(flat: readonly FlatRoute[], report: (finding: Find
   }
 }
 
-/**
- * Returns the function that the middleware of the application calls last. It calls the matched route, or
- * responds itself if no route matches.
- */
+/** Calls the matched route, or responds itself if no route matches. */
 function core(
   details: readonly RouteDetail[],
   table: RoutingTable<Endpoint>,
@@ -532,7 +510,6 @@ const OTHER_WAYS: Readonly<Record<string, string>> = {
   '/openapi.json': ', or switch the document off with enableDocs: false',
 };
 
-/** Returns the finding that a route has the path of a framework route, such as `/healthz`. */
 function hidden(route: CompiledRoute): Finding {
   return mistakeOf(
     route,
@@ -542,10 +519,6 @@ function hidden(route: CompiledRoute): Finding {
   );
 }
 
-/**
- * Returns the finding that a static folder and a route have the same path, so that one of them is never
- * reached.
- */
 function mounted(route: CompiledRoute, { template, place }: CompiledRoute): Finding {
   return mistakeOf(
     route,

@@ -11,7 +11,6 @@ import type { Serializer, TypeSource } from '../schema/schema.ts';
 import type { RouteSpec } from './spec.ts';
 import type { ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 
-/** Compiles the schemas in `response`, one for each status. @throws SvcError when a schema has a mistake */
 export function replyPlanOf(
   response: NonNullable<RouteSpec['response']>,
   { status, tuple }: Pick<RouteSpec, 'status' | 'tuple'>,
@@ -51,10 +50,7 @@ export function replyPlanOf(
   };
 }
 
-/**
- * Describes why a return value does not match its schema. If it is or contains a promise, the text says that
- * an `await` is missing.
- */
+/** If the value is or contains a promise, the text says that an `await` is missing. */
 function inWords({ loc, message }: Issue, body: unknown): string {
   const at = (length: number): string => loc.slice(0, length).join('.') || 'the value';
   let value = body;
@@ -80,12 +76,12 @@ function isListType(source: TypeSource): boolean {
 }
 
 /**
- * Spec of an exception handler, with the types of its replies:
+ * Spec of an exception handler, with the types of its responses:
  * `app.exceptionHandler(NotFound, { response: Problem }, handler)`.
  */
 export interface ExceptionSpec {
   /**
-   * Type of all replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
+   * Type of all responses, or an object of types by status. A response that does not match becomes a 500.
    */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
   /** Status for return values that name no status: 200 ... 599. Default 200. */
@@ -101,11 +97,6 @@ interface ReadHandler<E> {
   readonly spec: ExceptionSpec | undefined;
 }
 
-/**
- * Checks the arguments of exceptionHandler().
- * @throws SvcError `E_EXCEPTION_HANDLER` when there is no handler function, `E_OPTION_UNKNOWN` or
- * `E_OPTION_RANGE` for an invalid option, or the error of an invalid schema
- */
 export function readExceptionHandler<E>(
   errorClass: ErrorClass<E>,
   rest: ExceptionArguments<E>,

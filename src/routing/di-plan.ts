@@ -47,14 +47,10 @@ export class DependencyGraph {
   #values: readonly unknown[] = [];
   /** Functions and classes of all planned dependencies, after replacement. */
   readonly sources: Set<unknown> = new Set();
-  readonly #overrides: ReadonlyMap<unknown, DependencySource>;
-  readonly #tasks: BackgroundRunner;
-  readonly #report: (finding: Finding) => void;
+  readonly #deps: PlannerDeps;
 
   constructor(deps: PlannerDeps) {
-    this.#overrides = deps.overrides;
-    this.#tasks = deps.tasks;
-    this.#report = deps.report;
+    this.#deps = deps;
   }
 
   /** Returns an empty ordering. {@link plan} adds the dependencies of a route to it. */
@@ -62,10 +58,7 @@ export class DependencyGraph {
     return { planned: [], slots: new Map(), subject, declared };
   }
 
-  /**
-   * Resolves the dependencies of scope `app`. Returns a function that runs their clean-ups. `report` gets each
-   * error that is not thrown.
-   */
+  /** Returns the clean-up of scope `app`. `report` gets each error that is not thrown. */
   async start(
     context: Context,
     report: (event: 'dependency_failed' | 'cleanup_failed', error: unknown, label: string) => void,
@@ -84,12 +77,9 @@ export class DependencyGraph {
     return () => resolution.cleanUp('app', undefined, onCleanUpError);
   }
 
-  /**
-   * Adds a dependency after all dependencies that it needs. Returns the index of its value (its slot), or -1
-   * after a mistake.
-   */
+  /** Returns the index of the dependency's value (its slot), or -1 after a mistake. */
   plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
-    const source = this.#overrides.get(dependency.source) ?? dependency.source;
+    const source = this.#deps.overrides.get(dependency.source) ?? dependency.source;
     this.sources.add(source);
     const { scope } = dependency;
     const read = readSource(source, dependency.source);
@@ -113,15 +103,14 @@ export class DependencyGraph {
     }
     const known = dependency.isCached ? ordering.slots.get(source) : undefined;
     if (known !== undefined) {
-      if (known >= 0 && ordering.planned[known]!.scope !== scope) {
-        return this.#mistake(
-          ordering,
-          'SVC112',
-          `${read.label} is used with the scopes ${ordering.planned[known]!.scope} and ${scope}: ${names}`,
-          'Use the same scope in each Depends() of this source, or set cache: false',
-        );
-      }
-      return known;
+      const other = ordering.planned[known]; // undefined after a mistake
+      if (other === undefined || other.scope === scope) return known;
+      return this.#mistake(
+        ordering,
+        'SVC112',
+        `${read.label} is used with the scopes ${other.scope} and ${scope}: ${names}`,
+        'Use the same scope in each Depends() of this source, or set cache: false',
+      );
     }
     const slot =
       scope === 'app' && ordering.planned !== this.#app.planned
@@ -152,7 +141,7 @@ export class DependencyGraph {
       needs: needs.map(([, slot]) => slot),
       mayYield: source !== BackgroundTasks && !isClass(source),
       surround: surroundOfSource(source),
-      call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#tasks),
+      call: (slot) => callerOf(source, read, inputs.length === 0 ? -1 : slot, needs, this.#deps.tasks),
     });
   }
 
@@ -208,14 +197,8 @@ export class DependencyGraph {
   }
 
   #mistake(ordering: Ordering, rule: Finding['rule'], message: string, remedy: string): -1 {
-    this.#report({
-      rule,
-      severity: 'error',
-      subject: ordering.subject,
-      place: ordering.declared.place,
-      message,
-      remedy,
-    });
+    const { subject, declared } = ordering;
+    this.#deps.report({ rule, severity: 'error', subject, place: declared.place, message, remedy });
     return -1;
   }
 }
@@ -256,7 +239,6 @@ function callerOf(
   };
 }
 
-/** Returns whether a function is a class, which must be called with `new`. */
 export function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
@@ -301,17 +283,11 @@ export interface PlannedDependency {
   readonly security: readonly SecurityRequirement[];
   /** Indexes in {@link Resolution.values} of the dependencies that this one needs. */
   readonly needs: readonly number[];
-  /**
-   * Calls the function or class of the dependency. For scope `app`, returns the value that was resolved at
-   * the start.
-   */
+  /** For scope `app`, returns the value that was resolved at the start. */
   readonly call: (request: Resolution) => unknown;
   /** Whether the function may return a generator, whose first `yield` gives the value. */
   readonly mayYield: boolean;
-  /**
-   * Calls a function inside this dependency, for example inside a transaction. Undefined for most
-   * dependencies.
-   */
+  /** Calls a function inside this dependency, such as a transaction. Undefined for most dependencies. */
   readonly surround: Surround | undefined;
   /** Whether other dependencies wait for this one. */
   isNeeded: boolean;
@@ -362,9 +338,7 @@ function steppedInside<G extends Generator | AsyncGenerator>(
   });
 }
 
-/**
- * Returns a function that runs `call` inside all dependencies in `around`, for example inside a transaction.
- */
+/** Runs `call` inside all dependencies in `around`, for example inside a transaction. */
 export function calledInside<T>(
   around: readonly PlannedDependency[],
   { values }: Resolution,
@@ -385,7 +359,6 @@ interface Failure {
 }
 
 const DEPENDENCY: SpanStart = { kind: 'internal', attributes: {} };
-/** The failure of a dependency. */
 type DependencyFailure = Failure & { readonly dependency: PlannedDependency };
 
 /** Resolves the dependencies of one request, and runs their clean-ups. */

@@ -76,10 +76,7 @@ export class Dependency<out T> {
     return this.#scopeWithin(new Set());
   }
 
-  /**
-   * Returns the scope. `seen` contains the sources that are already being examined, because sources may need
-   * each other in a cycle.
-   */
+  /** `seen` contains the sources that are being examined, because sources may need each other in a cycle. */
   #scopeWithin(seen: Set<DependencySource>): Scope {
     const known = this.#scope ?? scopeOfSource(this.source);
     if (known !== undefined || seen.has(this.source)) return known ?? 'request';
@@ -286,13 +283,11 @@ interface DependencyView {
   readonly needs: readonly Dependency<unknown>[];
 }
 
-/** Returns the view of a dependency for the rules of `svc check`. */
 export function viewOfDependency({ source }: Dependency<unknown>): DependencyView {
   const { label, spec, security } = readSource(source);
   return {
     label,
     security,
-    // the cast is safe: provide() only allows a list of strings in `secrets`
     secrets: (spec['secrets'] as ProviderSpec['secrets']) ?? [],
     needs: Object.keys(spec)
       .map((key) => spec[key])
@@ -311,7 +306,6 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
-  // the cast is safe: provide() only allows one requirement or a list
   const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
   const run = provider?.fn ?? (source as (context: never) => unknown);
   return {
@@ -357,7 +351,6 @@ export class TextInputPlan {
     return this.#fieldNames.get(wireName) ?? wireName;
   }
 
-  /** Reads these inputs from a request, and validates them. */
   read(req: HttpRequest): Result<unknown> {
     if (this.from === 'path') return this.plan.parseText(textsOf(req.pathParams), 'path');
     if (this.from === 'query') return this.plan.parseText(req.query, 'query');
@@ -386,10 +379,7 @@ export class TextInputPlan {
   }
 }
 
-/**
- * Returns the name of the header field for a member: its alias, or its name in another form, such as
- * `user-agent` for `userAgent`.
- */
+/** Returns the alias of a member, or its name in another form: `user-agent` for `userAgent`. */
 function fieldNameOf(name: string, wireName: string): string {
   return (
     name === wireName ? name.replace(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll('_', '-') : wireName
@@ -416,16 +406,13 @@ const SOURCES = [
   ['cookies', 'cookie'],
 ] as const;
 
-/** Compiles the text inputs in a spec. */
 export function readTextInputs(spec: Readonly<Record<string, unknown>>): TextInputPlan[] {
   return SOURCES.flatMap(([key, from]) => {
     const shape = spec[key];
-    // the cast is safe: the types of specs only allow an InputShape for these keys
     return shape === undefined ? [] : [new TextInputPlan(key, from, planOfShape(shape as InputShape, key))];
   });
 }
 
-/** Returns the compiled form of an {@link InputShape}. */
 export function planOfShape(shape: InputShape, owner: string): SchemaPlan {
   if (isSchemaClass(shape)) return planOf(shape);
   return isStandardSchema(shape) ? planOfStandard(shape, owner) : fieldsOf(shape, owner);

@@ -35,16 +35,8 @@ export function sortPlugins(
   report: (finding: Finding) => void,
 ): Plugin[] {
   const byName = new Map<string, RegisteredPlugin>();
-  const mistake = (entry: RegisteredPlugin, message: string, remedy: string): void => {
-    report({
-      rule: 'SVC114',
-      severity: 'error',
-      subject: `plugin ${entry.plugin.name}`,
-      place: entry.place,
-      message,
-      remedy,
-    });
-  };
+  const mistake = ({ plugin, place }: RegisteredPlugin, message: string, remedy: string): void =>
+    report({ rule: 'SVC114', severity: 'error', subject: `plugin ${plugin.name}`, place, message, remedy });
   for (const entry of registered) {
     if (byName.has(entry.plugin.name))
       mistake(
@@ -54,21 +46,17 @@ export function sortPlugins(
       );
     else byName.set(entry.plugin.name, entry);
   }
-  const sorted: Plugin[] = [];
-  const state = new Map<string, 'visiting' | 'done'>();
+  const sorted = new Set<Plugin>();
   const visit = (entry: RegisteredPlugin, path: readonly string[]): void => {
     const { plugin } = entry;
     const names = [...path, plugin.name];
-    if (state.get(plugin.name) === 'done') return;
-    if (state.get(plugin.name) === 'visiting') {
-      mistake(
+    if (sorted.has(plugin)) return;
+    if (path.includes(plugin.name))
+      return mistake(
         entry,
         `plugins need one another in a circle: ${names.slice(names.indexOf(plugin.name)).join(' → ')}`,
         'Break the circle: let one of these plugins work without the other, or look the other up when a request arrives',
       );
-      return;
-    }
-    state.set(plugin.name, 'visiting');
     for (const name of plugin.requires ?? []) {
       const needed = byName.get(name);
       if (needed === undefined)
@@ -83,13 +71,12 @@ export function sortPlugins(
       const earlier = byName.get(name);
       if (earlier !== undefined) visit(earlier, names);
     }
-    state.set(plugin.name, 'done');
-    sorted.push(plugin);
+    sorted.add(plugin);
   };
   const entries = [...byName.values()];
   for (const entry of entries) if (entry.plugin.startsFirst === true) visit(entry, []);
   for (const entry of entries) visit(entry, []);
-  return sorted;
+  return [...sorted];
 }
 
 /** Replaces the values of a plugin in the state of the application. Returns a function that restores them. */
@@ -112,10 +99,7 @@ export class PluginRun {
     this.#clock = clock;
   }
 
-  /**
-   * Starts plugins in order, except the replaced ones. If one fails, the started plugins are stopped in
-   * reverse order, and its error is thrown.
-   */
+  /** If one fails, the started plugins are stopped in reverse order, and its error is thrown. */
   async start(signal: AbortSignal, replaced: ReadonlyMap<Plugin, Replace>): Promise<void> {
     // before the start, because another plugin may read a value while it starts
     for (const [plugin, replace] of replaced) this.#replaced.set(plugin, replace());
@@ -140,10 +124,7 @@ export class PluginRun {
     return (this.#turn = this.#turn.then(start, start));
   }
 
-  /**
-   * Stops plugins in reverse order. If one fails or does not end, its error is logged, and the others are
-   * still stopped.
-   */
+  /** If one fails or does not end, its error is logged, and the others are still stopped. */
   async stop(): Promise<void> {
     // a plugin that is starting for a later test client must be stopped, too
     await this.#turn.catch(ignore);
@@ -174,14 +155,12 @@ export class PluginRun {
 /** Class whose members a replacement needs. */
 type Like<T = unknown> = abstract new (...args: never[]) => T;
 
-/** A value that a plugin provides. */
 export interface ProvidedValue {
   readonly plugin: Plugin;
   readonly read: () => unknown;
   readonly like: Like | undefined;
 }
 
-/** Values that plugins provide, by key. */
 type ProvidedValues = ReadonlyMap<StateKey<unknown>, ProvidedValue>;
 
 type PlainSource = (context: Context) => unknown;
@@ -221,8 +200,8 @@ export class Replacements {
     replace: (plugin: Plugin, values: ReadonlyMap<StateKey<unknown>, () => unknown>) => () => void,
   ): ReadonlyMap<Plugin, Replace> {
     const unneeded = new Map<Plugin, Replace>();
-    for (const key of this.#values.keys()) {
-      const { plugin } = this.#provided.get(key)!;
+    for (const [key, { plugin }] of this.#provided) {
+      if (!this.#values.has(key)) continue;
       const keys = [...this.#provided].filter(([, value]) => value.plugin === plugin).map(([own]) => own);
       if (isNeeded(plugin) || keys.some((own) => sources.has(own))) continue;
       const values = keys.flatMap((own) => {
@@ -250,7 +229,6 @@ export class Replacements {
   }
 }
 
-/** State of the application in which some values are replaced. */
 class ReplacedState implements StateMap {
   readonly #app: StateMap;
   readonly #reader: (key: StateKey<unknown>) => (() => unknown) | undefined;
@@ -262,7 +240,6 @@ class ReplacedState implements StateMap {
 
   get<T>(key: StateKey<T>): T {
     const read = this.#reader(key);
-    // the cast is safe if the test replaces the value by one of its type; Depends() trusts it in the same way
     return read === undefined ? this.#app.get(key) : (read() as T);
   }
 

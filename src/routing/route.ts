@@ -8,7 +8,7 @@ import { declaredHere } from '../base/findings.ts';
 import { closest, given, isObject, readOptions, shown, text } from '../base/options.ts';
 import { readDependencies, readSpec } from './spec.ts';
 import { readExceptionHandler } from './declared-responses.ts';
-import { isToken } from '../http/headers.ts';
+import { isMethod } from '../http/headers.ts';
 import { fillTemplate, parseTemplate } from '../http/path.ts';
 import { asMiddleware, ExceptionHandlers } from '../http/pipeline.ts';
 import { DeprecationMiddleware } from '../http/middleware/deprecation.ts';
@@ -200,8 +200,8 @@ export class Routes {
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, handler: ExceptionHandler<E>): this;
   /**
-   * Adds an exception handler with a spec. Its `response` declares the replies, which are checked and
-   * documented like the replies of routes.
+   * Adds an exception handler with a spec. Its `response` declares the responses, which are checked and
+   * documented like the responses of routes.
    */
   exceptionHandler<E>(errorClass: ErrorClass<E>, spec: ExceptionSpec, handler: ExceptionHandler<E>): this;
   exceptionHandler<E>(errorClass: ErrorClass<E>, ...rest: ExceptionArguments<E>): this {
@@ -247,6 +247,7 @@ export class Routes {
     const routerDeps = [...around.deps, ...Object.entries(this.#deps)];
     const use = this.#layers.length === 0 ? around.use : [...around.use, ...this.#layers];
     const handlers = this.#handlers.size === 0 ? around.handlers : [this.#handlers, ...around.handlers];
+    const within = [...around.within, this];
     const flat: FlatRoute[] = [];
     for (const route of this.#routes) {
       const template =
@@ -263,7 +264,7 @@ export class Routes {
       });
     }
     for (const mount of this.#mounts) {
-      if (mount.routes === this || around.within.includes(mount.routes)) {
+      if (within.includes(mount.routes)) {
         report({
           rule: 'SVC106',
           severity: 'error',
@@ -274,16 +275,9 @@ export class Routes {
         });
         continue;
       }
-      const mounted = mount.routes.flatten(report, {
-        prefix: prefix + mount.prefix,
-        tags,
-        deps: routerDeps,
-        use,
-        handlers,
-        within: [...around.within, this],
-      });
+      const inside = { prefix: prefix + mount.prefix, tags, deps: routerDeps, use, handlers, within };
       // one push() for each route, because a call with too many arguments would overflow the stack
-      for (const route of mounted) flat.push(route);
+      for (const route of mount.routes.flatten(report, inside)) flat.push(route);
     }
     return flat;
   }
@@ -522,17 +516,11 @@ const GET = only('GET'),
   DELETE = only('DELETE');
 const VERBS: ReadonlySet<readonly string[]> = new Set([GET, POST, PUT, PATCH, DELETE]);
 
-/**
- * Checks and copies the methods of a route. The constant lists, such as `GET`, are not copied, so that
- * thousands of routes can share them.
- * @throws SvcError `E_ROUTE_METHOD` when the list is empty, or a method is not a token in capitals
- */
+/** The constant lists, such as `GET`, are not copied, so that thousands of routes can share them. */
 function readMethods(methods: readonly string[]): readonly string[] {
   if (VERBS.has(methods)) return methods;
   if (!Array.isArray(methods) || methods.length === 0) throw new SvcError('E_ROUTE_METHOD', ['']);
-  for (const method of methods)
-    if (typeof method !== 'string' || !isToken(method) || method !== method.toUpperCase())
-      throw new SvcError('E_ROUTE_METHOD', [method]);
+  for (const method of methods) if (!isMethod(method)) throw new SvcError('E_ROUTE_METHOD', [method]);
   return [...methods];
 }
 

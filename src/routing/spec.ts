@@ -139,13 +139,13 @@ export interface Callback extends SentRequest {
 /** Spec of a GET route. Requests with this method have no body. */
 export interface GetSpec extends SharedSpec, RouteTextInputs {
   /**
-   * Type of the replies, or an object of types by status. If a reply does not match, a 500 is sent instead.
+   * Type of the responses, or an object of types by status. A response that does not match becomes a 500.
    */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** Examples of replies by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
+  /** Examples of responses by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /**
-   * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a reply without a
+   * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a response without a
    * body.
    */
   readonly status?: number | undefined;
@@ -233,7 +233,6 @@ export const SHARED_SPEC: { readonly [K in keyof SharedSpec]-?: OptionKind<Share
 const SENT_METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 type SentMethod = (typeof SENT_METHODS)[number];
 
-/** Definitions of the options of {@link SentRequest}, for readOptions(). */
 const SENT: { readonly [K in keyof SentRequest]-?: OptionKind<SentRequest[K]> } = {
   method: given<SentMethod>(SENT_METHODS.join(', '), (value) => SENT_METHODS.some((each) => each === value)),
   summary: text(),
@@ -313,11 +312,7 @@ export interface FetchMountOptions extends Pick<
   readonly deps?: Dependencies | undefined;
 }
 
-/**
- * Separates the options of a spec from its dependencies, and checks both.
- * @throws SvcError `E_ROUTE_HANDLER` when the spec is not an object, `E_ROUTE_SPEC` when a key is neither an
- * option nor a dependency, `E_OPTION_RANGE` when an option is invalid
- */
+/** Separates the options of a spec from its dependencies, and checks both. */
 export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; deps: Dependencies } {
   if (typeof spec !== 'object' || spec === null) throw new SvcError('E_ROUTE_HANDLER', [subject]);
   const [options, deps] = apart(spec, SPEC);
@@ -334,10 +329,6 @@ export function readSpec(subject: string, spec: unknown): { spec: RouteSpec; dep
   };
 }
 
-/**
- * Checks the description of a request that the application sends.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
- */
 export function readSentRequest(owner: string, sent: Readonly<Record<string, unknown>>): SentRequest {
   return readGiven(owner, sent, SENT);
 }
@@ -357,14 +348,9 @@ function readCallbacks(
   );
 }
 
-/** Syntax of the name of an MCP tool. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const HINT = bool();
 
-/**
- * Checks the description of a route for MCP clients.
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not allowed
- */
 function readTool(subject: string, tool: ToolDescription): ToolDescription {
   const { annotations, ...rest } = readOptions(`mcp of ${subject}`, tool, {
     name: given<string>(
@@ -399,10 +385,7 @@ function isParamHeaders(value: unknown): boolean {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/**
- * Separates a spec into options, whose names are keys of `kinds`, and dependencies, which are all other
- * members.
- */
+/** Members with a name in `kinds` are options, all others dependencies. */
 export function apart(spec: object, kinds: Table): readonly [options: Table, dependencies: Table] {
   const { options = [], others = [] } = Object.groupBy(Object.entries(spec), ([key]) =>
     Object.hasOwn(kinds, key) ? 'options' : 'others',
@@ -410,11 +393,7 @@ export function apart(spec: object, kinds: Table): readonly [options: Table, dep
   return [Object.fromEntries(options), Object.fromEntries(others)];
 }
 
-/**
- * Checks the dependencies in a spec or a router. If a value is not a dependency, the error suggests the
- * option in `kinds` with the most similar name.
- * @throws SvcError `E_ROUTE_SPEC` when a name is reserved, or a value is not a dependency
- */
+/** If a value is not a dependency, the error suggests the option with the most similar name. */
 export function readDependencies(
   subject: string,
   given: Table,
@@ -465,12 +444,12 @@ interface StatusTuple<T, S extends number> {
 }
 type Answer<T, S extends number = number> = Reply<T, S> | StatusTuple<T, S>;
 /**
- * Replies that every handler may return in addition to `response`: an empty reply with 204, and response
+ * Responses that every handler may return in addition to `response`: an empty response with 204, and response
  * objects.
  */
 type OtherReply = Reply<null, 204> | StatusTuple<null, 204> | HttpResponse | Response;
 /**
- * Replies of a route whose `response` is a list. A returned array is always the body, and never
+ * Responses of a route whose `response` is a list. A returned array is always the body, and never
  * `[body, status]`.
  */
 type ListReply<T> =
@@ -549,7 +528,7 @@ type ExpectedMembers<T, W, Path extends string> = W extends Date | Uint8Array
   ? Declared<Path, W>
   : { [K in keyof W]: K extends keyof T ? ExpectedValue<T[K], W[K], `${Path}.${K & string}`> : W[K] };
 
-/** Type that is declared for the part `Path` of a reply. Only error messages contain it. */
+/** Type that is declared for the part `Path` of a response. Only error messages contain it. */
 interface Declared<Path extends string, Type> {
   readonly '~declared': readonly [Path, Type];
 }
@@ -568,10 +547,6 @@ export function responseTypes(
   return Object.entries(response).map(([status, type]) => [Number(status), type]);
 }
 
-/**
- * Returns the types of `response` by status.
- * @throws SvcError `E_ROUTE_SPEC` when a key is not a status (200-599)
- */
 export function typesByStatus(
   response: Readonly<Record<number, TypeSource>>,
   subject: string,

@@ -51,7 +51,7 @@ export interface RoutePlan extends Steps {
 }
 
 /** Compiled steps of a route before its handler. */
-export interface Steps {
+interface Steps {
   readonly early: readonly PlannedDependency[];
   readonly late: readonly PlannedDependency[];
   /** Dependencies that surround the call of the handler, such as a transaction. */
@@ -60,21 +60,13 @@ export interface Steps {
   readonly inputs: readonly TextInputPlan[];
   readonly body: CompiledBody | undefined;
   readonly form: SchemaPlan | undefined;
-  /**
-   * Returns the maximum size in bytes of a file in a form field; undefined if the form declares no such file.
-   */
   readonly keeper: FileKeeper | undefined;
   /** Name of each dependency that the handler receives, and index of its value in `Resolution.values`. */
   readonly names: readonly (readonly [name: string, slot: number])[];
-  /** Security requirements of the dependencies of the route. */
   readonly security: readonly SecurityRequirement[];
 }
 
-/**
- * Determines the steps of a route. Mistakes in its dependencies are reported as findings. Returns undefined for
- * a route without inputs and dependencies.
- * @throws SvcError when a schema of the route has a mistake
- */
+/** Returns undefined for a route without inputs and dependencies. */
 export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): Steps | undefined {
   const { spec } = route;
   if (spec.body !== undefined && spec.form !== undefined)
@@ -84,14 +76,14 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
       'cannot be used together with "body": a request has one body',
     ]);
   const ordering = deps.graph.order(subject, route.declared);
-  const routerNames = route.routerDeps.map(
-    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
-  );
-  const ofRouter = ordering.planned.length;
-  const ownNames = Object.entries(route.deps).map(
-    ([name, dependency]) => [name, deps.graph.plan(ordering, dependency)] as const,
-  );
   const { planned } = ordering;
+  const slotOf = ([name, dependency]: FlatRoute['routerDeps'][number]): readonly [string, number] => [
+    name,
+    deps.graph.plan(ordering, dependency),
+  ];
+  const routerNames = route.routerDeps.map(slotOf);
+  const ofRouter = planned.length;
+  const ownNames = Object.entries(route.deps).map(slotOf);
   const { params, query, headers, cookies } = spec;
   const inputs = readTextInputs({ params, query, headers, cookies });
   assertParams(subject, route.template, inputs);
@@ -104,13 +96,12 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
     return undefined;
   const { order, inside } = surrounded(planned);
   const isEarly = earlySlots(planned, ofRouter, inside);
-  const texts = [...inputs, ...planned.flatMap((dependency) => dependency.inputs)];
-  for (const { key, plan } of form === undefined ? texts : [...texts, { key: 'form' as const, plan: form }])
-    assertText(subject, key, plan);
-  const read = new Set<ObjectPlan>();
-  for (const { plan } of texts) plansOf(plan, read);
-  if (form !== undefined) plansOf(form, read);
-  if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  const texts = [
+    ...inputs,
+    ...planned.flatMap((dependency) => dependency.inputs),
+    ...(form === undefined ? [] : [{ key: 'form', plan: form }]),
+  ];
+  const read = plansRead(subject, texts, body);
   reportPatterns(read, subject, route.declared, deps.report);
   return {
     names: [...new Map([...routerNames, ...ownNames])],
@@ -133,10 +124,6 @@ interface SentPlan {
   readonly replies: readonly (readonly [status: number, type: CompiledType])[];
 }
 
-/**
- * Compiles the schemas of a request that the application sends.
- * @throws SvcError when a schema has a mistake
- */
 export function planSent({ query, headers, body, response = {} }: SentRequest, subject: string): SentPlan {
   const replies = typesByStatus(isTypeSource(response) ? { 200: response } : response, subject);
   return {
@@ -149,7 +136,6 @@ export function planSent({ query, headers, body, response = {} }: SentRequest, s
   };
 }
 
-/** @throws SvcError `E_ROUTE_SPEC` when the option `params` needs a parameter that the path does not have */
 function assertParams(
   subject: string,
   { parameters }: FlatRoute['template'],
@@ -168,7 +154,21 @@ function assertParams(
   }
 }
 
-/** @throws SvcError `E_ROUTE_SPEC` when a required field has a type that text cannot express */
+/** Returns all object schemas of a route. Refuses schemas that do not suit what they read. */
+function plansRead(
+  subject: string,
+  texts: readonly { readonly key: string; readonly plan: SchemaPlan }[],
+  body: CompiledBody | undefined,
+): ReadonlySet<ObjectPlan> {
+  const read = new Set<ObjectPlan>();
+  for (const { key, plan } of texts) {
+    assertText(subject, key, plan);
+    plansOf(plan, read);
+  }
+  if (body !== undefined) for (const plan of assertJson(subject, body.node)) read.add(plan);
+  return read;
+}
+
 function assertText(subject: string, key: string, plan: SchemaPlan): void {
   for (const field of plan.fields) {
     const problem = textIssue(field.node, key === 'form');
@@ -177,10 +177,7 @@ function assertText(subject: string, key: string, plan: SchemaPlan): void {
   }
 }
 
-/**
- * Returns all object schemas within a body.
- * @throws SvcError `E_ROUTE_SPEC` when the body contains a file, which JSON cannot express
- */
+/** Returns all object schemas within a body. */
 function assertJson(subject: string, body: TypeNode): ReadonlySet<ObjectPlan> {
   const plans = plansWithin(body);
   const needsFile =
@@ -215,7 +212,6 @@ function reportPatterns(
   report: (finding: Finding) => void,
 ): void {
   for (const of of plans) {
-    // the cast is safe: every plan without a class in `schema` is a SchemaPlan
     const { name, hazards } = of.schema === undefined ? (of as SchemaPlan) : planOf(of.schema);
     for (const { field, message } of hazards) {
       report({

@@ -205,10 +205,7 @@ export interface Socket<M = string | Uint8Array> extends AsyncIterable<M> {
  */
 export type SocketHandler<C, M = string | Uint8Array> = (socket: Socket<M>, context: C) => Awaitable<unknown>;
 
-/**
- * Handlers for the events of a WebSocket. They run one after another: a message waits until the handler of
- * the previous event has settled.
- */
+/** A message waits until the handler of the previous event has settled. */
 interface Callbacks<C, M> {
   open?: (socket: Socket<M>, context: C) => Awaitable<unknown>;
   message?: (socket: Socket<M>, message: M, context: C) => Awaitable<unknown>;
@@ -293,7 +290,6 @@ const time = (fallback: number, most: number): OptionKind<number | false> => ({
   accepts: (value) => value === false || int(100, 100, most).accepts(value),
 });
 
-/** Definitions of the options of a WebSocket route, for readOptions(). */
 const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   ...SHARED_SPEC,
   deprecated: bool(),
@@ -321,7 +317,6 @@ const SPEC: Readonly<Record<keyof WebSocketSpec, OptionKind<unknown>>> = {
   allow: given<readonly Allowance[]>('a list of { rule, reason }', Array.isArray),
 };
 
-/** Options of a WebSocket route, with defaults filled in. */
 interface SocketOptions extends WebSocketSpec {
   readonly allowMissingOrigin: boolean;
   readonly maxMessageBytes: number;
@@ -353,17 +348,12 @@ export class DeclaredSocket {
   readonly guard: HandshakeGuard;
   readonly #handler: SocketHandler<never, never> | undefined;
 
-  /**
-   * @throws SvcError `E_ROUTE_SPEC` when a key is neither an option nor a dependency, `E_ROUTE_HANDLER` when
-   * the spec is not an object, `E_OPTION_RANGE` when an option is invalid, `E_CORS` when an origin is invalid
-   */
   constructor(path: string, rest: readonly unknown[]) {
     this.subject = `WEBSOCKET ${path}`;
     const handler = typeof rest.at(-1) === 'function' ? rest.at(-1) : undefined;
     const [spec = {}] = handler === undefined ? rest : rest.slice(0, -1);
     if (!isObject(spec)) throw new SvcError('E_ROUTE_HANDLER', [this.subject]);
     const [options, given] = apart(spec, SPEC);
-    // the cast is safe: readOptions() checks each option by its definition in SPEC
     this.options = readOptions(this.subject, options, SPEC) as SocketOptions;
     this.deps = readDependencies(this.subject, given, RESERVED, 'an option of a WebSocket', SPEC);
     this.router = new WebSocketRouter(this.subject);
@@ -400,7 +390,6 @@ export class DeclaredSocket {
   #listener(path: string, tracer: Tracer | undefined): SocketListener<WebSocketConnection> {
     const decode = decoder(this.options.message, this.subject);
     const handler = this.#handler as
-      // the cast is safe: the overloads of websocket() only allow such a handler
       ((socket: WebSocketConnection, context: unknown) => Awaitable<unknown>) | undefined;
     if (handler !== undefined) {
       return {
@@ -412,7 +401,6 @@ export class DeclaredSocket {
         },
       };
     }
-    // the cast is safe: onOpen() and the other methods only allow such handlers
     const { open, message, close, error } = this.router.take() as Callbacks<unknown, unknown>;
     return {
       decode,
@@ -483,9 +471,7 @@ class HandshakeGuard implements Middleware {
     this.origin.compile(view);
   }
 
-  /**
-   * Returns a promise only if it has to wait: promises would cost memory during many simultaneous handshakes.
-   */
+  /** Returns a promise only if it has to wait: promises would cost memory during many handshakes. */
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const handshake = readHandshake(req);
     const deflate =
@@ -510,10 +496,7 @@ class HandshakeGuard implements Middleware {
   }
 }
 
-/**
- * Returns a function that decodes and validates messages. If it throws, the WebSocket closes with 1003 or
- * 1007, unless onError() handles the error.
- */
+/** If it throws, the WebSocket closes with 1003 or 1007, unless onError() handles the error. */
 function decoder(message: TypeSource | undefined, subject: string): (data: string | Buffer) => unknown {
   if (message === undefined) return (data) => data;
   const type = compileType(message, `the messages of ${subject}`);

@@ -61,7 +61,6 @@ interface Frame {
   cursor: number;
 }
 
-/** Returns the value for the next call of `Field()` in this construction. */
 function nextValue(frame: Frame, source: FieldSource): unknown {
   const { values, instance } = frame;
   const index = frame.cursor++;
@@ -175,7 +174,6 @@ export function enter(instance: object, schema: SchemaClass, data: unknown): 'ta
   return probing !== undefined && current === undefined ? probing.enter(instance, schema) : undefined;
 }
 
-/** Adds undeclared members to an instance. */
 function keepExtras(instance: object, extras: object): void {
   for (const [name, value] of Object.entries(extras)) setOwn(instance, name, value);
 }

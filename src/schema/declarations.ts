@@ -48,7 +48,6 @@ export class FieldMarker implements Declaration {
     Object.freeze(this);
   }
 }
-/** Returns the compiled form of a schema class. */
 type Resolve = (schema: SchemaClass) => ObjectPlan;
 
 const isText = (value: unknown): boolean => typeof value === 'string';
@@ -69,12 +68,7 @@ const PRESENCE = {
   optional: bool(),
   default: given<unknown>(),
 };
-/**
- * Reads the arguments of a call of `Field()`. `owner` names the field in errors, for example `"age" of User`.
- *
- * @throws SvcError `E_SCHEMA_FIELD` for an invalid declaration, `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` for an
- * option
- */
+/** Reads the arguments of a call of `Field()`. `owner` names the field in errors, for example `"age" of User`. */
 export function readField(
   name: string,
   owner: string,
@@ -84,30 +78,20 @@ export function readField(
   const { source, options = {} } = declaration;
   if (typeof options !== 'object' || options === null)
     throw wrong(owner, `its options are ${shown(options)}, an object is needed`);
-  const startsWithDefault =
-    typeof source === 'string' || typeof source === 'number' || typeof source === 'boolean';
-  const shape = shapeOf(startsWithDefault ? typeOfDefault(source, owner) : source, owner);
+  if (typeof source === 'number' && !Number.isFinite(source))
+    throw wrong(owner, `its default is ${source}, a finite number is needed`);
+  const type = withoutDefault(source);
+  const shape = shapeOf(type, owner);
   const { options: constraintKinds } = kindNamed(constrainedKind(shape, owner));
   const read = readOptions(`the field ${owner}`, options, { ...ABOUT, ...PRESENCE, ...constraintKinds });
-  if (startsWithDefault && read.default !== undefined)
+  if (type !== source && read.default !== undefined)
     throw wrong(owner, 'its first argument is a default, and the option "default" is another one');
-  const fallback = startsWithDefault ? source : read.default;
-  if (fallback !== undefined && read.optional === true)
-    throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
-  if (typeof fallback === 'object' && fallback !== null)
-    throw wrong(
-      owner,
-      'its default is an object, which all instances would share: give a function, default: () => …',
-    );
+  const fallback = type === source ? read.default : source;
+  assertDefault(fallback, read.optional === true, owner);
   const wireName = read.alias ?? name;
   if (wireName === '__proto__' || name === '__proto__')
     throw wrong(owner, '"__proto__" cannot be a member of JSON input');
-  const node = nodeOf(
-    shape,
-    owner,
-    constraintsOf(read, (problem) => wrong(owner, problem)),
-    resolve,
-  );
+  const node = nodeOf(shape, owner, constraintsOf(read, owner), resolve);
   return Object.freeze({
     name,
     wireName,
@@ -124,7 +108,6 @@ export function readField(
   });
 }
 
-/** Returns the node of a type without options. */
 export function readType(source: TypeSource, owner: string, resolve: Resolve): TypeNode {
   return nodeOf(shapeOf(source, owner), owner, {}, resolve);
 }
@@ -133,15 +116,18 @@ function wrong(owner: string, problem: string): SvcError {
   return new SvcError('E_SCHEMA_FIELD', [owner, problem]);
 }
 
-/** Returns the error `E_SCHEMA_FIELD` about the field `name` of a schema. */
 export function fieldFault(name: string, owner: string, problem: string): SvcError {
   return wrong(`"${name}" of ${owner}`, problem);
 }
 
-function typeOfDefault(value: string | number | boolean, owner: string): TypeSource {
-  if (typeof value === 'number' && !Number.isFinite(value))
-    throw wrong(owner, `its default is ${value}, a finite number is needed`);
-  return withoutDefault(value) as TypeSource; // the cast is safe: a default always implies a type
+function assertDefault(fallback: unknown, isOptional: boolean, owner: string): void {
+  if (fallback !== undefined && isOptional)
+    throw wrong(owner, 'it is optional and has a default: a member with a default may be absent already');
+  if (typeof fallback === 'object' && fallback !== null)
+    throw wrong(
+      owner,
+      'its default is an object, which all instances would share: give a function, default: () => …',
+    );
 }
 
 /** Returns the type that a default implies. An argument that is a type is returned unchanged. */
@@ -205,7 +191,6 @@ function nodeOf(shape: Shape, owner: string, constraints: Constraints, resolve: 
     plan: resolve,
     fault: (problem) => wrong(owner, problem),
   };
-  // the cast is safe: only rows of scalar kinds lack the entry `read`
   return kindNamed(shape.kind).read?.(shape, reader) ?? { kind: shape.kind as ScalarKind, constraints };
 }
 
@@ -214,9 +199,8 @@ function itemOf(source: TypeSource, options: object | undefined, owner: string, 
   if (options === undefined) return nodeOf(shape, owner, {}, resolve);
   const { options: constraintKinds } = kindNamed(constrainedKind(shape, owner));
   const read = readOptions(`the items of ${owner}`, options, { ...ABOUT, ...constraintKinds });
-  const constraints = constraintsOf(read, (problem) => wrong(owner, problem));
   return {
-    ...nodeOf(shape, owner, constraints, resolve),
+    ...nodeOf(shape, owner, constraintsOf(read, owner), resolve),
     about: aboutOf(read, `the items of ${owner}`),
   };
 }
@@ -228,19 +212,15 @@ const COPIED = [
 ] as const;
 
 type Read = Readonly<Record<string, unknown>>;
-type Fault = (problem: string) => Error;
 
-/** Returns the constraints in the options of a field. `fault` makes the error for options that contradict. */
-function constraintsOf(read: Read, fault: Fault): Constraints {
-  // the cast is safe: the option table TEXTS allows only the names of formats
+function constraintsOf(read: Read, owner: string): Constraints {
   const format = (read['email'] === true ? 'email' : read['format']) as FormatName | undefined;
   if (read['email'] === true && (read['format'] ?? 'email') !== 'email')
-    throw fault(`it has email: true and another format, "${format}"`);
+    throw wrong(owner, `it has email: true and another format, "${format}"`);
   const pattern =
-    read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, fault);
+    read['pattern'] === undefined ? undefined : patternOf(read['pattern'] as string | RegExp, owner);
   const found: Record<string, unknown> = { pattern, format, hazard: pattern && analysePattern(pattern) };
   for (const name of COPIED) found[name] = read[name];
-  // the cast is safe: the option table FILES allows only lists of strings
   found['contentTypes'] = (read['contentTypes'] as readonly string[] | undefined)?.map((type) =>
     type.toLowerCase(),
   );
@@ -254,7 +234,7 @@ function constraintsOf(read: Read, fault: Fault): Constraints {
     lt = Infinity,
   } = constraints;
   if (minLength > maxLength || Math.max(ge, gt) > Math.min(le, lt))
-    throw fault('its lower bound is above its upper bound, so no value could satisfy both');
+    throw wrong(owner, 'its lower bound is above its upper bound, so no value could satisfy both');
   return constraints;
 }
 
@@ -262,14 +242,14 @@ function constraintsOf(read: Read, fault: Fault): Constraints {
  * Returns the RegExp for validation. The flags `g` and `y` are removed, because they keep state between
  * tests. The flag `u` is added if the pattern allows it, because JSON Schema reads patterns with `u`.
  */
-function patternOf(given: string | RegExp, fault: Fault): RegExp {
+function patternOf(given: string | RegExp, owner: string): RegExp {
   const source = typeof given === 'string' ? given : given.source;
   const flags = typeof given === 'string' ? '' : given.flags.replace(/[dgy]/g, '');
   try {
     return new RegExp(source, /[uv]/.test(flags) ? flags : flags + 'u');
   } catch (error) {
     if (given instanceof RegExp) return new RegExp(source, flags);
-    throw fault(`its pattern is not a regular expression: ${(error as Error).message}`);
+    throw wrong(owner, `its pattern is not a regular expression: ${(error as Error).message}`);
   }
 }
 
@@ -308,11 +288,7 @@ export function readDeprecation(subject: string, options: Deprecation): Deprecat
   return { since: read.since, sunset: read.sunset, link: read.link };
 }
 
-/**
- * Returns the options of a field that only describe it in API documents, such as `title` and `examples`.
- * @throws SvcError `E_OPTION_UNKNOWN` or `E_OPTION_RANGE` when `deprecated` is an object with an invalid
- * member
- */
+/** Returns the options of a field that only describe it in API documents, such as `title` and `examples`. */
 function aboutOf(read: Readonly<Record<string, unknown>>, owner: string): object {
   const { title, description, example, examples, deprecated: given } = read;
   const deprecated = isRecord(given) ? readDeprecation(owner, given as unknown as Deprecation) : given;

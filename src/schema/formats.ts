@@ -270,9 +270,6 @@ export function hasAtLeast(text: string, least: number): boolean {
   return text.length >= least && (text.length >= least * 2 || codePoints(text) >= least);
 }
 
-/**
- * Whether the text has at most `most` code points. Counts them only if `.length` does not decide the result.
- */
 export function hasAtMost(text: string, most: number): boolean {
   return text.length <= most || (text.length <= most * 2 && codePoints(text) <= most);
 }
@@ -300,7 +297,6 @@ function decimal(value: number): [digits: bigint, exponent: number] {
   return [BigInt(mantissa.replace('.', '')), Number(power) - fraction];
 }
 
-/** Returns the pattern of a decimal: `digits - places` digits before the point, and `places` digits after it. */
 export function decimalPattern({ digits = 0, places = 0 }: Constraints): RegExp {
   const whole = digits - places;
   const before = whole > 1 ? `(?:0|[1-9][0-9]{0,${whole - 1}})` : whole === 1 ? '[0-9]' : '0';
@@ -311,7 +307,6 @@ export function decimalPattern({ digits = 0, places = 0 }: Constraints): RegExp 
  * Conversions of values in columns of databases. A conversion returns a value that it cannot convert unchanged.
  */
 
-/** Converts an integer to text. */
 export function textOf(value: unknown): unknown {
   return typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : value;
 }

@@ -97,7 +97,6 @@ export class JsonSchemas {
     );
   }
 
-  /** Returns the schema of a field, with its description. */
   field(field: FieldPlan, direction: Direction): JsonSchema {
     const about = field.isSecret ? withoutExamples(field.about) : field.about;
     const schema = Object.assign(this.type(field.node, direction), described(field.node, about));

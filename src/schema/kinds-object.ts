@@ -23,7 +23,6 @@ import type { Compiler, FieldPlan, NodeOf, ObjectPlan, Reader, Rows, Variant } f
 import type { Literal, SchemaClass } from './types.ts';
 import type { Check } from './validation-run.ts';
 
-/** Rows of classes and of tagged unions. */
 export const OBJECTS: Rows<'object' | 'union'> = {
   object: {
     read: ({ schema }, of) => ({
@@ -77,7 +76,6 @@ export function oncePerPlan<A extends readonly unknown[]>(
   };
 }
 
-/** Returns the check of a JSON object. */
 export const compileObject: CompileObject = oncePerPlan((plan, of) =>
   inputCheck(
     plan,
@@ -138,11 +136,7 @@ function inputCheck(plan: ObjectPlan, each: readonly Member[], rules: ObjectPlan
 export function noteRules(plan: ObjectPlan, value: unknown, run: Run): unknown {
   if (plan.rules === undefined) return value;
   const issues = plan.rules(value);
-  for (const { path, code, message } of issues) {
-    const mark = run.count;
-    run.fail(code, message);
-    for (const key of path.toReversed()) run.place(mark, key);
-  }
+  for (const { path, code, message } of issues) run.failAt(path, code, message);
   return issues.length === 0 ? value : FAIL;
 }
 
@@ -163,11 +157,9 @@ function unionCheck(
     const tag = Object.hasOwn(value, tagWire) ? value[tagWire] : undefined;
     const check = byTag.get(tag);
     if (check !== undefined) return check(value, run);
-    const isMissing = isRequired && tag === undefined;
-    const mark = run.count;
-    run.fail(isMissing ? 'required' : 'enum', isMissing ? 'is required' : message);
-    run.place(mark, tagWire);
-    return FAIL;
+    return isRequired && tag === undefined
+      ? run.failAt([tagWire], 'required', 'is required')
+      : run.failAt([tagWire], 'enum', message);
   };
 }
 
@@ -176,11 +168,7 @@ function unionOutput(node: NodeOf<'union'>, of: Compiler): Check {
   return (value, run) => {
     if (typeof value !== 'object' || value === null) return run.fail('type', 'must be an object');
     const check = byTag.get((value as Record<string, unknown>)[node.tag]);
-    if (check !== undefined) return check(value, run);
-    const mark = run.count;
-    run.fail('enum', message);
-    run.place(mark, node.tag);
-    return FAIL;
+    return check === undefined ? run.failAt([node.tag], 'enum', message) : check(value, run);
   };
 }
 
@@ -237,7 +225,7 @@ function compileOutput(plan: ObjectPlan, of: Compiler): Check {
 }
 
 const secretOutput: Check = (_, run) =>
-  run.fail('secret', 'is declared as secret, and must not be part of a reply');
+  run.fail('secret', 'is declared as secret, and must not be part of a response');
 
 /**
  * Returns the function that is called if a member is missing in the result. It returns the default, converted

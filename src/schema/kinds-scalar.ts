@@ -1,6 +1,6 @@
 /**
  * Rows of the table of kinds (kinds.ts): types whose values contain no values of other types. Below the rows:
- * the conversions of texts, columns and replies, and the keywords of JSON Schema 2020-12.
+ * the conversions of texts, columns and responses, and the keywords of JSON Schema 2020-12.
  *
  * Accepted forms in columns of databases, whose engines return a value in different forms:
  *   - bool: true, false, 0, 1, '0' or '1'
@@ -17,8 +17,8 @@
  * with more digits than a number has, depending on the data. These forms also apply inside JSON, because SQL
  * functions write true as 1 in JSON.
  *
- * Replies: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number in
- * an integer field. In an `any` field, every bigint becomes decimal text.
+ * Responses: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number
+ * in an integer field. In an `any` field, every bigint becomes decimal text.
  */
 import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
 import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
@@ -69,7 +69,6 @@ export const COUNTS: OptionTable = {
   minLength: given<number>('an integer 0 … 2^53 - 1', isCount),
   maxLength: given<number>('an integer 0 … 2^53 - 1', isCount),
 };
-/** Options of strings. */
 const TEXTS: OptionTable = {
   ...COUNTS,
   pattern: given<string | RegExp>(
@@ -86,7 +85,6 @@ const TEXTS: OptionTable = {
   ),
 };
 const finite = given<number>('a finite number', Number.isFinite);
-/** Options of numbers. */
 const NUMBERS: OptionTable = {
   ge: finite,
   le: finite,
@@ -94,12 +92,10 @@ const NUMBERS: OptionTable = {
   lt: finite,
   multipleOf: given<number>('a number above 0', (value) => Number.isFinite(value) && (value as number) > 0),
 };
-/** Options of decimals. */
 const DECIMALS: OptionTable = {
   digits: given<number>('an integer 1 … 1000', (value) => intOption(1, 1, 1_000).accepts(value)),
   places: given<number>('an integer 0 … 1000', (value) => intOption(0, 0, 1_000).accepts(value)),
 };
-/** Options of files. */
 const FILES: OptionTable = {
   ...COUNTS,
   contentTypes: given<readonly string[]>(
@@ -108,7 +104,6 @@ const FILES: OptionTable = {
   ),
 };
 
-/** Rows of scalar types. */
 export const SCALARS: Rows<ScalarKind | 'literal'> = {
   str: {
     options: TEXTS,
@@ -197,7 +192,7 @@ export const SCALARS: Rows<ScalarKind | 'literal'> = {
     text: ({ constraints }) => fileText(constraints),
     textIssue: (_, isForm) => (isForm ? undefined : 'a file can only be sent in a form'),
     part: () => refused('is declared as a file, which cannot be read from a database'),
-    output: () => refused('is declared as a file, which cannot be part of a reply'),
+    output: () => refused('is declared as a file, which cannot be part of a response'),
     document: ({ constraints }) => fileSchema(constraints),
   },
 
@@ -288,12 +283,10 @@ function fromText(pattern: RegExp, message: string, check: Check): Check {
     typeof raw === 'string' && pattern.test(raw) ? check(Number(raw), run) : run.fail('type', message);
 }
 
-const flagText: Check = (raw, run) => boolOf(raw, run.isForm) ?? run.fail('type', 'must be true or false');
-
-function boolOf(raw: unknown, isForm: boolean): boolean | undefined {
-  if (raw === 'true' || raw === '1' || (isForm && raw === 'on')) return true;
-  return raw === 'false' || raw === '0' ? false : undefined;
-}
+const flagText: Check = (raw, run) => {
+  if (raw === 'true' || raw === '1' || (run.isForm && raw === 'on')) return true;
+  return raw === 'false' || raw === '0' ? false : run.fail('type', 'must be true or false');
+};
 
 function literalText(values: readonly Literal[]): Check {
   const byText = new Map<unknown, Literal>();
@@ -311,7 +304,7 @@ function fileText(constraints: Constraints): Check {
   return (raw, run) => {
     if (!run.isForm || typeof raw !== 'object' || raw === null)
       return run.fail('type', 'must be a file, sent as multipart/form-data');
-    const { size, contentType } = raw as FileLike; // the cast is safe: objects in a form source are files
+    const { size, contentType } = raw as FileLike;
     if (contentTypes !== undefined && !isOfType(contentType, contentTypes))
       return run.fail('content_type', `must have the media type ${contentTypes.join(' or ')}`);
     return count(size, run) ?? raw;
@@ -325,7 +318,7 @@ function isOfType(declared: string, types: readonly string[]): boolean {
 }
 
 /**
- * Converts an integer for a reply. Databases return large integers as bigint, which becomes a number if no
+ * Converts an integer for a response. Databases return large integers as bigint, which becomes a number if no
  * digit is lost.
  */
 function integerOutput(value: unknown): unknown {

@@ -14,7 +14,6 @@ import type { FieldPlan, Rows } from './nodes.ts';
 import type { Direction, Extra, StandardIssue, StandardSchema } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 
-/** Row of the schemas of other libraries. */
 export const STANDARD: Rows<'standard'> = {
   standard: {
     read: ({ schema }, of) => {
@@ -31,7 +30,6 @@ export const STANDARD: Rows<'standard'> = {
   },
 };
 
-/** @throws SvcError `E_SCHEMA_STANDARD` when a schema does not have the interface of version 1 */
 export function assertUsable(schema: StandardSchema): void {
   const { version, validate } = schema['~standard'] as { version?: unknown; validate?: unknown };
   if (version !== 1 || typeof validate !== 'function')
@@ -48,10 +46,7 @@ export function standardCheck(schema: StandardSchema): Check {
   };
 }
 
-/**
- * Validates a whole body. Returns a promise if the schema does.
- * @throws SvcError `E_SCHEMA_STANDARD` when `validate` returns anything but a result
- */
+/** Validates a whole body. Returns a promise if the schema does. */
 export function parseStandard(
   schema: StandardSchema,
   input: unknown,
@@ -88,11 +83,9 @@ function fault(schema: StandardSchema, problem: string): SvcError {
   return new SvcError('E_SCHEMA_STANDARD', [String(schema['~standard'].vendor), problem]);
 }
 
-/** Returns the value of a result, or FAIL after it has reported the issues of the result to `run`. */
 function valueOf(schema: StandardSchema, result: unknown, run: Run): unknown {
   if (typeof result === 'object' && result !== null) {
     const { issues, value } = result as { readonly issues?: unknown; readonly value?: unknown };
-    // the cast is safe: noteIssues() examines each issue
     if (Array.isArray(issues)) return noteIssues(issues as readonly StandardIssue[], run);
     if (issues === undefined && 'value' in result) return value;
   }
@@ -103,9 +96,7 @@ function noteIssues(issues: readonly StandardIssue[], run: Run): typeof FAIL {
   if (issues.length === 0) return run.fail('invalid', 'is not valid');
   for (const issue of issues) {
     if (run.isFull) break;
-    const mark = run.count;
-    run.fail(codeOf(issue), messageOf(issue));
-    for (const key of pathOf(issue).toReversed()) run.place(mark, key);
+    run.failAt(pathOf(issue), codeOf(issue), messageOf(issue));
   }
   return FAIL;
 }

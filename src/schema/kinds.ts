@@ -45,7 +45,6 @@ import type {
 import type { StandardSchema } from './types.ts';
 import type { Check, Result, Run } from './validation-run.ts';
 
-/** Options of lists. */
 const LISTS: OptionTable = {
   ...COUNTS,
   separator: given<','>('","', (value) => value === ','),
@@ -167,7 +166,6 @@ const KINDS: Rows<KindName> = {
   },
 };
 
-/** Returns the row of a kind. */
 export function kindNamed(name: KindName): Kind<KindName> {
   return KINDS[name];
 }
@@ -192,7 +190,6 @@ export const COMPILERS: Readonly<Record<Source, Compiler>> = {
   output: compilerFor('output'),
 };
 
-/** Returns the function that reads a value of a type from a source, or writes it. */
 export function checkOf(node: TypeNode, source: Source): Check {
   return COMPILERS[source].check(node);
 }
@@ -246,7 +243,6 @@ export function plansOf(
 export interface Serializer {
   /** Returns new plain objects and arrays, which JSON.stringify() can write. */
   toValue(value: unknown, at?: string): Result<unknown>;
-  /** Returns the value as JSON text. */
   toJson(value: unknown, at?: string): Result<string>;
 }
 
@@ -261,7 +257,6 @@ export function serializerOf(node: TypeNode): Serializer {
   });
 }
 
-/** Returns a check that accepts `null`, and everything that `inner` accepts. */
 export function nullableCheck(inner: Check): Check {
   return (value, run) => (value === null ? null : inner(value, run));
 }

@@ -124,7 +124,7 @@ export function within(node: TypeNode): { readonly node: TypeNode; readonly isNu
 
 /*
  * The form of a row in the table of kinds (kinds.ts). A row says everything about one kind of type: how it is
- * declared, how each source of values reads it, how replies write it, and how documents describe it.
+ * declared, how each source of values reads it, how responses write it, and how documents describe it.
  *
  * Sources differ in the forms of a value:
  *   - json: a JSON document. No conversion.
@@ -156,7 +156,6 @@ type ShapeOf<K extends KindName> = Shape & { readonly kind: K };
 
 /** Reads the types inside a declared type. */
 export interface Reader {
-  /** Constraints from the options of the type. */
   readonly constraints: Constraints;
   node(source: TypeSource, constraints?: Constraints): TypeNode;
   /** Reads the type of list items or record values, whose options are `options`. */

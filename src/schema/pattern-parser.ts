@@ -11,15 +11,11 @@ export const MANY = 12;
 
 /** Set of characters: bits 0-127 are ASCII, and bit 128 stands for every other character. */
 export type CharSet = bigint;
-/** Every character. */
 export const ALL: CharSet = (1n << 129n) - 1n;
 /** Every character outside ASCII. */
 const OTHER: CharSet = 1n << 128n;
-/** Characters that `\d` matches. */
 const DIGITS: CharSet = rangeSet(48, 57);
-/** Characters that `\w` matches. */
 const WORDS: CharSet = DIGITS | rangeSet(65, 90) | rangeSet(97, 122) | setOf('_');
-/** Characters that `\s` matches. */
 const SPACES: CharSet = setOf('\t\n\v\f\r ') | OTHER;
 
 /** Returns the set of the code points `from` to `to`, both included. */
@@ -134,7 +130,6 @@ export interface ParsedPattern {
   readonly hasBackreference: boolean;
 }
 
-/** Parses the source of a RegExp under its flags. @throws SyntaxError for syntax that is not supported */
 export function parsePattern(regex: RegExp): ParsedPattern {
   const parser = new Parser(regex);
   const tree = parser.parse();

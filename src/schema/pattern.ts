@@ -17,53 +17,64 @@ import type { CharSet, ParsedPattern, Tree } from './pattern-parser.ts';
 /** Maximum number of states of an automaton that is analysed. */
 const MAX_STATES = 260;
 
-interface State {
-  /** Next states, for a state that consumes no character. A state that two moves reach is listed twice. */
-  readonly free: number[];
+class State {
+  readonly id: number;
   /** Characters that the state consumes; 0 if it consumes none. */
-  set: CharSet;
-  next: number;
+  readonly set: CharSet;
+  /** Next states, for a state that consumes no character. A state that two moves reach is listed twice. */
+  readonly free: State[];
+  /** For the state of a loop: the end of its body, whose states follow directly after it. */
+  bodyEnd: number;
+  /** For a state that consumes a character: the states that may consume the next one. */
+  following: readonly State[] = [];
+  /** Members of `following` that follow in two ways. */
+  doubled: ReadonlySet<State> = new Set();
+  /** Whether the match may be complete after this state. */
+  isComplete = false;
+  #reachable: Set<State> | undefined;
+
+  constructor(id: number, set: CharSet, free: readonly State[]) {
+    this.id = this.bodyEnd = id;
+    this.set = set;
+    this.free = [...free];
+  }
+
+  reaches(other: State): boolean {
+    if (this.#reachable === undefined) {
+      this.#reachable = new Set(this.following);
+      for (const state of this.#reachable) for (const next of state.following) this.#reachable.add(next);
+    }
+    return this.#reachable.has(other);
+  }
+
+  overlaps(other: State): boolean {
+    return (this.set & other.set) !== 0n;
+  }
 }
 
 /** Automaton of one tree. Its results must not be used if {@link isTooLarge} is true. */
 class PatternAutomaton {
   /** True when the tree needs more than MAX_STATES states. */
   isTooLarge = false;
-  readonly #states: State[] = [];
-  readonly #final: number;
-  /** For each state that consumes a character: the states that may consume the next one. */
-  readonly #following = new Map<number, readonly number[]>();
-  /** Pairs of states, as `from * 4096 + to`, where `to` follows `from` in two ways. */
-  readonly #doubled = new Set<number>();
-  /** States after which the match may be complete. */
-  readonly #complete = new Set<number>();
-  readonly #consuming: number[] = [];
-  /** End of the body of each loop state. The states of the body follow directly after the loop state. */
-  readonly #bodies = new Map<number, number>();
+  #size = 0;
+  readonly #final = this.#state([]);
+  /** States that consume a character, each with the state after it. */
+  readonly #moves = new Map<State, State>();
+  /** States of `#moves` to which a text can return. */
+  readonly #loops: readonly State[] = [];
   #hasEnd = false;
-  /** Cached results of #reaches. */
-  readonly #reachable = new Map<number, Set<number>>();
 
   constructor(tree: Tree, isAnchored: boolean) {
-    this.#final = this.#state();
-    const start = this.#build(
-      isAnchored
-        ? tree
-        : {
-            kind: 'sequence',
-            parts: [{ kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity }, tree],
-          },
-      this.#final,
-    );
+    const anywhere: Tree = { kind: 'repeat', part: { kind: 'chars', set: ALL }, least: 0, most: Infinity };
+    this.#build(isAnchored ? tree : { kind: 'sequence', parts: [anywhere, tree] }, this.#final);
     if (this.isTooLarge) return;
-    this.#consuming = this.#states.flatMap((state, id) => (state.set === 0n ? [] : [id]));
-    for (const id of [...this.#consuming, start])
-      this.#follow(id, this.#states[id]!.set === 0n ? id : this.#states[id]!.next);
+    for (const [state, next] of this.#moves) this.#follow(state, next);
+    this.#loops = [...this.#moves.keys()].filter((state) => state.reaches(state));
   }
 
   /** Adds states that match `tree` and then lead to `next`. Returns the first of these states. */
-  #build(tree: Tree, next: number): number {
-    if (this.#states.length > MAX_STATES) {
+  #build(tree: Tree, next: State): State {
+    if (this.#size > MAX_STATES) {
       this.isTooLarge = true;
       return next;
     }
@@ -75,188 +86,137 @@ class PatternAutomaton {
         this.#hasEnd = true;
         return next;
       case 'chars': {
-        const id = this.#state();
-        this.#states[id]!.set = tree.set;
-        this.#states[id]!.next = next;
-        return id;
+        const state = this.#state([], tree.set);
+        if (tree.set !== 0n) this.#moves.set(state, next);
+        return state;
       }
       case 'sequence':
         return tree.parts.reduceRight((after, part) => this.#build(part, after), next);
       case 'choice':
-        return this.#fork(tree.parts.map((part) => this.#build(part, next)));
+        return this.#state(tree.parts.map((part) => this.#build(part, next)));
       case 'ahead':
-        return this.#fork([this.#build(tree.part, next), next]);
+        return this.#state([this.#build(tree.part, next), next]);
       case 'repeat':
         return this.#repeat(tree.part, tree.least, tree.most, next);
     }
   }
 
-  #repeat(part: Tree, least: number, most: number, next: number): number {
+  #repeat(part: Tree, least: number, most: number, next: State): State {
     let entry = next;
     if (most >= MANY || (most > 1 && hasManySplits(part, most))) {
-      const loop = this.#fork([next]);
-      this.#states[loop]!.free.push(this.#build(part, loop));
-      this.#bodies.set(loop, this.#states.length);
+      const loop = this.#state([next]);
+      loop.free.push(this.#build(part, loop));
+      loop.bodyEnd = this.#size;
       entry = loop;
       for (let i = 0; i < Math.min(least, 2); i++) entry = this.#build(part, entry);
       return entry;
     }
-    for (let i = least; i < most; i++) entry = this.#fork([this.#build(part, entry), next]);
+    for (let i = least; i < most; i++) entry = this.#state([this.#build(part, entry), next]);
     for (let i = 0; i < least; i++) entry = this.#build(part, entry);
     return entry;
   }
 
-  #state(): number {
-    this.#states.push({ free: [], set: 0n, next: -1 });
-    return this.#states.length - 1;
-  }
-
-  #fork(targets: readonly number[]): number {
-    const id = this.#state();
-    this.#states[id]!.free.push(...targets);
-    return id;
+  #state(free: readonly State[], set: CharSet = 0n): State {
+    return new State(this.#size++, set, free);
   }
 
   /**
    * Follows the moves from `from` that consume no character. Records which states may consume the next
    * character, and which of them are reached in two ways.
    */
-  #follow(id: number, from: number): void {
-    const ways = new Map<number, number>();
+  #follow(state: State, from: State): void {
+    const ways = new Map<State, number>();
     let steps = 0;
-    const walk = (at: number, before: readonly number[]): void => {
+    const walk = (at: State, before: readonly State[]): void => {
       // a loop must not repeat without consuming a character (ECMA-262 §22.2.2.3.1)
       if (before.includes(at) || ++steps > 4_000) return;
-      if (at === this.#final) this.#complete.add(id);
-      if (this.#states[at]!.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
-      const bodyEnd = this.#bodies.get(at) ?? at; // a new round may visit the loop body again
-      const path = [...before.filter((state) => state < at || state >= bodyEnd), at];
-      for (const target of this.#states[at]!.free) walk(target, path);
+      if (at === this.#final) state.isComplete = true;
+      if (at.set !== 0n) ways.set(at, (ways.get(at) ?? 0) + 1);
+      // a new round may visit the loop body again
+      const path = [...before.filter(({ id }) => id < at.id || id >= at.bodyEnd), at];
+      for (const target of at.free) walk(target, path);
     };
     walk(from, []);
-    this.#following.set(id, [...ways.keys()]);
-    for (const [target, count] of ways) if (count > 1) this.#doubled.add(id * 4_096 + target);
-  }
-
-  #overlap(a: number, b: number): boolean {
-    return (this.#states[a]!.set & this.#states[b]!.set) !== 0n;
+    state.following = [...ways.keys()];
+    state.doubled = new Set(state.following.filter((target) => ways.get(target) !== 1));
   }
 
   /** Returns whether one text leads from a state back to this state on two different paths. */
   isExponential(): boolean {
-    for (const p of this.#consuming) {
-      if (!this.#reaches(p, p)) continue;
-      if (this.#pairLoop(p)) return true;
-    }
-    return false;
-  }
-
-  /** Returns whether one text leads from the state p back to p on two different paths. */
-  #pairLoop(p: number): boolean {
-    const seen = new Set<number>();
-    const stack: [number, number, boolean][] = [[p, p, false]];
-    for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
-      const [a, b, hasDiffered] = item;
-      for (const x of this.#following.get(a)!) {
-        for (const y of this.#following.get(b)!) {
-          if (!this.#overlap(x, y)) continue;
-          const differs = hasDiffered || x !== y || this.#doubled.has(a * 4_096 + x);
-          if (differs && x === p && y === p) return true;
-          const key = (x * 4_096 + y) * 2 + (differs ? 1 : 0);
-          if (seen.has(key)) continue;
-          seen.add(key);
-          stack.push([x, y, differs]);
-        }
-      }
-    }
-    return false;
+    return this.#loops.some((state) => hasPairLoop(state));
   }
 
   /**
    * Returns whether two loops in a row can match one text, and the match can fail after them, as in \s*\s*x.
    */
   isPolynomial(): boolean {
-    const loops = this.#consuming.filter((state) => this.#reaches(state, state));
-    for (const p of loops) {
-      for (const q of loops) {
-        if (
-          p !== q &&
-          this.#overlap(p, q) &&
-          this.#reaches(p, q) &&
-          this.#canFailAfter(q) &&
-          this.#tripleLoop(p, q)
-        )
-          return true;
-      }
-    }
-    return false;
+    return this.#loops.some((p) =>
+      this.#loops.some(
+        (q) => p !== q && p.overlaps(q) && p.reaches(q) && this.#canFailAfter(q) && hasTripleLoop(p, q),
+      ),
+    );
   }
 
   /** Returns the exponent k of the time of a match, which grows at most as length^k. */
   exponent(): number {
-    const loops = this.#consuming.filter((state) => this.#reaches(state, state));
-    const known = new Map<number, number>();
-    const stepsFrom = (p: number): number => {
-      const together = loops.filter((other) => this.#reaches(p, other) && this.#reaches(other, p));
-      let most = known.get(together[0]!);
+    const known = new Map<State | undefined, number>();
+    const stepsFrom = (p: State): number => {
+      const together = this.#loops.filter((other) => p.reaches(other) && other.reaches(p));
+      let most = known.get(together[0]);
       if (most !== undefined) return most;
       most = 0;
-      for (const q of loops) {
-        if (!this.#reaches(p, q) || this.#reaches(q, p)) continue;
-        most = Math.max(most, stepsFrom(q) + (together.some((other) => this.#overlap(other, q)) ? 1 : 0));
+      for (const q of this.#loops) {
+        if (!p.reaches(q) || q.reaches(p)) continue;
+        most = Math.max(most, stepsFrom(q) + (together.some((other) => other.overlaps(q)) ? 1 : 0));
       }
-      known.set(together[0]!, most);
+      known.set(together[0], most);
       return most;
     };
-    return 1 + Math.max(0, ...loops.map(stepsFrom));
+    return 1 + Math.max(0, ...this.#loops.map(stepsFrom));
   }
 
-  /**
-   * Returns whether a match that has reached q can still fail, because more must follow or the text must end
-   * there.
-   */
-  #canFailAfter(q: number): boolean {
-    return this.#hasEnd || !this.#complete.has(q);
+  /** More must follow after q, or the text must end there. */
+  #canFailAfter(q: State): boolean {
+    return this.#hasEnd || !q.isComplete;
   }
+}
 
-  #tripleLoop(p: number, q: number): boolean {
-    const seen = new Set<number>();
-    const stack: [number, number, number][] = [[p, p, q]];
-    for (let item = stack.pop(); item !== undefined; item = stack.pop()) {
-      if (seen.size > 60_000) return true; // the search would take too long, so the pattern is reported as a hazard
-      for (const x of this.#following.get(item[0])!) {
-        for (const y of this.#following.get(item[1])!) {
-          if (!this.#overlap(x, y)) continue;
-          for (const z of this.#following.get(item[2])!) {
-            if ((this.#states[x]!.set & this.#states[y]!.set & this.#states[z]!.set) === 0n) continue;
-            if (x === p && y === q && z === q) return true;
-            const key = (x * 4_096 + y) * 4_096 + z;
-            if (seen.has(key)) continue;
-            seen.add(key);
-            stack.push([x, y, z]);
-          }
-        }
-      }
+/** Yields the pairs of states that consume the same next character after a pair. */
+function* nextPairs(a: State, b: State): Generator<readonly [State, State]> {
+  for (const x of a.following) for (const y of b.following) if (x.overlaps(y)) yield [x, y];
+}
+
+/** Returns whether one text leads from the state p back to p on two different paths. */
+function hasPairLoop(p: State): boolean {
+  const seen = new Set<number>();
+  const queue: [State, State, boolean][] = [[p, p, false]];
+  for (const [a, b, hasDiffered] of queue) {
+    for (const [x, y] of nextPairs(a, b)) {
+      const differs = hasDiffered || x !== y || a.doubled.has(x);
+      if (differs && x === p && y === p) return true;
+      const key = (x.id * 4_096 + y.id) * 2 + (differs ? 1 : 0);
+      if (!seen.has(key)) queue.push([x, y, differs]);
+      seen.add(key);
     }
-    return false;
   }
+  return false;
+}
 
-  #reaches(from: number, to: number): boolean {
-    let found = this.#reachable.get(from);
-    if (found === undefined) {
-      found = new Set();
-      const stack = [from];
-      for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-        for (const next of this.#following.get(at)!) {
-          if (found.has(next)) continue;
-          found.add(next);
-          stack.push(next);
-        }
+function hasTripleLoop(p: State, q: State): boolean {
+  const seen = new Set<number>();
+  const queue: [State, State, State][] = [[p, p, q]];
+  for (const [a, b, c] of queue) {
+    if (seen.size > 60_000) return true; // the search would take too long, so the pattern is reported as a hazard
+    for (const [x, y] of nextPairs(a, b))
+      for (const z of c.following) {
+        if ((x.set & y.set & z.set) === 0n) continue;
+        if (x === p && y === q && z === q) return true;
+        const key = (x.id * 4_096 + y.id) * 4_096 + z.id;
+        if (!seen.has(key)) queue.push([x, y, z]);
+        seen.add(key);
       }
-      this.#reachable.set(from, found);
-    }
-    return found.has(to);
   }
+  return false;
 }
 
 /** Report that a pattern may take very long, because it backtracks. */

@@ -69,13 +69,8 @@ export interface CompiledBody<T = unknown> {
   parseBody(input: unknown, at?: string, isPlainJson?: boolean): Result<T> | Promise<Result<T>>;
 }
 
-/**
- * Compiles a schema class on its first call. Later calls return the same result.
- *
- * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration of the class is not valid
- */
+/** Compiles a schema class on its first call. Later calls return the same result. */
 export function planOf<T extends object>(schema: SchemaClass<T>): SchemaPlan<T> {
-  // the cast is safe: the instances of the class have the type T
   return classPlan(schema) as unknown as SchemaPlan<T>;
 }
 
@@ -87,20 +82,16 @@ export function fieldsOf<T extends object>(
   shape: T,
   owner = 'a shape',
 ): SchemaPlan<{ -readonly [K in keyof T]: T[K] }> {
-  // the cast is safe: in TypeScript, a field has the type of its values, so T is the type of the parsed
-  // object
   return new ShapePlan(shape, owner) as unknown as SchemaPlan<{ -readonly [K in keyof T]: T[K] }>;
 }
 
 /**
  * Compiles any type: a type such as `list(str)`, a schema class, or a native constructor. `owner` names the
  * type in errors.
- * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
  */
 export function compileType<S extends TypeSource>(source: S, owner = 'a type'): CompiledType<Infer<S>> {
   const node = readWhole(source, owner);
   if (node.kind === 'object') {
-    // the cast is safe: for a class, Infer<S> is its instance type
     const plan = planOf(source as SchemaClass<object>) as SchemaPlan<Infer<S>>;
     return Object.freeze({ node, parseJson: plan.parseJson.bind(plan) });
   }
@@ -112,10 +103,7 @@ export function compileType<S extends TypeSource>(source: S, owner = 'a type'): 
   });
 }
 
-/**
- * Compiles the type of a body. It may be an asynchronous foreign schema, which {@link compileType} refuses.
- * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
- */
+/** Compiles the type of a body. It may be an asynchronous foreign schema, which {@link compileType} refuses. */
 export function compileBody(source: TypeSource, owner: string): CompiledBody {
   if (isSchemaClass(source) || !isStandardSchema(source)) {
     const { node, parseJson } = compileType(source, owner);
@@ -129,10 +117,6 @@ export function compileBody(source: TypeSource, owner: string): CompiledBody {
   });
 }
 
-/**
- * Compiles the serializer for replies of this type.
- * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration is not valid
- */
 export function compileSerializer(source: TypeSource, owner = 'a reply'): Serializer {
   return serializerOf(readWhole(source, owner));
 }
@@ -202,11 +186,7 @@ interface Members {
   readonly extras: Readonly<Record<string, unknown>> | undefined;
 }
 
-/**
- * Compiles a schema class like {@link planOf}. The result also has methods that only this folder uses.
- *
- * @throws SvcError `E_SCHEMA_...` or `E_OPTION_...` when a declaration of the class is not valid
- */
+/** Compiles a schema class like {@link planOf}. The result also has methods that only this folder uses. */
 export function classPlan(schema: SchemaClass): Plan {
   let plan = PLANS.get(schema);
   if (plan === undefined) {
@@ -263,7 +243,6 @@ class Plan implements SchemaPlan<object>, Constructed {
     return runCheck((this.#check ??= objectCheck(this)), input, at, false, isPlainJson);
   }
 
-  /** Whether {@link parseJson} would accept the input. */
   accepts(input: unknown): boolean {
     this.#hasRules ??= [...plansOf(this)].some(({ rules }) => rules !== undefined);
     if (this.#hasRules) return this.parseJson(input).ok;
@@ -386,10 +365,8 @@ class ShapePlan implements SchemaPlan<object> {
 }
 
 /**
- * Compiles a foreign schema for text inputs. It gets an object of all texts: a text for each name, and a list for
- * a repeated name or for a member that is a list in its JSON Schema.
- *
- * @throws SvcError `E_SCHEMA_STANDARD` when the schema is asynchronous, or lacks the interface of version 1
+ * Compiles a foreign schema for text inputs. It gets an object of all texts: a text for each name, and a list
+ * for a repeated name or for a member that is a list in its JSON Schema.
  */
 export function planOfStandard(schema: StandardSchema, owner: string): SchemaPlan {
   readType(schema, owner, classPlan);
@@ -430,10 +407,6 @@ class StandardPlan implements SchemaPlan<unknown> {
   }
 }
 
-/**
- * Reads a plain object whose members are calls of `Field()`.
- * @throws SvcError `E_SCHEMA_FIELD` for a member that is not made by Field()
- */
 export function shapeFields(owner: string, shape: object): ReadonlyMap<string, Declaration> {
   return new Map(
     Object.entries(shape).map(([name, marker]) => {
@@ -487,11 +460,7 @@ export interface RuleProblem {
  */
 export type RuleResult = undefined | string | RuleProblem | Iterable<string | RuleProblem>;
 
-/**
- * Returns the rules of a class: its own `static check`, or an inherited one.
- *
- * @throws SvcError `E_SCHEMA_FIELD` when `check` is not a function
- */
+/** Returns the rules of a class: its own `static check`, or an inherited one. */
 function rulesOf(
   schema: SchemaClass,
   owner: string,

@@ -32,7 +32,6 @@ export interface RowReading {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Compiles the reader of rows that have these columns. */
 export function rowReading(plan: ObjectPlan, columns: readonly string[], naming: RowNaming): RowReading {
   const reader = new ColumnReader(columns, naming);
   const members = reader.members(plan, '');
@@ -42,7 +41,7 @@ export function rowReading(plan: ObjectPlan, columns: readonly string[], naming:
     missing: reader.missing,
     unknown: plan.extra === 'forbid' ? rest : [],
     check: (value, run) => {
-      const row = value as Row; // the cast is safe: the caller passes only rows of a result
+      const row = value as Row;
       const values = readMembers(members, row, run);
       if (values === FAIL) return FAIL;
       const extras =
@@ -60,7 +59,6 @@ export function snakeCased(name: string): string {
     .toLowerCase();
 }
 
-/** Returns the function that validates the value of a column. */
 export function columnCheck(given: TypeNode, jsonText: JsonText): Check {
   const { node, isNullable } = within(given);
   const kind = kindNamed(node.kind);

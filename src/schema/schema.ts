@@ -139,13 +139,12 @@ export function Field<S extends FieldSource, P extends boolean = false, R extend
     /** Whether the member may be absent, with the value undefined. Default false. */
     readonly optional?: P | undefined;
     /**
-     * Whether input ignores the member (as OpenAPI allows), while replies contain it. Without a default, the
-     * member is undefined in instances made from input. Default false.
+     * Whether input ignores the member (as OpenAPI allows), while responses contain it. Without a default,
+     * the member is undefined in instances made from input. Default false.
      */
     readonly readOnly?: R | undefined;
   },
 ): Infer<S> | (true extends P | R ? undefined : never) {
-  // the cast is safe: the value is validated, or it is a marker for a validated value
   return called(source as FieldSource, options) as Infer<S>;
 }
 
@@ -171,11 +170,10 @@ export class Schema {
 
   /** @throws ValidationError if the data are not valid */
   constructor(data: unknown) {
-    // the cast is safe: classes that extend Schema accept data in their constructor
     const schema = new.target as unknown as SchemaClass;
     const entered = enter(this, schema, data);
     if (entered === 'taken') return;
-    if (entered !== undefined) return entered as this; // the cast is safe: `entered` is a Proxy of `this`
+    if (entered !== undefined) return entered as this;
     const plan = classPlan(schema);
     const result = apart(() => plan.members(data));
     if (!result.ok) throw new ValidationError(result.issues);
@@ -256,7 +254,6 @@ export class Schema {
     shape: S,
   ): DerivedClass<Omit<T, keyof S | keyof Schema> & { -readonly [K in keyof S]: S[K] }> {
     const base = this as unknown as SchemaClass;
-    // the cast is safe: the return type describes the result
     return classOfFields(base, `${base.name}Extended`, shapeFields(base.name, shape)) as never;
   }
 
@@ -266,7 +263,6 @@ export class Schema {
    */
   toJSON(): Record<string, unknown> {
     const plan = classPlan(classOf(this)!);
-    // the cast is safe: fields are own members, so they can be read by name
     const members = this as unknown as Readonly<Record<string, unknown>>;
     const out: Record<string, unknown> = Object.fromEntries(plan.extras(members));
     for (const [field, check] of plan.written) {
@@ -341,7 +337,6 @@ export function intersection<
   const name = classes.map((schema) => classPlan(schema).name).join('And');
   const fields = joinedFields(name, classes.map(declarationsOf));
   const extra = classes.some((schema) => classPlan(schema).extra === 'forbid') ? 'forbid' : 'ignore';
-  // the cast is safe: the return type describes the result
   return classOfFields(Schema as unknown as SchemaClass, name, fields, extra) as never;
 }
 type Joined<M extends readonly unknown[]> = M extends readonly [new (data: never) => infer T, ...infer Rest]
@@ -357,10 +352,9 @@ function derived<T>(
   suffix: string,
   change: (fields: ReadonlyMap<string, Declaration>, owner: string) => ReadonlyMap<string, Declaration>,
 ): DerivedClass<T> {
-  const schema = from as SchemaClass; // the cast is safe: static methods are called on a schema class
+  const schema = from as SchemaClass;
   const { name, extra } = classPlan(schema);
   const fields = change(declarationsOf(schema), name);
-  // the cast is safe: the caller's return type describes the result
   return classOfFields(Schema as unknown as SchemaClass, name + suffix, fields, extra) as never;
 }
 
@@ -400,7 +394,6 @@ type Declarations = ReadonlyMap<string, Declaration>;
 
 /** Returns a subclass of `base` with these fields in addition to inherited ones. */
 function classOfFields(base: SchemaClass, name: string, fields: Declarations, extra?: unknown): SchemaClass {
-  // the cast is safe: the constructors of schema classes accept members
   const Base = base as unknown as new (data: never) => object;
   const Derived = class extends Base {
     constructor(data: never) {
@@ -428,10 +421,7 @@ function partialOf(fields: Declarations): Declarations {
   );
 }
 
-/**
- * Returns the named fields if `isKept` is true, else all other fields. @throws SvcError `E_SCHEMA_FIELD` for
- * a name that no field has
- */
+/** Returns the named fields if `isKept` is true, else all other fields. */
 function chosenOf(
   owner: string,
   fields: Declarations,
@@ -444,11 +434,7 @@ function chosenOf(
   return new Map([...fields].filter(([name]) => names.includes(name) === isKept));
 }
 
-/**
- * Returns the fields of several classes as one list.
- *
- * @throws SvcError `E_SCHEMA_FIELD` when two of the classes have a field of the same name
- */
+/** Returns the fields of several classes as one list. */
 function joinedFields(owner: string, each: readonly Declarations[]): Declarations {
   const joined = new Map<string, Declaration>();
   for (const fields of each) {

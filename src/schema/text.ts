@@ -38,7 +38,7 @@ function compileText(plan: ObjectPlan): Check {
   const absent = fields.map(absence);
   const unknown = plan.extra === 'ignore' ? undefined : unknownMembers(plan);
   return (input, run) => {
-    const source = input as TextInput; // the cast is safe: the caller of runCheck() passes only text sources
+    const source = input as TextInput;
     const isMap = isTextMap(source);
     let mark = run.count,
       isGood = true;
@@ -101,7 +101,6 @@ function takesEmpty(node: TypeNode): boolean {
   return kindNamed(node.kind).takesEmpty?.(node) ?? innerOf(node).some(takesEmpty);
 }
 
-/** Returns the function that validates all texts of a field. */
 function textFieldCheck(given: TypeNode): Check {
   const { node, isNullable } = within(given);
   const check = kindNamed(node.kind).texts?.(node, COMPILERS.text) ?? onceOnly(COMPILERS.text.check(node));

@@ -256,14 +256,14 @@ interface DescriptiveOptions<T> {
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;
   /**
-   * Whether API documents mark the field as deprecated. Default false. With dates, replies to requests that
+   * Whether API documents mark the field as deprecated. Default false. With dates, responses to requests that
    * use the field have the header fields `Deprecation`, `Sunset` and `Link`.
    */
   readonly deprecated?: boolean | Deprecation | undefined;
   /** Name in requests and responses. Default: the name of the member. */
   readonly alias?: string | undefined;
   /**
-   * Whether the value is secret. It is never serialised, `inspect()` shows `[secret]`, and a reply that
+   * Whether the value is secret. It is never serialised, `inspect()` shows `[secret]`, and a response that
    * contains it is refused. Default false.
    */
   readonly secret?: boolean | undefined;
@@ -444,7 +444,6 @@ export function union<M extends readonly [TypeSource, TypeSource, ...TypeSource[
 ): FieldType<Infer<M[number]>, PlainOptions>;
 export function union(...given: readonly unknown[]): FieldType<unknown, PlainOptions> {
   const [tag, ...members] = given;
-  // the cast is safe: the type of the arguments allows only schema classes after a tag
   return new FieldType(
     typeof tag === 'string'
       ? { kind: 'union', tag, members: members as readonly SchemaClass[] }

@@ -92,16 +92,22 @@ export class Run {
     return FAIL;
   }
 
+  /** Reports an issue of the value at `path`, which begins at the checked value. */
+  failAt(path: readonly (string | number)[], code: string, message: string): typeof FAIL {
+    const mark = this.count;
+    this.fail(code, message);
+    for (const key of path.toReversed()) this.place(mark, key);
+    return FAIL;
+  }
+
   /**
    * Removes all issues after the first `mark` issues. Called when one type of a union does not accept the
-   * value, before the next type is tried. Returns the number of removed issues.
+   * value, before the next type is tried.
    */
-  rewind(mark: number, wasFull: boolean): number {
-    const noted = this.count - mark;
-    if (noted > 0) this.#issues!.length = mark;
+  rewind(mark: number, wasFull: boolean): void {
+    if (this.count > mark) this.#issues!.length = mark;
     this.count = mark;
     this.isFull = wasFull;
-    return noted;
   }
 
   /**
@@ -158,7 +164,6 @@ export function runCheck<T>(
 ): Result<T> {
   const run = new Run(isForm, isPlainJson);
   const value = check(input, run);
-  // the cast is safe: the caller passes the check of a type whose values are T
   return value === FAIL ? { ok: false, issues: run.issues(at) } : { ok: true, value: value as T };
 }
 
@@ -240,7 +245,6 @@ function stringRest({ format, pattern, hazard }: Constraints): Rest<string> {
   };
 }
 
-/** Returns the check of a decimal number as text. */
 export function decimalCheck(constraints: Constraints): Check {
   const { digits = 0, places = 0 } = constraints;
   const pattern = decimalPattern(constraints);
@@ -286,7 +290,6 @@ export function boolCheck(): Check {
     value === true || value === false ? value : run.fail('type', 'must be true or false');
 }
 
-/** Returns the check of a string in one format: `date` or `uuid`. */
 export function formatCheck(name: 'date' | 'uuid'): Check {
   const { words, maxLength, test } = FORMATS[name];
   const message = `must be ${words}`;
@@ -342,7 +345,6 @@ export function countCheck(
         : undefined;
 }
 
-/** Returns the check of a literal, which accepts only the given values. */
 export function literalCheck(values: readonly Literal[]): Check {
   const message = literalMessage(values);
   if (values.length <= 8)
@@ -392,7 +394,6 @@ function isForeignPrototype(prototype: unknown): boolean {
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, 'isPrototypeOf');
 }
 
-/** Reports that the nesting is too deep. */
 export function tooDeep(run: Run): typeof FAIL {
   return run.fail('depth', `must not be nested deeper than ${MAX_DEPTH} levels`);
 }
@@ -410,7 +411,6 @@ export const anyCheck: Check = (value, run) => {
     case 'boolean':
       return value;
     case 'object':
-      // the cast is safe: in this case of the switch, a value other than null is an object
       return value === null ? null : anyParts(value as object, run);
     default:
       return run.fail('type', 'must be a JSON value');

@@ -107,7 +107,7 @@ const FORMS: Readonly<Record<string, Form>> = {
       'app.js': `import { settings } from './settings.js';\n${app('str', "app.config.loadDict(settings);\napp.get('/', () => 'x');")}`,
       'settings.js': 'export const settings = {\n  pageSize: 20,\n  debug: true,\n};',
     },
-    found: ['SVC208 settings.js:3 error replies show stack traces to every client'],
+    found: ['SVC208 settings.js:3 error responses show stack traces to every client'],
   },
   'an environment in an object of options': {
     files: {

@@ -219,7 +219,7 @@ async function probesOf(visit: Opened): Promise<Probes> {
       ...(await mcpStream(visit)),
     ],
     'MCP session': [await mcpOf(visit)],
-    'stored reply': [await pay('/pay', bySession)],
+    'stored response': [await pay('/pay', bySession)],
     'background task': [connection(working)],
   };
 }

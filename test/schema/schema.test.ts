@@ -1906,7 +1906,7 @@ test('secret members do not appear in JSON, in inspect() or in issues, and a rep
       {
         loc: ['password'],
         code: 'secret',
-        message: 'is declared as secret, and must not be part of a reply',
+        message: 'is declared as secret, and must not be part of a response',
       },
     ],
   });

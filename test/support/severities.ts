@@ -148,7 +148,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts request bodies of \d+ bytes|may have any length$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
     'warning',
   ],
-  ['SVC302', /^the handler replies with JSON, but/, undefined],
+  ['SVC302', /^the handler responds with JSON, but/, undefined],
   ['SVC210', / decides, but every client can send it/, 'warning'],
   ['SVC302', /^the response schema is made by another library/, 'info'],
   ['SVC305', / has no JSON Schema, so documents and tools/, 'info'],

@@ -175,7 +175,7 @@ function isObject(expression: string): boolean {
   );
 }
 
-/** Whether an expression is an error reply, such as `[{ ... }, 404]` or `reply({ ... }, 404)`. */
+/** Whether an expression is an error response, such as `[{ ... }, 404]` or `reply({ ... }, 404)`. */
 function isRefusal(expression: string): boolean {
   const before = /^\s*(?:await\s+)?(?:\(\s*)*(?:\[|reply\s*\()\s*(?=[{[])/.exec(expression)?.[0];
   return (

@@ -188,7 +188,8 @@ export function readProject(entries: readonly string[], maxFiles: number = MAX_F
   const modules = new Map<string, SourceModule>();
   const unread: { file: string; why: string }[] = [];
   const own = ownFolders();
-  const locator = new Locator();
+  /** Files of imports, by folder and specifier. */
+  const located = new Map<string, string | undefined>();
   const beyond = new Set<string>();
   const read = (file: string): SourceModule | undefined => {
     const known = modules.get(file);
@@ -211,7 +212,9 @@ export function readProject(entries: readonly string[], maxFiles: number = MAX_F
   for (const module of modules.values()) {
     // the outer loop also visits the modules that read() adds to the map while the loop runs
     for (const specifier of module.specifiers) {
-      const file = locator.locate(specifier, module.file);
+      const key = `${dirname(module.file)}\0${specifier}`;
+      if (!located.has(key)) located.set(key, locate(specifier, module.file));
+      const file = located.get(key);
       if (file === undefined || own.some((folder) => file.startsWith(folder))) continue;
       const found = read(file);
       if (found !== undefined) module.resolved.set(specifier, found);
@@ -265,21 +268,10 @@ function sourceOf(file: string): Readable {
   }
 }
 
-/** Finds the file of each import. Caches the result by folder and specifier. */
-class Locator {
-  readonly #known = new Map<string, string | undefined>();
-
-  /**
-   * Returns the file of an import; undefined for packages, built-in modules and files that are not JavaScript
-   * or TypeScript.
-   */
-  locate(specifier: string, from: string): string | undefined {
-    const key = `${dirname(from)}\0${specifier}`;
-    if (!this.#known.has(key)) this.#known.set(key, locate(specifier, from));
-    return this.#known.get(key);
-  }
-}
-
+/**
+ * Returns the file of an import; undefined for packages, built-in modules and files that are not JavaScript
+ * or TypeScript.
+ */
 function locate(specifier: string, from: string): string | undefined {
   if (isBuiltin(specifier)) return undefined;
   const path = /^\.{0,2}\//.test(specifier)
@@ -439,17 +431,14 @@ function addAssigned(node: Node, byName: Map<string, Exported>): void {
       byName.set(entry.key, entry.value);
 }
 
-/**
- * Returns the variables that a destructuring pattern declares. In `{ user: { name: n } }`, the variable `n`
- * has the key `name` and the path `user`, `name`.
- */
+/** Returns the variables that a destructuring pattern declares. In `{ user: { name: n } }`, `n` has the key `name`. */
 export function boundIn(
   target: Node,
   key?: string,
-): { readonly key: string | undefined; readonly local: string; readonly path: readonly string[] }[] {
+): { readonly key: string | undefined; readonly local: string }[] {
   switch (target.type) {
     case 'name':
-      return [{ key, local: target.name, path: key === undefined ? [] : [key] }];
+      return [{ key, local: target.name }];
     case 'assign':
       return boundIn(target.target, key);
     case 'spread':
@@ -457,11 +446,9 @@ export function boundIn(
     case 'list':
       return target.items.flatMap((item) => boundIn(item));
     case 'object':
-      return target.entries.flatMap((entry) => {
-        if (entry.type === 'spread') return boundIn(entry.value);
-        const inner = entry.value === undefined ? [] : boundIn(entry.value, entry.key);
-        return key === undefined ? inner : inner.map((bound) => ({ ...bound, path: [key, ...bound.path] }));
-      });
+      return target.entries.flatMap((entry) =>
+        entry.value === undefined ? [] : boundIn(entry.value, entry.type === 'entry' ? entry.key : undefined),
+      );
     default:
       return [];
   }

@@ -16,220 +16,88 @@ interface Placed {
 /** Parent of a new node. A member that is added later would take memory of its own. */
 export const parent = undefined;
 
-interface Name extends Placed {
-  readonly type: 'name';
-  readonly name: string;
-}
-/** A string literal with its value. */
-interface Text extends Placed {
-  readonly type: 'text';
-  readonly value: string;
-}
-/** The source text of a number, `true`, `false` or `null`. */
-interface Value extends Placed {
-  readonly type: 'value';
-  readonly raw: string;
-}
-/** A regular expression literal. */
-interface Pattern extends Placed {
-  readonly type: 'pattern';
-  readonly source: string;
-  readonly flags: string;
-}
-interface Template extends Placed {
-  readonly type: 'template';
-  readonly tag: Node | undefined;
-  /** Literal texts before, between and after the values: always one text more than values. */
-  readonly texts: readonly string[];
-  readonly values: readonly Node[];
-}
-export interface Member extends Placed {
-  readonly type: 'member';
-  readonly object: Node;
-  /** The name after the dot; undefined for `object[index]`. */
-  readonly property: string | undefined;
-  readonly index: Node | undefined;
-}
-export interface Call extends Placed {
-  readonly type: 'call';
-  readonly callee: Node;
-  readonly args: readonly Node[];
-  readonly isNew: boolean;
-}
-export interface Fn extends Placed {
-  readonly type: 'function';
-  readonly name: string | undefined;
-  readonly params: readonly Node[];
-  /** The statements of the body; for an arrow function without braces, its expression. */
-  readonly body: readonly Node[];
-  readonly isExpression: boolean;
-  readonly isAsync: boolean;
-  readonly isGenerator: boolean;
-  readonly isArrow: boolean;
-}
-export interface ClassNode extends Placed {
-  readonly type: 'class';
-  readonly name: string | undefined;
-  readonly base: Node | undefined;
-  readonly members: readonly (Entry | Block)[];
-}
-/** A member of an object or a class. */
-export interface Entry extends Placed {
-  readonly type: 'entry';
-  /** Undefined for a computed key. */
-  readonly key: string | undefined;
-  readonly computed: Node | undefined;
-  readonly value: Node | undefined;
-  readonly isShorthand: boolean;
-  readonly isStatic: boolean;
-}
-interface ObjectNode extends Placed {
-  readonly type: 'object';
-  readonly entries: readonly (Entry | Spread)[];
-}
-interface List extends Placed {
-  readonly type: 'list';
-  readonly items: readonly Node[];
-}
-export interface Spread extends Placed {
-  readonly type: 'spread';
-  readonly value: Node;
-}
-interface Await extends Placed {
-  readonly type: 'await';
-  readonly value: Node;
-}
-/** An operator with one operand: `!a`, `typeof a`, `a++`, `yield a`. */
-interface Unary extends Placed {
-  readonly type: 'unary';
-  readonly operator: string;
-  readonly value: Node | undefined;
-}
-interface Binary extends Placed {
-  readonly type: 'binary';
-  readonly operator: string;
-  readonly left: Node;
-  readonly right: Node;
-}
-export interface Assign extends Placed {
-  readonly type: 'assign';
-  readonly operator: string;
-  readonly target: Node;
-  readonly value: Node;
-}
-interface Choice extends Placed {
-  readonly type: 'choice';
-  readonly test: Node;
-  readonly yes: Node;
-  readonly no: Node;
-}
-interface Sequence extends Placed {
-  readonly type: 'sequence';
-  readonly items: readonly Node[];
-}
-export interface Block extends Placed {
-  readonly type: 'block';
-  readonly body: readonly Node[];
-}
-/** An expression as a statement. */
-interface Statement extends Placed {
-  readonly type: 'statement';
-  readonly value: Node;
-}
-interface Declare extends Placed {
-  readonly type: 'declare';
-  readonly kind: string;
-  readonly items: readonly Declarator[];
-}
-export interface Declarator extends Placed {
-  readonly type: 'declarator';
-  readonly target: Node;
-  readonly value: Node | undefined;
-}
-interface Leave extends Placed {
-  readonly type: 'leave';
-  readonly how: 'return' | 'throw' | 'break' | 'continue';
-  readonly value: Node | undefined;
-}
-interface If extends Placed {
-  readonly type: 'if';
-  readonly test: Node;
-  readonly yes: Node;
-  readonly no: Node | undefined;
-}
-interface Loop extends Placed {
-  readonly type: 'loop';
-  readonly kind: 'for' | 'of' | 'in' | 'while' | 'do';
+/** Members of each type of node. */
+interface Shapes {
+  name: { name: string };
+  /** A string literal with its value. */
+  text: { value: string };
+  /** The source text of a number, `true`, `false` or `null`. */
+  value: { raw: string };
+  /** A regular expression literal. */
+  pattern: { source: string; flags: string };
+  /** `texts` are before, between and after the values: always one text more than values. */
+  template: { tag: Node | undefined; texts: readonly string[]; values: readonly Node[] };
+  /** `property` is the name after the dot; undefined for `object[index]`. */
+  member: { object: Node; property: string | undefined; index: Node | undefined };
+  call: { callee: Node; args: readonly Node[]; isNew: boolean };
+  function: {
+    name: string | undefined;
+    params: readonly Node[];
+    /** The statements of the body; for an arrow function without braces, its expression. */
+    body: readonly Node[];
+    isExpression: boolean;
+    isAsync: boolean;
+    isGenerator: boolean;
+    isArrow: boolean;
+  };
+  class: { name: string | undefined; base: Node | undefined; members: readonly (Entry | Block)[] };
+  /** A member of an object or a class. */
+  entry: {
+    /** Undefined for a computed key. */
+    key: string | undefined;
+    computed: Node | undefined;
+    value: Node | undefined;
+    isShorthand: boolean;
+    isStatic: boolean;
+  };
+  object: { entries: readonly (Entry | Spread)[] };
+  list: { items: readonly Node[] };
+  spread: { value: Node };
+  await: { value: Node };
+  /** An operator with one operand: `!a`, `typeof a`, `a++`, `yield a`. */
+  unary: { operator: string; value: Node | undefined };
+  binary: { operator: string; left: Node; right: Node };
+  assign: { operator: string; target: Node; value: Node };
+  choice: { test: Node; yes: Node; no: Node };
+  sequence: { items: readonly Node[] };
+  block: { body: readonly Node[] };
+  /** An expression as a statement. */
+  statement: { value: Node };
+  declare: { kind: string; items: readonly Declarator[] };
+  declarator: { target: Node; value: Node | undefined };
+  leave: { how: 'return' | 'throw' | 'break' | 'continue'; value: Node | undefined };
+  if: { test: Node; yes: Node; no: Node | undefined };
   /**
-   * For `for (… of …)` and `for (… in …)`: the variable and the iterated expression. For other loops: the
-   * parts of the head.
+   * `head` has the variable and the iterated expression of `for (… of …)` and `for (… in …)`, and the parts of the head
+   * of other loops.
    */
-  readonly head: readonly Node[];
-  readonly body: Node;
-}
-interface Try extends Placed {
-  readonly type: 'try';
-  readonly block: Node;
-  readonly param: Node | undefined;
-  readonly handler: Node | undefined;
-  readonly finalizer: Node | undefined;
-}
-interface Switch extends Placed {
-  readonly type: 'switch';
-  readonly value: Node;
-  readonly cases: readonly Case[];
-}
-export interface Case extends Placed {
-  readonly type: 'case';
-  readonly test: Node | undefined;
-  readonly body: readonly Node[];
-}
-interface Import extends Placed {
-  readonly type: 'import';
-  readonly from: string;
+  loop: { kind: 'for' | 'of' | 'in' | 'while' | 'do'; head: readonly Node[]; body: Node };
+  try: { block: Node; param: Node | undefined; handler: Node | undefined; finalizer: Node | undefined };
+  switch: { value: Node; cases: readonly Case[] };
+  case: { test: Node | undefined; body: readonly Node[] };
   /** `imported` is `*` for an import of the whole module. */
-  readonly names: readonly { readonly imported: string; readonly local: string }[];
-}
-interface Export extends Placed {
-  readonly type: 'export';
-  readonly from: string | undefined;
-  readonly names: readonly { readonly local: string; readonly exported: string }[];
-  readonly declared: Node | undefined;
-  readonly isDefault: boolean;
+  import: { from: string; names: readonly { readonly imported: string; readonly local: string }[] };
+  export: {
+    from: string | undefined;
+    names: readonly { readonly local: string; readonly exported: string }[];
+    declared: Node | undefined;
+    isDefault: boolean;
+  };
 }
 
-export type Node =
-  | Name
-  | Text
-  | Value
-  | Pattern
-  | Template
-  | Member
-  | Call
-  | Fn
-  | ClassNode
-  | Entry
-  | ObjectNode
-  | List
-  | Spread
-  | Await
-  | Unary
-  | Binary
-  | Assign
-  | Choice
-  | Sequence
-  | Block
-  | Statement
-  | Declare
-  | Declarator
-  | Leave
-  | If
-  | Loop
-  | Try
-  | Switch
-  | Case
-  | Import
-  | Export;
+/** A node of one type. */
+export type NodeOf<T extends keyof Shapes> = Placed & { readonly type: T } & Readonly<Shapes[T]>;
+export type Node = { [T in keyof Shapes]: NodeOf<T> }[keyof Shapes];
+export type Call = NodeOf<'call'>;
+export type Fn = NodeOf<'function'>;
+export type ClassNode = NodeOf<'class'>;
+export type Entry = NodeOf<'entry'>;
+export type Assign = NodeOf<'assign'>;
+export type Block = NodeOf<'block'>;
+export type Declarator = NodeOf<'declarator'>;
+export type Member = NodeOf<'member'>;
+export type Spread = NodeOf<'spread'>;
+export type Case = NodeOf<'case'>;
 
 type PartOf<N> = Exclude<
   { [K in keyof N]-?: N[K] extends Node | readonly Node[] | undefined ? K : never }[keyof N],
@@ -237,7 +105,7 @@ type PartOf<N> = Exclude<
 >;
 
 /** Members of each type of node that hold its children, in the order of the text. */
-const PARTS: { readonly [T in Node['type']]: readonly PartOf<Extract<Node, { type: T }>>[] } = {
+const PARTS: { readonly [T in Node['type']]: readonly PartOf<NodeOf<T>>[] } = {
   name: [],
   text: [],
   value: [],
@@ -339,7 +207,7 @@ export function* nodesAround({ parent }: Node): Generator<Node, undefined> {
 }
 
 /** Returns the innermost loop around a node in its function. */
-export function loopAround(node: Node): Loop | undefined {
+export function loopAround(node: Node): NodeOf<'loop'> | undefined {
   const found = nodesAround(node).find(({ type }) => type === 'loop' || type === 'function');
   return found?.type === 'loop' ? found : undefined;
 }
@@ -381,8 +249,9 @@ export function objectOf({ callee }: Call): Node | undefined {
 }
 
 /** Returns the first statement in a node that leaves its function. */
-export function leaveIn(within: Node, how: RegExp = /^(?:return|throw)$/): Leave | undefined {
-  return partsOf(within).find((part) => part.type === 'leave' && how.test(part.how)) as Leave | undefined;
+export function leaveIn(within: Node, how: RegExp = /^(?:return|throw)$/): NodeOf<'leave'> | undefined {
+  return partsOf(within).find((part) => part.type === 'leave' && how.test(part.how)) as
+    NodeOf<'leave'> | undefined;
 }
 
 /** Returns the whole condition in which a node is an operand, through `!` and these operators, and whether it is negated there. */

@@ -7,7 +7,7 @@
 import { codeOf, isBlockingName, isDefinedIn } from './functions.ts';
 import { calledName, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { parse } from './syntax.ts';
-import type { Call, Fn, Node } from './nodes.ts';
+import type { Call, Fn, Node, NodeOf } from './nodes.ts';
 
 /** Matches conditions that are true only in development or in tests. */
 const DEVELOPMENT =
@@ -97,7 +97,7 @@ function parsed(source: string): Node | undefined {
 }
 
 /** Returns the `if` statements before a statement in its block that end the function: `if (a) return b;`. */
-export function endsBefore(at: Node): readonly Extract<Node, { type: 'if' }>[] {
+export function endsBefore(at: Node): readonly NodeOf<'if'>[] {
   const { parent } = at;
   const body = parent?.type === 'block' || parent?.type === 'function' ? parent.body : [];
   return body.filter((each) => each.type === 'if').filter(({ yes, end }) => end <= at.start && returns(yes));
@@ -174,10 +174,10 @@ function isLocal(node: Node): boolean {
   return isParameter === true || declarationOf(node) !== undefined;
 }
 
-function declarationOf(node: Node): Extract<Node, { type: 'declarator' }> | undefined {
+function declarationOf(node: Node): NodeOf<'declarator'> | undefined {
   const root = pathOf(node)?.split('.')[0];
   const fn: Fn | undefined = functionAround(node);
-  let found: Extract<Node, { type: 'declarator' }> | undefined;
+  let found: NodeOf<'declarator'> | undefined;
   if (root !== undefined && fn !== undefined)
     walk(fn, (part) => {
       if (part.type === 'declarator' && part.target.type === 'name' && part.target.name === root)

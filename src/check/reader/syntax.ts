@@ -5,7 +5,7 @@
 import { tokensOf } from './tokens.ts';
 import { ExpressionReader, unquoted } from './expressions.ts';
 import { MAX_DEPTH, TOO_DEEP, Unreadable, eachChild, parent, withinStack } from './nodes.ts';
-import type { Block, Case, Declarator, Node } from './nodes.ts';
+import type { Block, Case, Declarator, Node, NodeOf } from './nodes.ts';
 import type { Token } from './tokens.ts';
 
 interface Parsed {
@@ -298,7 +298,7 @@ class Reader extends ExpressionReader {
 
   protected exportDeclaration(start: number): Node {
     this.take();
-    const made = (parts: Partial<Extract<Node, { type: 'export' }>>): Node => ({
+    const made = (parts: Partial<NodeOf<'export'>>): Node => ({
       type: 'export',
       from: undefined,
       names: [],

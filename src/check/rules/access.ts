@@ -6,10 +6,7 @@ import { CORSMiddleware } from '../../http/middleware/cors.ts';
 import { UNKNOWN_ORIGIN } from '../../http/origins.ts';
 import { RateLimitMiddleware } from '../../http/middleware/rate-limit.ts';
 import { CSRFMiddleware } from '../../http/session/csrf.ts';
-import { McpGuard } from '../../mcp/mount.ts';
-import { functionOfTool } from '../../mcp/mcp.ts';
 import { codeOf } from '../reader/functions.ts';
-import { guards } from './code.ts';
 import { placeOfGuard } from '../../auth/auth.ts';
 import { trustedBy } from '../../auth/issuer/guard.ts';
 import { predicateOf } from '../../auth/require.ts';
@@ -112,9 +109,11 @@ export const ACCESS_RULES: readonly CoreRule[] = [
   },
 ];
 
-function findUnguarded(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail)) {
+/** SVC201: routes that change data without authenticating the client. rules/routes.ts judges WebSockets and MCP tools. */
+function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
+  findIdleGuards(view, report);
+  for (const detail of ownRoutes(view))
+    if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
       report(
         subjectOf(detail),
         detail.route.security.length === 0
@@ -122,50 +121,6 @@ function findUnguarded(view: ApplicationView, report: ReportFinding): void {
           : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
         detail.route.place,
       );
-    }
-  }
-}
-
-/** Matches method calls that change data, such as `db.execute(`. */
-const WRITES = /[.#](?:execute|executeMany|insert\w*|save\w*|transaction)\s*\(/;
-/** Verbs in the names of methods and MCP tools that change data. */
-const CHANGES =
-  'set|put|save|store|insert|update|upsert|delete|remove|cancel|create|write|clear|reset|transfer|pay|refund|approve|reject|grant|revoke|rename|assign|archive|publish|send|book|buy';
-const NAMES_CHANGE = new RegExp(`^(?:${CHANGES})(?![a-z])`);
-/** Matches a method call that changes the data in a variable, such as `stock.put(`. */
-const CHANGES_VARIABLE = new RegExp(
-  `(?<![\\w$.)])(?!Object|JSON|Math|crypto)[\\w$]+\\.(?:${CHANGES})(?![a-z])\\w*\\(`,
-);
-const CHANGES_ANYTHING = new RegExp(`[.#](?:${CHANGES})(?![a-z])\\w*\\(`);
-
-/** SVC201: routes, MCP tools and WebSockets that change data without authenticating the client. */
-function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
-  findUnguarded(view, report);
-  findIdleGuards(view, report);
-  for (const detail of view.details) {
-    const { socket } = detail.declared;
-    if (socket !== undefined && isOpen(detail) && socket.handlers.some((each) => WRITES.test(codeOf(each))))
-      report(
-        subjectOf(detail),
-        'messages of this WebSocket change data, and every client may send them',
-        detail.route.place,
-      );
-  }
-  const endpoints = view.details.filter(({ declared: { use } }) =>
-    use.some((each) => each instanceof McpGuard),
-  );
-  if (!endpoints.some(asksNothing)) return;
-  for (const detail of view.tools) {
-    const { handler, deps, spec } = detail.declared;
-    const name = (typeof spec.mcp === 'object' && spec.mcp.name) || '';
-    const changes = Object.keys(deps).length > 0 ? CHANGES_ANYTHING : CHANGES_VARIABLE;
-    if (isOpen(detail) && NAMES_CHANGE.test(name) && changes.test(codeOf(functionOfTool(handler))))
-      report(
-        subjectOf(detail),
-        `the MCP tool "${name}" changes data, and every client of the MCP endpoint may call it`,
-        detail.route.place,
-      );
-  }
 }
 
 /** Matches the code of a function that always returns true. */
@@ -216,18 +171,6 @@ function findDoubtfulIssuers(view: ApplicationView, report: ReportFinding): void
         );
     }
   }
-}
-
-/** Whether a route requires no credential and is not declared public. */
-function isOpen(detail: RouteDetail): boolean {
-  return !isPublic(detail) && asksNothing(detail);
-}
-
-/** Whether a route has neither a guard nor another dependency that could reject a request. */
-function asksNothing(detail: RouteDetail): boolean {
-  const { routerDeps, deps } = detail.declared;
-  const all = [...routerDeps.map(([, dependency]) => dependency), ...Object.values(deps)];
-  return !isGuarded(detail) && !all.some((each) => guards(each));
 }
 
 /**
@@ -486,7 +429,7 @@ const CODE_WORDS = /^(?:unlock|pins?|passcodes?)$/i;
 const ISSUING_WORDS =
   /^(?:auth|oauth2?|refresh|sessions?|(?:api|access|signing)-?keys?|[\w-]+-tokens?|credentials)$/i;
 
-/** Whether the path or the tags of a route suggest that its requests or replies contain secrets. */
+/** Whether the path or the tags of a route suggest that its requests or responses contain secrets. */
 export function isAboutSecrets(detail: RouteDetail): boolean {
   const words = wordsOf(detail);
   return (
@@ -495,7 +438,7 @@ export function isAboutSecrets(detail: RouteDetail): boolean {
   );
 }
 
-/** Whether the route replies with a secret that it creates, such as a key or a pair of tokens. */
+/** Whether the route responds with a secret that it creates, such as a key or a pair of tokens. */
 export function isIssuing(detail: RouteDetail): boolean {
   return isWrite(detail) && wordsOf(detail).some((word) => ISSUING_WORDS.test(word));
 }

@@ -142,7 +142,7 @@ function redirectTarget({ call, meaning, value }: Site): Node | undefined {
   const status = call.args
     .map((arg) => entryOf(arg, 'status') ?? arg)
     .find((node) => node.type === 'value' && /^\d/.test(node.raw));
-  // a 2xx reply is not a redirect: its Location names a created resource
+  // a 2xx response is not a redirect: its Location names a created resource
   if (status?.type === 'value' && status.raw.startsWith('2')) return undefined;
   for (const arg of call.args) {
     const headers = entryOf(arg, 'headers') ?? arg;
@@ -253,7 +253,7 @@ function findRedirected({ call, meaning, module, value }: Site, address: Node, r
   if (isCompared !== true || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
   report(
     { module, call },
-    'the host of the address is compared, but not the hosts to which its answers redirect, so a redirect on one of them leads into the internal network',
+    'the host of the address is compared, but not the hosts to which its responses redirect, so a redirect on one of them leads into the internal network',
     { severity: 'info', remedy: "Refuse redirects: fetch(address, { redirect: 'error' })" },
   );
 }

@@ -254,7 +254,7 @@ function isOfPage({ call, value }: Site): boolean {
   return text !== undefined && literalOf(text, ' ').startsWith('/');
 }
 
-/** Whether code does not use the answer of a request. */
+/** Whether code does not use the response to a request. */
 function isDropped(call: Call): boolean {
   let at: Node = call;
   while (at.parent?.type === 'member' || (at.parent?.type === 'call' && at.parent.callee === at)) {

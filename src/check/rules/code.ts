@@ -261,7 +261,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
  * Whether a dependency can reject a request. True if it requires a credential, contains `throw`, or needs
  * such a dependency.
  */
-export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
+function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new Set()): boolean {
   if (seen.has(dependency.source)) return false;
   seen.add(dependency.source);
   return (
@@ -271,7 +271,7 @@ export function guards(dependency: Dependency<unknown>, seen: Set<unknown> = new
   );
 }
 
-/** Matches the start of code that runs after the handler has ended: a streamed reply or a background task. */
+/** Matches the start of code that runs after the handler has ended: a stream or a background task. */
 const OUTLIVES =
   /\bnew\s+(?:Streaming|EventStream|NDJSON|Ndjson)\w*\s*\(|\.\s*add\s*\(\s*(?:async\s*)?(?:(?:\([^)]*\)|\w+)\s*=>|function\b)/g;
 

@@ -1,6 +1,6 @@
 /**
- * Rules about the contract with clients. Schemas: bodies and replies without a schema, replies that a route can
- * never send, and unlimited input from clients without a credential. The OpenAPI document and MCP tools:
+ * Rules about the contract with clients. Schemas: bodies and responses without a schema, responses that a
+ * route can never send, and unlimited input from clients without a credential. The OpenAPI document and MCP tools:
  * duplicate names, missing descriptions, and parts of the application that the document cannot express.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
@@ -59,8 +59,8 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'contract',
     sources: ['RFC 9110 §15.3.5'],
-    why: 'If a route declares a reply that it can never send, the OpenAPI document and generated clients are wrong',
-    remedy: 'Declare the status and the schema of the reply that the handler sends',
+    why: 'If a route declares a response that it can never send, the OpenAPI document and generated clients are wrong',
+    remedy: 'Declare the status and the schema of the response that the handler sends',
     wrong: '{ status: 204, response: Note }',
     right: '{ response: Note }',
     run: findImpossibleReplies,
@@ -123,16 +123,16 @@ const REVEALING_NAMES =
 /** Names that look like secrets but are harmless: page tokens, CSRF tokens and hashes of public content. */
 const HARMLESS_NAMES =
   /(?:^|_)(?:next|prev|previous|(?:next|prev|previous)_?page|page|continuation|cursor|sync|csrf|xsrf)_?token$|(?:^|_)(?:content|file|blob|commit|tree|git|block|parent|tx|transaction|merkle|root|image|blur|asset|chunk|build|schema|source|geo)_?hash$/i;
-/** Members of the reply to a login (RFC 6749 §5.1), which a client gets for its secret. */
+/** Members of the response to a login (RFC 6749 §5.1), which a client gets for its secret. */
 const TOKEN_NAMES = /^(?:access|refresh|id)_?token$/i;
 
-/** SVC302: replies without a schema, and response fields named like secrets. */
+/** SVC302: responses without a schema, and response fields named like secrets. */
 function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const tell = aboutRoute(detail, report);
     const { spec, handler } = detail.declared;
     if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
-      tell('the handler replies with JSON, but the route declares no response schema', {
+      tell('the handler responds with JSON, but the route declares no response schema', {
         severity: 'warning',
         why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
         remedy: 'Declare a response schema in the options of the route, for example response: User',
@@ -140,7 +140,7 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
     if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
       tell('the response schema is made by another library, so it cannot mark a field as secret', {
         severity: 'info',
-        why: 'The reply contains every member of the validated value; some libraries keep undeclared members',
+        why: 'The response contains every member of the validated value; some libraries keep undeclared members',
         remedy:
           'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
       });
@@ -158,7 +158,7 @@ function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
     if (REVEALING_NAMES.test(name) && !isExpected)
       tell(`the response schema has the field "${name}", whose name suggests a secret`, {
         why: 'Every client of the route receives this field',
-        remedy: `Remove the field, or keep the field out of replies: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
+        remedy: `Remove the field, or keep the field out of responses: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
       });
   }
 }
@@ -168,7 +168,7 @@ function acceptsSecret({ inputs }: RouteDetail): boolean {
   return [...plansOfInputs(inputs)].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
 
-/** Returns the names of all members of a reply, including nested members, that may contain text. */
+/** Returns the names of all members of a response, including nested members, that may contain text. */
 function namesIn(type: TypeSource): string[] {
   const schemas = new JsonSchemas();
   const schema = schemas.type(compileType(type).node, 'output');
@@ -197,7 +197,7 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
   }
 }
 
-/** SVC303: replies that the route can never send, and examples that do not match their schema. */
+/** SVC303: responses that the route can never send, and examples that do not match their schema. */
 function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
     const tell = aboutRoute(detail, report);
@@ -206,7 +206,7 @@ function findImpossibleReplies(view: ApplicationView, report: ReportFinding): vo
     const statuses = responses.map(([of]) => of ?? status ?? 200);
     const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
     if (bodiless !== undefined)
-      tell(`the response of status ${bodiless} has a schema, but replies with this status have no body`);
+      tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
     for (const { name, field, message } of exampleFindingsOf(detail))
       tell(
         `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
@@ -214,7 +214,7 @@ function findImpossibleReplies(view: ApplicationView, report: ReportFinding): vo
     const all = status === undefined ? statuses : [...statuses, status];
     if (all.length > 0 && all.every((of) => of >= 400))
       tell(
-        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful reply`,
+        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
       );
   }
 }
@@ -364,7 +364,7 @@ function plansOfInputs({ body, form }: RouteDetail['inputs']): Set<ObjectPlan> {
   return plans;
 }
 
-/** Returns the objects in the body, the form and the replies of a route. */
+/** Returns the objects in the body, the form and the responses of a route. */
 function plansOfRoute({ inputs, declared }: RouteDetail): Set<ObjectPlan> {
   const plans = plansOfInputs(inputs);
   for (const [, type] of responseTypes(declared.spec.response)) plansWithin(compileType(type).node, plans);

@@ -23,7 +23,7 @@ export const COOKIE_RULES: readonly SourcePart[] = [
   { id: 'SVC207', watch: watchCookies },
 ];
 
-/** SVC206: the header Origin of the request in a reply, with no test against known origins. */
+/** SVC206: the header Origin of the request in a response, with no test against known origins. */
 function watchOrigins(report: ReportAt): Watch {
   /** Modules that allow credentials in requests of other sites. */
   const withCredentials = new Set<SourceModule>();
@@ -41,7 +41,7 @@ function watchOrigins(report: ReportAt): Watch {
         if (withCredentials.has(module))
           report(
             { module, node },
-            'the reply allows every origin that a client names, with credentials, so any site can read replies of a logged-in user',
+            'the response allows every origin that a client names, with credentials, so any site can read responses for a logged-in user',
             { remedy: 'Use CORSMiddleware with a list of origins' },
           );
     },

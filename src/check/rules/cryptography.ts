@@ -45,7 +45,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     id: 'SVC629',
     severity: 'error',
     cwe: [295],
-    why: 'TLS without a check of the certificate protects from readers only, and not from an attacker who answers in place of the server',
+    why: 'TLS without a check of the certificate protects from readers only, and not from an attacker who responds in place of the server',
     remedy:
       'Remove rejectUnauthorized. For a server with a certificate of your own, pass that certificate as ca',
     wrong: 'new Agent({ rejectUnauthorized: false })',

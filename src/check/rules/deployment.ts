@@ -142,7 +142,7 @@ function findExposedInsides(view: ApplicationView, report: ReportFinding): void 
       },
     );
   if (isOn(settings.peek('debug')))
-    report('setting debug', 'error replies show stack traces to every client', place, {
+    report('setting debug', 'error responses show stack traces to every client', place, {
       remedy: 'Remove the setting debug (SVC_DEBUG) in production: the log contains the stack traces, too',
       cause: { key: 'debug', value: settings.peek('debug') },
     });
@@ -186,7 +186,7 @@ function findMissingHeaders(view: ApplicationView, report: ReportFinding): void 
     return;
   report(
     'the application',
-    'replies have no security headers: no content security policy, no HSTS, no nosniff',
+    'responses have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
   );
 }

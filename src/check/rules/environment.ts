@@ -81,7 +81,7 @@ export const ENVIRONMENT_RULES: readonly CoreRule[] = [
     id: 'SVC406',
     severity: 'warning',
     phase: 'source',
-    why: 'Row classes of other migrations hide renamed columns: the compiler finds no mistake, and a request answers 500',
+    why: 'Row classes of other migrations hide renamed columns: the compiler finds no mistake, and the response is a 500',
     remedy: 'Write the row classes again: svc migrate types <module> --output <file>',
     wrong: 'a new migration, and src/rows.ts as before',
     right: 'svc migrate types src/app.ts --output src/rows.ts after each new migration',

@@ -22,7 +22,7 @@ import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
@@ -36,7 +36,7 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
     sources: ['OWASP Top 10 2025: A10 Mishandling of Exceptional Conditions'],
     why: 'An attacker passes a check that allows when it fails, or that accepts a text with the right word in another place',
     remedy:
-      'Let the error through, or answer 503: throw new HTTPException(503, "Permissions cannot be checked now")',
+      'Let the error through, or respond with 503: throw new HTTPException(503, "Permissions cannot be checked now")',
     wrong: 'try { return await ask(id); } catch { return true; }',
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
@@ -154,7 +154,7 @@ function addDecisions(test: Node, module: SourceModule, isNegated: boolean, foun
   found.push({ node: left, module, passes: refusesEqual ? isOther(raw) : is(raw) });
 }
 
-/** Whether a branch answers 401 or 403 without a further condition. */
+/** Whether a branch responds with 401 or 403 without a further condition. */
 function refuses(branch: Node, module: SourceModule): boolean {
   const statements = branch.type === 'block' ? branch.body : [branch];
   return statements.some((node) => {
@@ -201,7 +201,7 @@ function judgeName({ node, module, passes }: Decision, search: Search, depth: nu
 
 /** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
 function judgeTry(
-  { block, handler }: Extract<Node, { type: 'try' }>,
+  { block, handler }: NodeOf<'try'>,
   passes: Decision['passes'],
   module: SourceModule,
   report: ReportAt,

@@ -1,6 +1,6 @@
 /**
- * Rules about failures that come late: requests that are repeated without end, locks that stay locked, replies of success
- * for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
+ * Rules about failures that come late: requests that are repeated without end, locks that stay locked,
+ * successful responses for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
  */
 import {
   functionAround,
@@ -21,10 +21,10 @@ import { isLog } from './logs.ts';
 import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
-type Try = Extract<Node, { type: 'try' }>;
+type Try = NodeOf<'try'>;
 
 /** Rules about failures that come late, sorted by id. */
 export const FAILURE_RULES: readonly SourceRule[] = [
@@ -54,9 +54,9 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     id: 'SVC659',
     severity: 'warning',
     cwe: [390, 755],
-    why: 'The client gets a reply of success for data that is lost, so neither the client nor a program repeats the request',
+    why: 'The client gets a successful response for data that is lost, so neither the client nor a program repeats the request',
     remedy:
-      'Let the error through, so that the reply has status 500: log it there, or throw new HTTPException(503)',
+      'Let the error through, so that the response has status 500: log it there, or throw new HTTPException(503)',
     wrong:
       "try { await db.execute('insert …'); } catch (error) { console.error(error); } return { ok: true };",
     right: "await db.execute('insert …'); return { ok: true };",
@@ -259,7 +259,7 @@ function mayEnd(statement: Node): boolean {
 }
 
 /** Whether code in a statement goes on after an error of a promise that it awaits. */
-function isCaught(node: Extract<Node, { type: 'await' }>, within: Node): boolean {
+function isCaught(node: NodeOf<'await'>, within: Node): boolean {
   const isKept = (handler: Node | undefined): boolean =>
     handler !== undefined && leaveIn(handler) === undefined;
   return (
@@ -308,7 +308,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         if (first !== undefined && !found.includes(undefined))
           report(
             first,
-            'the work of the request fails here without a trace in the reply: the client gets a reply of success',
+            'the work of the request fails here without a trace in the response: the client gets a successful response',
           );
       }
     },

@@ -24,7 +24,7 @@ export const GRAPH_RULES: readonly CoreRule[] = [
     id: 'SVC101',
     severity: 'error',
     phase: 'graph',
-    why: 'Only one of two routes with the same method and path can answer. Paths that differ only in parameter names count as the same path',
+    why: 'Only one of two routes with the same method and path can get requests. Paths that differ only in parameter names count as the same path',
     remedy: 'Remove one of the two routes, or change its path or method',
     wrong: "app.get('/users/{id}', a); app.get('/users/{name}', b);",
     right: "app.get('/users/{id:int}', a); app.get('/users/{name}', b);",
@@ -55,9 +55,9 @@ export const GRAPH_RULES: readonly CoreRule[] = [
     severity: 'info',
     phase: 'graph',
     sources: ['RFC 9110 §9.3.2'],
-    why: 'The server itself answers HEAD (like GET, without a body) and OPTIONS. A handler for HEAD or OPTIONS can contradict those replies',
+    why: 'The server itself responds to HEAD (like GET, without a body) and OPTIONS. A handler for HEAD or OPTIONS can contradict these responses',
     remedy:
-      'Remove the handler of HEAD or OPTIONS, or make its reply match the reply to GET or to the CORS preflight',
+      'Remove the handler of HEAD or OPTIONS, or make its response match the response to GET or to the CORS preflight',
     wrong: "app.route('/a', ['HEAD'], other);",
     right: "app.get('/a', a);  // answers HEAD, too",
     run: findContradictions,
@@ -75,7 +75,7 @@ export const GRAPH_RULES: readonly CoreRule[] = [
     id: 'SVC107',
     severity: 'error',
     phase: 'graph',
-    why: 'A route cannot answer requests while one of its schemas or dependencies is invalid',
+    why: 'A route cannot serve requests while one of its schemas or dependencies is invalid',
     remedy: 'Fix the schema or dependency that the message names',
     wrong: "app.get('/a', { response: {} as never }, a);",
     right: "app.get('/a', { response: User }, a);",
@@ -265,13 +265,13 @@ function findContradictions(view: ApplicationView, report: ReportFinding): void 
     else if (route.method === 'HEAD' && get!.declared !== declared)
       report(
         subject,
-        `HEAD has another handler than GET of the same path${at(get!.route.place)}, so the two handlers can reply differently`,
+        `HEAD has another handler than GET of the same path${at(get!.route.place)}, so the two responses can differ`,
         route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
       report(
         subject,
-        'CORS preflight requests never reach the OPTIONS handler, because the CORS middleware answers these requests',
+        'CORS preflight requests never reach the OPTIONS handler, because the CORS middleware responds to them',
         route.place,
       );
   }

@@ -41,7 +41,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
     cwe: [204],
     sources: ['OWASP Cheat Sheet: Forgot Password'],
     why: 'An attacker who learns which addresses have an account tries leaked passwords there, and sends deceiving mails',
-    remedy: 'Answer in the same way whether the account exists or not',
+    remedy: 'Respond in the same way whether the account exists or not',
     wrong: 'if (account === undefined) throw new NotFound("unknown address")',
     right: 'if (account === undefined) return { sent: true }',
     judge: findTellingReplies,
@@ -350,7 +350,7 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
       if (!isLogin || isUnlike(refusal, module))
         report(
           { module, node: refusal },
-          'the reply tells each client which accounts exist, because it differs where there is none',
+          'the response tells each client which accounts exist, because it differs where there is none',
         );
   }
 }

@@ -12,7 +12,7 @@ import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
@@ -58,7 +58,7 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC661',
     severity: 'warning',
     cwe: [833, 400],
-    why: 'While the other service answers, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
+    why: 'Until the other service responds, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
     remedy:
       'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
     wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
@@ -147,7 +147,7 @@ function findRequestsInTransaction(
   const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
   report(
     { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
-    'a request of another service is sent inside of transaction(), which stays open until the answer comes',
+    'a request of another service is sent inside of transaction(), which stays open until the response comes',
   );
 }
 
@@ -335,10 +335,7 @@ function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void
  * Returns the first place that reads a member of a row. Undefined if the function tests whether the row
  * exists.
  */
-function unprovedUse(
-  declarator: Extract<Node, { type: 'declarator' }>,
-  module: SourceModule,
-): Node | undefined {
+function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): Node | undefined {
   const { target } = declarator;
   const fn = functionAround(declarator);
   if (target.type === 'object') return target;

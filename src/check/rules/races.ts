@@ -51,7 +51,7 @@ export const RACE_RULES: readonly SourceRule[] = [
     id: 'SVC644',
     severity: 'warning',
     cwe: [837],
-    why: 'Services deliver a message again when they get no answer in time, and mailboxes and logs keep links. Each use has its effect again',
+    why: 'Services deliver a message again when they get no response in time, and mailboxes and logs keep links. Each use has its effect again',
     remedy:
       'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
     wrong:

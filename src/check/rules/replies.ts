@@ -1,6 +1,6 @@
 /**
- * Rules about the content of replies: markup and header fields from clients, secrets, and replies in shared caches
- * (SVC608, SVC609, SVC626, SVC638).
+ * Rules about the content of responses: markup and header fields from clients, secrets, and responses in
+ * shared caches (SVC608, SVC609, SVC626, SVC638).
  */
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
@@ -21,7 +21,7 @@ import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
 
-/** Rules about replies, sorted by id. */
+/** Rules about responses, sorted by id. */
 export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC608',
@@ -38,7 +38,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC609',
     severity: 'warning',
     cwe: [113, 434],
-    why: 'A client that chooses the media type or the file name of a reply can make browsers run it as a page, or save it as a program',
+    why: 'A client that chooses the media type or the file name of a response can make browsers run it as a page, or save it as a program',
     remedy:
       'Build the field with contentDisposition() or setCookie(), and choose the media type from a fixed list by the content of the file',
     wrong:
@@ -50,7 +50,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC626',
     severity: 'error',
     cwe: [200, 209],
-    why: 'A reply with a hash, a secret or a stack trace helps only attackers',
+    why: 'A response with a hash, a secret or a stack trace helps only attackers',
     remedy:
       'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
     wrong: '({ ...user, passwordHash: user.hash })',
@@ -63,7 +63,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     severity: 'error',
     cwe: [524],
     sources: ['RFC 9111 §5.2.2'],
-    why: 'Proxies and content delivery networks store a reply with public or s-maxage, and send it to other clients',
+    why: 'Proxies and content delivery networks store a response with public or s-maxage, and send it to other clients',
     remedy: 'Use Cache-Control: private, or no-store',
     wrong: "reply(account, 200, { 'Cache-Control': 'public, max-age=60' })",
     right: "reply(account, 200, { 'Cache-Control': 'private, max-age=60' })",
@@ -92,7 +92,7 @@ function watchFormulas(report: ReportAt): Watch {
     onCall(site) {
       written.visit(site);
       const [body] = site.call.args;
-      const type = fieldsOf(site).find(({ name }) => name === 'content-type')?.value;
+      const type = typeIn(fieldsOf(site))?.value;
       if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
         return;
       for (const place of clientPlaces(site.value(body)))
@@ -122,7 +122,7 @@ function beginsFormula({ part, before }: Place): boolean {
   return isFree && part.begins === undefined && /(?:^|[,;\t\r\n"])$/.test(literalOf(before));
 }
 
-/** SVC638: replies of guarded routes that shared caches may store. */
+/** SVC638: responses of guarded routes that shared caches may store. */
 function findShared(site: Site, report: ReportAt, sources: Sources): void {
   const { module, isGuarded } = site;
   for (const { name, node, value } of fieldsOf(site)) {
@@ -134,12 +134,12 @@ function findShared(site: Site, report: ReportAt, sources: Sources): void {
     const spot = fieldIn(node, module, sources) ?? { node, module };
     report(
       spot,
-      'caches of proxies may store this reply and send it to other clients, although the route requires a credential',
+      'caches of proxies may store this response and send it to other clients, although the route requires a credential',
     );
   }
 }
 
-/** Returns the field in the function of the project that an expression calls for the fields of a reply. */
+/** Returns the field in the function of the project that an expression calls for the fields of a response. */
 function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot | undefined {
   const fn = node.type === 'call' ? handlers.resolve(node.callee, module) : undefined;
   if (fn === undefined) return undefined;
@@ -202,9 +202,9 @@ function revealed(
   secrets: ReadonlyMap<string, string>,
 ): string | undefined {
   if (by === 'Error.stack')
-    return 'the reply shows clients the stack trace of an error, with file paths and package names';
+    return 'the response shows clients the stack trace of an error, with file paths and package names';
   if (by === 'process.env')
-    return 'the reply contains all environment variables, including passwords and tokens';
+    return 'the response contains all environment variables, including passwords and tokens';
   if (sending?.outline.verb !== 'select') return undefined;
   const { outline, target = '' } = sending;
   const known = secrets.get(target);
@@ -215,17 +215,18 @@ function revealed(
   // a member of the same name replaces the column: { ...user, password: undefined }
   return column === undefined || members?.keys().some((key) => plain(key) === plain(column)) === true
     ? undefined
-    : `the reply contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
+    : `the response contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
 }
 
 /** SVC608: client input in HTML. */
 function findHtml(site: Site, report: ReportAt): void {
   const { call, meaning } = site;
-  const [body, options] = call.args;
+  const [body] = call.args;
   if (body === undefined) return;
   const isPage =
     meaning === 'svc.HTMLResponse' ||
-    (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) && isHtml(site, options));
+    (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) &&
+      typeIn(fieldsOf(site))?.value.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
   if (!isPage || site.value(body)?.source?.whole !== undefined) return;
   const value = site.value(body);
   const markup = dangerOf(value, entersMarkup, true);
@@ -257,16 +258,6 @@ function choosesScheme({ part, before }: Place): boolean {
   return isAddress && isScript && hasAny(may, ':') && !notFirst.includes('javascript:');
 }
 
-/** Whether the options of a response name the type HTML. */
-function isHtml(site: Site, options: Node | undefined): boolean {
-  const headers = entryOf(options, 'headers');
-  return [
-    entryOf(options, 'mediaType'),
-    entryOf(headers, 'content-type'),
-    entryOf(headers, 'Content-Type'),
-  ].some((node) => site.value(node)?.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
-}
-
 /** Whether a part of a client can open an element, or leave the quotes of an attribute. */
 function entersMarkup({ part, before }: Place): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
@@ -276,21 +267,17 @@ function entersMarkup({ part, before }: Place): boolean {
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
 
-/** SVC609: client input in header fields that decide what a browser does with a reply. */
-function findFields({ call, meaning, value, module }: Site, report: ReportAt): void {
-  if (!REPLIES.test(meaning)) return;
-  const options = call.args[meaning === 'svc.reply' ? 2 : 1];
-  const given = value(options)?.members;
-  const headers = meaning === 'svc.reply' ? given : given?.get('headers')?.members;
-  for (const [name, field] of [...(headers ?? []), ['content-type', given?.get('mediaType')] as const]) {
-    const danger = dangerOf(field, (place) => choosesField(name.toLowerCase(), place));
-    if (danger === undefined) continue;
-    const at = danger.entry ?? { node: entryOf(options, 'mediaType') ?? options!, module };
-    report(
-      at,
-      `${danger.origin.what}, which a client sends, chooses a part of the header field ${name}`,
-      doubt(danger),
-    );
+/** SVC609: client input in header fields that decide what a browser does with a response. */
+function findFields(site: Site, report: ReportAt): void {
+  if (!REPLIES.test(site.meaning)) return;
+  for (const { name, written, node, value } of fieldsOf(site)) {
+    const danger = dangerOf(value, (place) => choosesField(name, place));
+    if (danger !== undefined)
+      report(
+        danger.entry ?? { node, module: site.module },
+        `${danger.origin.what}, which a client sends, chooses a part of the header field ${written}`,
+        doubt(danger),
+      );
   }
 }
 
@@ -306,7 +293,7 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** SVC626: secrets, stack traces and environment variables in replies. */
+/** SVC626: secrets, stack traces and environment variables in responses. */
 function findRevealed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('entry')) {
     if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
@@ -320,7 +307,7 @@ function findRevealed(sources: Sources, report: ReportAt): void {
     if (isReturned(node.parent, sources))
       report(
         { module, node },
-        `the reply contains "${node.key!}", which clients should not see: every client receives the value`,
+        `the response contains "${node.key!}", which clients should not see: every client receives the value`,
       );
   }
 }
@@ -346,42 +333,47 @@ function isReturned(node: Node, sources: Sources): boolean {
   return fn.isExpression && fn.body[0] === at;
 }
 
-/** A field that code writes into the header of a reply. */
+/** A field that code writes into the header of a response. */
 export interface Field {
+  /** The name in lower case. */
   readonly name: string;
+  readonly written: string;
   readonly node: Node;
   readonly value: Value;
+}
+
+function typeIn(fields: readonly Field[]): Field | undefined {
+  return fields.find(({ name }) => name === 'content-type');
 }
 
 /** Returns the header fields that a call writes: `headers.set(name, value)`, `reply(body, 200, { … })`. */
 export function fieldsOf({ call, meaning, receiver, value }: Site): readonly Field[] {
   const { args } = call;
-  const method = methodOf(call);
-  if (
-    /^(?:set|append|setHeader|header)$/.test(method) &&
-    args.length === 2 &&
-    receiver?.source === undefined
-  ) {
-    const name = constantIn(value(args[0]))?.toLowerCase();
-    const given = value(args[1]);
-    return name === undefined || given === undefined ? [] : [{ name, node: call, value: given }];
+  const field = (written: string, node: Node, given: Value): Field => ({
+    name: written.toLowerCase(),
+    written,
+    node,
+    value: given,
+  });
+  const isSet = /^(?:set|append|setHeader|header)$/.test(methodOf(call)) && args.length === 2;
+  if (isSet && receiver?.source === undefined) {
+    const [name, given] = [constantIn(value(args[0])), value(args[1])];
+    return name === undefined || given === undefined ? [] : [field(name, call, given)];
   }
   if (!/^svc\.(?:reply|\w+Response)$|^(?:Response|Headers)$/.test(meaning)) return [];
   return args.slice(meaning === 'Headers' ? 0 : 1).flatMap((arg) => {
     const node = entryOf(arg, 'headers') ?? arg;
-    const fields = [...(value(node)?.members ?? [])].map(([name, given]) => ({
-      name: name.toLowerCase(),
-      node: entryOf(node, name) ?? node,
-      value: given,
-    }));
     const type = value(arg)?.members?.get('mediaType');
-    if (type !== undefined)
-      fields.push({ name: 'content-type', node: entryOf(arg, 'mediaType') ?? arg, value: type });
-    return fields;
+    return [
+      ...[...(value(node)?.members ?? [])].map(([name, given]) =>
+        field(name, entryOf(node, name) ?? node, given),
+      ),
+      ...(type === undefined ? [] : [field('content-type', entryOf(arg, 'mediaType') ?? arg, type)]),
+    ];
   });
 }
 
-// -- SVC609: media types that a client stored with an upload, and that a later reply repeats --
+// -- SVC609: media types that a client stored with an upload, and that a later response repeats --
 
 const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|rename|copyFile|cp)(?:Sync)?$/;
 
@@ -418,10 +410,10 @@ function watchUploads(report: ReportAt): Watch {
   };
 }
 
-/** A reply with the media type of a column, and the class of the row. */
+/** A response with the media type of a column, and the class of the row. */
 interface Shown extends RowColumn, Spot {}
 
-/** SVC609: a column that an upload filled names the media type of a reply that browsers show. */
+/** SVC609: a column that an upload filled names the media type of a response that browsers show. */
 function watchStoredTypes(report: ReportAt): Watch {
   const shown: Shown[] = [];
   const written = new WrittenColumns('/');
@@ -429,7 +421,7 @@ function watchStoredTypes(report: ReportAt): Watch {
     onCall: (site) => {
       written.visit(site);
       const fields = fieldsOf(site);
-      const type = fields.find(({ name }) => name === 'content-type');
+      const type = typeIn(fields);
       const column = type === undefined ? undefined : columnIn(type.value);
       if (type !== undefined && column !== undefined && !isAttachment(site, fields))
         shown.push({ ...column, node: type.node, module: site.module });
@@ -456,7 +448,7 @@ function columnIn({ texts }: Value): RowColumn | undefined {
   return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 
-/** Whether browsers save the reply, or show it without scripts. */
+/** Whether browsers save the response, or show it without scripts. */
 function isAttachment({ call, value }: Site, fields: readonly Field[]): boolean {
   const policy = fields.find(({ name }) => name === 'content-security-policy');
   if (policy !== undefined) return true;

@@ -3,10 +3,12 @@
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
 import { constantOf, literal } from '../reader/constants.ts';
-import { calledName, entryOf, functionAround, partsIn, pathOf, walk } from '../reader/nodes.ts';
+import { calledName, entryOf, methodOf, partsIn, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
+import { isList } from '../values/calls.ts';
+import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -62,14 +64,10 @@ function statementIn({ call, meaning, value }: Site): string {
   return text === undefined ? '' : literalOf(text, '?');
 }
 
-/** Returns the declaration of the list, map or set outside of functions that a call changes. */
-function changedCollection({ call: { callee }, module }: Site): Node | undefined {
-  if (callee.type !== 'member' || !CHANGES_COLLECTION.test(callee.property ?? '')) return undefined;
-  const made = constantOf(callee.object, module)?.node;
-  const isCollection =
-    made?.type === 'list' ||
-    (made?.type === 'call' && made.isNew && /^(?:Map|Set)$/.test(pathOf(made.callee) ?? ''));
-  return isCollection && functionAround(made) === undefined ? made : undefined;
+/** Returns the expression that made the list, map or set of the process that a call changes. */
+function changedCollection({ call, receiver }: Site): Node | undefined {
+  const isCollection = /^(?:Map|Set|Array)$/.test(receiver?.type ?? '') || isList(receiver);
+  return isCollection && CHANGES_COLLECTION.test(methodOf(call)) ? receiver?.lasting : undefined;
 }
 
 const CHANGES_COLLECTION = /^(?:set|add|delete|clear|push|splice|unshift)$/;
@@ -77,7 +75,7 @@ const CHANGES_COLLECTION = /^(?:set|add|delete|clear|push|splice|unshift)$/;
 /** SVC201: tools and WebSockets that change data without a guard. */
 function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
   const changing = new Map<RouteCall, readonly Node[]>();
-  /** Collections in which handlers keep values that no client sent: caches. */
+  /** Collections in which handlers keep values that they compute: caches. */
   const caches = new Set<Node>();
   const refusing = new Set<Node>();
   return {
@@ -85,16 +83,13 @@ function watchOpenChanges(report: ReportAt, sources: Sources): Watch {
       if (route !== undefined && dependencies.some(mayRefuse)) refusing.add(route.call);
     },
     onCall(site) {
-      const { route, isGuarded, meaning, call, given } = site;
+      const { route, isGuarded, meaning, call, given, value } = site;
       if (route === undefined) return;
       const collection = changedCollection(site);
       const isFilled = collection !== undefined && call.args.length > (meaning.endsWith('.set') ? 1 : 0);
-      if (
-        isFilled &&
-        /^(?:set|add|push)$/.test(calledName(call) ?? '') &&
-        given(call.args.at(-1)) === undefined
-      )
-        caches.add(collection);
+      const kept = call.args.at(-1);
+      const isComputed = given(kept) === undefined && constantIn(value(kept)) === undefined;
+      if (isFilled && isComputed && /^(?:set|add|push)$/.test(methodOf(call))) caches.add(collection);
       const isChange =
         CHANGES_DATA.test(statementIn(site)) ||
         CHANGES_FILES.test(meaning) ||
@@ -225,12 +220,12 @@ function watchLogins(report: ReportAt): Watch {
   };
 }
 
-/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
+/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
 }
 
-/** SVC305: exception handlers whose replies differ from the OpenAPI document. */
+/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
@@ -250,11 +245,11 @@ function judgeHandlers(call: Call, module: SourceModule, sources: Sources, repor
   report(
     { module, call },
     code === undefined || code === '400'
-      ? 'the OpenAPI document does not describe the error replies of this handler, because the handler declares no response'
-      : `the OpenAPI document does not describe the reply to invalid input: this handler replies with ${code}, but declares no response`,
+      ? 'the OpenAPI document does not describe the error responses of this handler, because the handler declares no response'
+      : `the OpenAPI document does not describe the response to invalid input: this handler responds with ${code}, but declares no response`,
     {
       severity: 'warning',
-      remedy: `Declare the schema of the error reply: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the schema of the error response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
     },
   );
 }

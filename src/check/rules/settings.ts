@@ -18,10 +18,10 @@ export const SETTING_RULES: readonly SourcePart[] = [
   { id: 'SVC403', find: judgeMemory },
 ];
 
-/** Replies whose time limit ends with their beginning, and which go on for as long as their client wants. */
+/** Responses whose time limit ends with their beginning. They go on for as long as their client wants. */
 const STREAMS = /^svc\.(?:EventStreamResponse|StreamingResponse|NDJSONResponse|FileResponse)$/;
 
-/** SVC212: time limits that are switched off, except those of routes whose replies are streams. */
+/** SVC212: time limits that are switched off, except those of routes whose responses are streams. */
 function watchSwitchedOff(report: ReportAt, sources: Sources): Watch {
   const streaming = new Map<Node, boolean>();
   return {

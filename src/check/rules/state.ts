@@ -13,7 +13,7 @@ import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
 import type { Value } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Assign, Fn, Member, Node } from '../reader/nodes.ts';
+import type { Assign, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Kept } from '../values/evaluation.ts';
 import type { Site } from '../values/calls.ts';
@@ -243,7 +243,7 @@ function uses(fn: Fn, name: string): boolean {
   return fn.body.some((part) => namesIn(part).some((node) => node.name === name));
 }
 
-function namesIn(within: Node): readonly Extract<Node, { type: 'name' }>[] {
+function namesIn(within: Node): readonly NodeOf<'name'>[] {
   return partsIn(within).filter((part) => part.type === 'name');
 }
 

@@ -17,7 +17,7 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
   {
     id: 'SVC412',
     severity: 'error',
-    why: 'A row without a column for each member of the class in "as" is refused with E_DB_ROW, so each request answers 500',
+    why: 'A row without a column for each member of the class in "as" is refused with E_DB_ROW, so each response is a 500',
     remedy:
       'Select a column for each member, or declare a class with fewer members: Note.pick("id", "title")',
     wrong: "db.fetchAll('select id from note', [], { as: Note })",
@@ -26,7 +26,7 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
   {
     id: 'SVC413',
     severity: 'error',
-    why: 'A value of another type than the member in "as" is refused with E_DB_ROW, so each request answers 500',
+    why: 'A value of another type than the member in "as" is refused with E_DB_ROW, so each response is a 500',
     remedy: 'Declare the member with the type of the column, or convert the column in the statement',
     wrong: 'class Note extends Schema { id = Field(str); }  // id is an integer column',
     right: 'class Note extends Schema { id = Field(int); }',
@@ -50,7 +50,7 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
   {
     id: 'SVC416',
     severity: 'warning',
-    why: 'A server refuses a text that is longer than its column, and the request answers 500 instead of 422',
+    why: 'A server refuses a text that is longer than its column, and the response is a 500 instead of a 422',
     remedy: 'Limit the length of the input to the length of the column',
     wrong: 'title = Field(str)  // written to a varchar(80)',
     right: 'title = Field(str, { maxLength: 80 })',
@@ -78,7 +78,7 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
     sources: ['OWASP API3:2023 Broken Object Property Level Authorization'],
     why: 'A later migration adds a column, such as a hash of a password, and every client receives it',
     remedy:
-      'Name the columns, read the rows with "as", or declare the schema of the reply: response: list(Note)',
+      'Name the columns, read the rows with "as", or declare the schema of the response: response: list(Note)',
     wrong: "app.get('/notes', { db: Depends(db) }, ({ db }) => db.fetchAll('select * from note'))",
     right: "… db.fetchAll('select id, title from note')",
   },

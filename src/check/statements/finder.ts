@@ -35,7 +35,7 @@ const VERBS: ReadonlySet<string> = new Set([
 /** Methods that only databases have. */
 const OWN_VERBS = /^(?:fetchAll|fetchOne|fetchArrays|fetchSets|executeMany|insertMany)$/;
 const STATEMENT = /^\s*(?:select|insert|update|delete|replace|with|values)\s/i;
-/** Functions that make a reply of their first argument. */
+/** Functions that make a response of their first argument. */
 const REPLIES = /^svc\.(?:reply|JSONResponse|HttpResponse)$|^Response(?:\.json)?$/;
 
 /** Collects the statements of a project, while the interpreter follows its calls. */
@@ -53,14 +53,14 @@ export class StatementFinder implements Watch {
     return [...this.#calls.values()];
   }
 
-  /** Notes the calls whose rows a reply contains as they are. */
+  /** Notes the calls whose rows a response contains as they are. */
   onReply({ value, route }: Pick<Site, 'route'> & { readonly value: Value | undefined }): void {
     // a response schema removes members that it does not declare
     if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return;
     for (const node of rowsIn(value)) this.#replied.add(node);
   }
 
-  /** Whether a reply contains the rows of a call as they are. */
+  /** Whether a response contains the rows of a call as they are. */
   isReplied({ call }: SentCall): boolean {
     return this.#replied.has(call);
   }

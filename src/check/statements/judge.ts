@@ -298,14 +298,14 @@ function keysOf({ primaryKey, uniqueKeys }: TableDescription): readonly (readonl
   return [...(primaryKey.length === 0 ? [] : [primaryKey]), ...uniqueKeys];
 }
 
-/** A `select *` whose rows a reply contains as they are. */
+/** A `select *` whose rows a response contains as they are. */
 function judgeStar(call: SentCall, outline: Outline, finder: StatementFinder): readonly Problem[] {
   if (!outline.hasStar || call.as !== undefined || !finder.isReplied(call)) return [];
   const star = outline.tokens.find(({ text, depth }) => text === '*' && depth === 0);
   return [
     {
       rule: 'SVC419',
-      message: 'the reply contains every column of the rows, also columns that later migrations add',
+      message: 'the response contains every column of the rows, also columns that later migrations add',
       start: star?.start ?? 0,
     },
   ];

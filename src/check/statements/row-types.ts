@@ -5,7 +5,7 @@
 import * as schema from '../../schema/schema.ts';
 import { isSchemaClass } from '../../schema/types.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { ClassNode, Node } from '../reader/nodes.ts';
+import type { ClassNode, Node, NodeOf } from '../reader/nodes.ts';
 import type { SchemaClass } from '../../schema/types.ts';
 
 /** Names of the module `svc` with which schemas are declared. */
@@ -71,7 +71,7 @@ function evaluate(node: Node, module: SourceModule, depth: number): unknown {
   }
 }
 
-function named(node: Extract<Node, { type: 'name' }>, module: SourceModule, depth: number): unknown {
+function named(node: NodeOf<'name'>, module: SourceModule, depth: number): unknown {
   const binding = module.lookup(node.name, node);
   if (binding === undefined && Object.hasOwn(GLOBALS, node.name)) return GLOBALS[node.name];
   if (
@@ -88,7 +88,7 @@ function named(node: Extract<Node, { type: 'name' }>, module: SourceModule, dept
   return evaluate(declared.value, home, depth + 1);
 }
 
-function objectOf(node: Extract<Node, { type: 'object' }>, module: SourceModule, depth: number): object {
+function objectOf(node: NodeOf<'object'>, module: SourceModule, depth: number): object {
   const made: Record<string, unknown> = {};
   for (const entry of node.entries) {
     if (entry.type === 'spread') Object.assign(made, evaluate(entry.value, module, depth + 1));
@@ -99,7 +99,7 @@ function objectOf(node: Extract<Node, { type: 'object' }>, module: SourceModule,
   return made;
 }
 
-function called(node: Extract<Node, { type: 'call' }>, module: SourceModule, depth: number): unknown {
+function called(node: NodeOf<'call'>, module: SourceModule, depth: number): unknown {
   const args = node.args.map((arg) => evaluate(arg, module, depth + 1));
   const { callee } = node;
   if (callee.type === 'member' && DERIVING.test(callee.property ?? '')) {

@@ -1,4 +1,4 @@
-/** Calls, as the interpreter knows them: answers of the database, lists, packages, and the arguments of callers. */
+/** Calls, as the interpreter knows them: results of statements, lists, packages, and the arguments of callers. */
 import { isBuiltin } from 'node:module';
 import { isWithin } from '../reader/nodes.ts';
 import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
@@ -95,14 +95,14 @@ export function isWorthFinding(value: Value | undefined): boolean {
   return values.clientIn(value) !== undefined || values.madeIn(value).some(({ by }) => GUESSABLE.test(by));
 }
 
-/** Methods that send a statement, and return what the database answers. */
+/** Methods that send a statement, and return its result. */
 export const SENDS: RegExp = /^svc\/db\.[^]*\.(?:fetch(?:All|One|Arrays|Sets)?|execute|scalar|stream)$/;
 /** Methods of lists that test the result of a callback, or compare by it. */
 export const TESTS: RegExp = /^(?:filter|some|every|find|findIndex|findLast|findLastIndex|sort|toSorted)$/;
 /** Methods that return rows as the database has them. */
 const ROWS = /^svc\/db\.[^]*\.(?:fetchAll|fetchOne)$/;
 
-/** Returns the answer of a database, with the marks of the statement and of the principal whose rows it selects. */
+/** Returns the result of a statement, with its marks and those of the principal whose rows it selects. */
 export function answerOf(
   row: Made,
   result: Value,

@@ -6,7 +6,7 @@ import { equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
 import * as values from './value.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Node, NodeOf } from '../reader/nodes.ts';
 import type { Facts } from './text.ts';
 import type { Value } from './value.ts';
 
@@ -106,14 +106,14 @@ export abstract class ControlFlow extends Evaluation {
     this.path.facts = allFacts(this.path.facts, known);
   }
 
-  #leave({ how, value }: Extract<Node, { type: 'leave' }>): void {
+  #leave({ how, value }: NodeOf<'leave'>): void {
     const result = value === undefined ? ABSENT : this.value(value);
     if (how === 'return') this.addResult(result);
     if (how === 'throw' && this.shield.tries === Number(this.shield.isCatching)) this.fails = true;
     this.path.end = how === 'return' || how === 'throw' ? 'exit' : 'break';
   }
 
-  #ifStatement({ test, yes, no }: Extract<Node, { type: 'if' }>): void {
+  #ifStatement({ test, yes, no }: NodeOf<'if'>): void {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
     const branches = [
@@ -123,7 +123,7 @@ export abstract class ControlFlow extends Evaluation {
     this.path.join(branches.map(({ path }) => path));
   }
 
-  #loopStatement({ kind, head, body }: Extract<Node, { type: 'loop' }>): void {
+  #loopStatement({ kind, head, body }: NodeOf<'loop'>): void {
     this.inScope(() => {
       const isOver = kind === 'of' || kind === 'in';
       const over = isOver && head[1] !== undefined ? this.value(head[1]) : undefined;
@@ -154,7 +154,7 @@ export abstract class ControlFlow extends Evaluation {
     });
   }
 
-  #tryStatement({ block, param, handler, finalizer }: Extract<Node, { type: 'try' }>): void {
+  #tryStatement({ block, param, handler, finalizer }: NodeOf<'try'>): void {
     const before = this.shield;
     const tries = before.tries + 1;
     if (handler !== undefined) this.shield = { tries, isCatching: false };
@@ -177,7 +177,7 @@ export abstract class ControlFlow extends Evaluation {
     this.path.end ??= end;
   }
 
-  #switchStatement({ value, cases }: Extract<Node, { type: 'switch' }>): void {
+  #switchStatement({ value, cases }: NodeOf<'switch'>): void {
     const subject = this.tested(this.value(value), value);
     const hasDefault = cases.some(({ test }) => test === undefined);
     const branches = cases.map(({ test, body }) => {

@@ -16,7 +16,7 @@ import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, star
 import { among, chosenOf, constantIn, equality, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Assign, Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
 import type { ClientPart, Facts, Made } from './text.ts';
@@ -256,7 +256,7 @@ export abstract class Evaluation extends Classes {
     return { texts: KNOWN.texts, of };
   }
 
-  #named(node: Extract<Node, { type: 'name' }>): Value {
+  #named(node: NodeOf<'name'>): Value {
     if (node.name === 'this') return this.scope.self ?? KNOWN;
     if (node.name === 'undefined') return ABSENT;
     const variable = this.scope.find(node.name);
@@ -286,7 +286,7 @@ export abstract class Evaluation extends Classes {
     return node.type === 'function' ? { texts: KNOWN.texts, fn: { fn: node, module, scope } } : KNOWN;
   }
 
-  #template(node: Extract<Node, { type: 'template' }>): Value {
+  #template(node: NodeOf<'template'>): Value {
     const { tag, texts, values: inner } = node;
     const { module } = this;
     const parts = inner.map((each) => this.value(each));
@@ -337,7 +337,7 @@ export abstract class Evaluation extends Classes {
     );
   }
 
-  #memberNode(node: Extract<Node, { type: 'member' }>): Value {
+  #memberNode(node: NodeOf<'member'>): Value {
     const { object, property, index } = node;
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
@@ -430,7 +430,7 @@ export abstract class Evaluation extends Classes {
     return binding?.kind === 'declared' && functionAround(binding.node) === undefined;
   }
 
-  #unary(node: Extract<Node, { type: 'unary' }>): Value {
+  #unary(node: NodeOf<'unary'>): Value {
     const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
     if (operator === '!') this.misuse('condition', inner, node);
@@ -444,7 +444,7 @@ export abstract class Evaluation extends Classes {
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
-  #binary(node: Extract<Node, { type: 'binary' }>): Value {
+  #binary(node: NodeOf<'binary'>): Value {
     const { operator, left, right } = node;
     const first = this.value(left);
     if (operator === '&&' || operator === '||' || operator === '??') return this.#logical(node, first);
@@ -492,7 +492,7 @@ export abstract class Evaluation extends Classes {
       : undefined;
   }
 
-  #logical({ operator, left, right }: Extract<Node, { type: 'binary' }>, first: Value): Value {
+  #logical({ operator, left, right }: NodeOf<'binary'>, first: Value): Value {
     this.misuse('condition', first, left);
     this.tested(first, left);
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
@@ -506,7 +506,7 @@ export abstract class Evaluation extends Classes {
     return { ...values.oneOf([first, result]), yes: sharedFacts(...yes!), no: allFacts(...no!) };
   }
 
-  #choice({ test, yes, no }: Extract<Node, { type: 'choice' }>): Value {
+  #choice({ test, yes, no }: NodeOf<'choice'>): Value {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
     const branches = [
@@ -517,7 +517,7 @@ export abstract class Evaluation extends Classes {
     return values.oneOf(branches.map(({ result }) => result));
   }
 
-  #listOf({ items }: Extract<Node, { type: 'list' }>): Value {
+  #listOf({ items }: NodeOf<'list'>): Value {
     const members = new Map<string, Value>();
     let rest: Value | undefined;
     items.forEach((item, index) => {
@@ -533,7 +533,7 @@ export abstract class Evaluation extends Classes {
     };
   }
 
-  #objectOf({ entries }: Extract<Node, { type: 'object' }>): Value {
+  #objectOf({ entries }: NodeOf<'object'>): Value {
     const members = new Map<string, Value>();
     let spread: Value | undefined;
     for (const entry of entries) {

@@ -235,7 +235,7 @@ const READERS: ReadonlyMap<string, string> = new Map(
     stream: 'stream',
   }),
 );
-/** Header fields that Node.js or the router compares, or that no reply repeats. */
+/** Header fields that Node.js or the router compares, or that no response repeats. */
 const SAFE_HEADERS: ReadonlySet<string> = new Set([
   'host',
   'accept',

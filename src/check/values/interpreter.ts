@@ -27,14 +27,14 @@ interface Pending {
   readonly args: readonly Value[];
   /** The route whose handler runs. */
   readonly route?: RouteCall | undefined;
-  /** Whether the result of the function is a reply. */
+  /** Whether the result of the function is a response. */
   readonly isReply?: boolean;
   readonly isGuarded?: boolean;
 }
 
 /**
  * Runs the modules of a project on values instead of data: first their statements, then their handlers with
- * the inputs of a client. Tells the listeners which values calls, replies and comparisons have.
+ * the inputs of a client. Tells the listeners which values calls, responses and comparisons have.
  */
 export class Interpreter extends Invocation {
   readonly #project: Project;

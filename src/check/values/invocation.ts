@@ -58,7 +58,7 @@ interface Sent {
   readonly route: RouteCall | undefined;
 }
 
-/** Receivers of the calls, replies, comparisons and assignments that an interpreter meets. */
+/** Receivers of the calls, responses, comparisons and assignments that an interpreter meets. */
 export interface ValueListeners extends EvaluationListeners {
   onHandler(begun: Begun): void;
   onCall(site: Site): void;

@@ -1,15 +1,15 @@
-/** Marks of values that rules of access follow: the principal, and answers of the database. */
+/** Marks of values that rules of access follow: the principal, and results of the database. */
 import type { Made } from './text.ts';
 
 /** Mark of the client that a guard has authenticated, and of its claims. */
 export const PRINCIPAL = 'principal';
 /** Mark of rows that a statement selects by the principal. */
 export const OWN_ROW = 'row of the principal';
-/** Mark of the answer to a change of rows that a statement selects by the principal. */
+/** Mark of the result of a change of rows that a statement selects by the principal. */
 export const OWN_CHANGE = 'change of the principal';
-/** Mark of an answer of the database. */
+/** Mark of a result of the database. */
 export const ROW = 'database row';
-/** Mark of a number that arithmetic made of an answer of the database. */
+/** Mark of a number that arithmetic made of a result of the database. */
 export const COMPUTED = 'computed row';
 
 /** Mark of a setting that has a text of the sources if no variable sets it. */

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { NodeOf } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
 
 /** The declared input from which a value comes, such as `query.sort`. */
@@ -431,10 +431,7 @@ function singleIn(set: CharSet): number | undefined {
 }
 
 /** Returns the offsets of the literal texts of a template in its module. */
-export function startsOf(
-  node: Extract<Node, { type: 'template' }>,
-  { source }: SourceModule,
-): readonly number[] {
+export function startsOf(node: NodeOf<'template'>, { source }: SourceModule): readonly number[] {
   let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
   return node.texts.map((text, index) => {
     const before = node.values[index - 1];

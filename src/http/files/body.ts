@@ -110,10 +110,7 @@ class Cursor {
       : Math.min(BLOCK_BYTES, part.end - Math.max(part.start, this.#at));
   }
 
-  /**
-   * Returns the next bytes of the body, or undefined at its end. Bytes of the file are read into `block`.
-   * @throws Error if the file has changed since it was opened
-   */
+  /** Returns the next bytes of the body, or undefined at its end. Bytes of the file are read into `block`. */
   async next(block: Buffer): Promise<Uint8Array | undefined> {
     const part = this.#parts[this.#index];
     if (part === undefined) return undefined;
@@ -224,10 +221,7 @@ export function readRanges(field: string, size: number): readonly Slice[] | 'uns
   return overlap(slices) ? 'whole' : slices;
 }
 
-/**
- * Parses one range of the field `Range`, such as `0-499`. The returned slice is empty if the range lies
- * beyond the content. Returns undefined for a malformed range.
- */
+/** Returns an empty slice for a range beyond the content; undefined for a malformed range. */
 function readRange(spec: string, size: number): Slice | undefined {
   const match = /^(?:(\d+)-(\d*)|-(\d+))$/.exec(spec);
   if (match === null) return undefined;
@@ -253,10 +247,7 @@ function overlap(slices: readonly Slice[]): boolean {
   return sorted.some((slice, index) => index > 0 && slice.start < sorted[index - 1]!.end);
 }
 
-/**
- * Returns the value of `Content-Range`: for a 206 response with this slice, or for a 416 response without a
- * slice.
- */
+/** Returns `Content-Range` for a 206 with this slice, or without a slice for a 416. */
 export function contentRange(slice: Slice | undefined, size: number): string {
   return slice === undefined ? `bytes */${size}` : `bytes ${slice.start}-${slice.end - 1}/${size}`;
 }
@@ -290,7 +281,6 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
   return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts, length };
 }
 
-/** Returns the length of a part in bytes. A part is text, or a slice of the file. */
 export function lengthOf(part: Uint8Array | Slice): number {
   return part instanceof Uint8Array ? part.length : part.end - part.start;
 }
@@ -341,10 +331,7 @@ export class OpenFile implements FileState {
     this.dev = dev;
   }
 
-  /**
-   * Reads `length` bytes at `position` into the block. Returns the number of bytes read, 0 at the end of the
-   * file.
-   */
+  /** Returns the number of bytes read, 0 at the end of the file. */
   async read(block: Uint8Array, length: number, position: number): Promise<number> {
     const { bytesRead } = await this.#handle.read(block, 0, length, position);
     return bytesRead;
@@ -374,10 +361,7 @@ export class OpenFile implements FileState {
 }
 
 /**
- * Opens a regular file. Returns undefined if the path leads to no regular file. `followsLink` allows the last
- * segment of the path to be a symbolic link.
- *
- * @throws HTTPException 503 if the process or the machine has too many open files
+ * Returns undefined if the path leads to no regular file. `followsLink` allows its last segment to be a link.
  */
 export async function openFile(path: string, followsLink = true): Promise<OpenFile | undefined> {
   let handle: FileHandle | undefined;

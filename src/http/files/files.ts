@@ -22,9 +22,7 @@ export interface FileOptions extends ResponseOptions {
   readonly filename?: string | undefined;
 }
 
-/**
- * Maximum size in bytes of a file that is read whole. For small files, this is faster than sending blocks.
- */
+/** Maximum size in bytes of a file that is read whole, which is faster than sending blocks. */
 export const SMALL_BYTES = 65_536;
 /**
  * Two writes within this number of milliseconds may give a file the same modification time, because some file
@@ -45,14 +43,6 @@ export interface Content extends Validators {
 }
 
 /**
- * Whether a file was written so recently that its modification time may stay equal after another write (RFC
- * 9110 §8.8.2.2).
- */
-function isYoung({ mtimeMs }: FileState, nowMs: number): boolean {
-  return nowMs - mtimeMs < YOUNG_MS;
-}
-
-/**
  * Returns `ETag` and `Last-Modified` of a file. The entity tag consists of size and modification time, and is
  * weak if the file was written recently. `Last-Modified` is never in the future. `coding` becomes part of the
  * tag, because a precompressed file has different bytes (RFC 9110 §8.8.3.3).
@@ -62,7 +52,7 @@ export function validatorsOf(
   nowMs: number,
   coding?: string,
 ): { readonly etag: string; readonly lastModified: string; readonly isStrong: boolean } {
-  const isStrong = !isYoung(state, nowMs);
+  const isStrong = nowMs - state.mtimeMs >= YOUNG_MS;
   const opaque = `"${state.size.toString(36)}-${Math.round(state.mtimeMs * 1_000).toString(36)}${coding === undefined ? '' : `-${coding}`}"`;
   return {
     etag: isStrong ? opaque : `W/${opaque}`,
@@ -91,7 +81,7 @@ export class FileResponse extends HttpResponse {
 
   /** @internal */
   override copy(): FileResponse {
-    return this.fill(new FileResponse(this.#path, { status: this.status }));
+    return this.fill(new FileResponse(this.#path));
   }
 
   override async settle(request: Answered): Promise<HttpResponse> {
@@ -143,16 +133,11 @@ function sizeOf(source: Buffer | OpenFile): number {
   return source instanceof Uint8Array ? source.length : source.size;
 }
 
-/**
- * Applies the preconditions and ranges of a GET or HEAD request to `answer`, the response with the whole
- * content.
- * @throws HTTPException 412 if a precondition fails, 416 if no requested range is within the content
- */
+/** `answer` is the response with the whole content; preconditions and ranges may replace it. */
 function select(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   return clientHas(request, content) ? notModified(answer, content.size) : deliver(request, answer, content);
 }
 
-/** Returns a response with the ranges that the field `Range` requests, or with the whole content. */
 export function deliver(request: Answered, answer: HttpResponse, content: Content): HttpResponse {
   // `Range` is defined for GET only (RFC 9110 §14.2)
   const field = request.method === 'GET' ? fieldOf(request, 'range') : undefined;
@@ -167,7 +152,6 @@ export function deliver(request: Answered, answer: HttpResponse, content: Conten
   return partial(answer, content, ranges);
 }
 
-/** Returns a response with the whole content. A response to HEAD has only the length of the content. */
 function whole(request: Answered, answer: HttpResponse, { size, source }: Content): HttpResponse {
   answer.contentLength = size;
   if (request.method !== 'HEAD' && size > 0)
@@ -176,10 +160,7 @@ function whole(request: Answered, answer: HttpResponse, { size, source }: Conten
   return answer;
 }
 
-/**
- * Returns a 206 response. A single range is sent unchanged, several ranges as multipart/byteranges (RFC 9110
- * §15.3.7).
- */
+/** A single range is sent unchanged, several ranges as multipart/byteranges (RFC 9110 §15.3.7). */
 function partial(answer: HttpResponse, { size, source }: Content, ranges: readonly Slice[]): HttpResponse {
   answer.status = 206;
   let parts: readonly (Uint8Array | Slice)[] = ranges;
@@ -336,10 +317,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.mpd': 'application/dash+xml',
 };
 
-/**
- * Returns the media type of a file name; `application/octet-stream` if the extension is unknown. The case of
- * the extension does not matter.
- */
+/** Ignores the case of the extension. Returns `application/octet-stream` if it is unknown. */
 export function mediaTypeOf(path: string): string {
   const extension = extname(path).toLowerCase();
   return Object.hasOwn(TYPES, extension) ? TYPES[extension]! : BYTES_TYPE;

@@ -100,20 +100,13 @@ export function fieldOf(request: Answered, name: string): string | undefined {
   return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
-/**
- * Returns whether the client already has the content, so that the response is a 304. Applies the preconditions
- * in the order of RFC 9110 §13.2.2.
- * @throws HTTPException 412 if a precondition fails
- */
+/** Returns whether the response is a 304. Applies the preconditions in the order of RFC 9110 §13.2.2. */
 export function clientHas(request: Answered, validators: Validators): boolean {
   if (isWithheld(request, validators)) throw preconditionFailed();
   return isKnown(request, validators);
 }
 
-/**
- * Whether the request must fail with 412 because of `If-Match` or, if this field is absent,
- * `If-Unmodified-Since`.
- */
+/** Whether `If-Match` or, if this field is absent, `If-Unmodified-Since` requires a 412. */
 function isWithheld(request: Answered, { etag, lastModified }: Validators): boolean {
   const match = fieldOf(request, 'if-match');
   if (match !== undefined) return !listsTag(match, etag, true);
@@ -121,10 +114,7 @@ function isWithheld(request: Answered, { etag, lastModified }: Validators): bool
   return since !== undefined && isUnchangedSince(since, lastModified) === false;
 }
 
-/**
- * Whether the client already has the content, so that the response to GET or HEAD is a 304. Compares
- * `If-None-Match` (RFC 9110 §13.1.2) or, if this field is absent, `If-Modified-Since`.
- */
+/** Whether `If-None-Match` (RFC 9110 §13.1.2) or, if it is absent, `If-Modified-Since` allows a 304. */
 function isKnown(request: Answered, { etag, lastModified }: Validators): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const none = fieldOf(request, 'if-none-match');
@@ -149,10 +139,7 @@ export function isSameForRange(
   return isDateStrong && condition === lastModified;
 }
 
-/**
- * Whether the resource is unchanged since a date. Undefined if one of the dates is invalid or missing, so
- * that the condition must be ignored.
- */
+/** Undefined if one of the dates is invalid or missing, so that the condition must be ignored. */
 function isUnchangedSince(since: string, lastModified: string | undefined): boolean | undefined {
   if (lastModified === undefined) return undefined;
   if (since === lastModified) return true;
@@ -160,10 +147,7 @@ function isUnchangedSince(since: string, lastModified: string | undefined): bool
   return limit === undefined || modified === undefined ? undefined : modified <= limit;
 }
 
-/**
- * Whether `list`, the value of `If-Match` or `If-None-Match`, is `*` or contains the tag. Everything after a
- * malformed member is ignored.
- */
+/** Whether `list` is `*` or contains the tag. Everything after a malformed member is ignored. */
 function listsTag(list: string, etag: string | undefined, isStrong: boolean): boolean {
   if (list.trim() === '*') return true;
   if (etag === undefined || (isStrong && etag.startsWith('W/'))) return false;

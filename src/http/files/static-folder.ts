@@ -25,7 +25,6 @@ interface FolderOptions {
   readonly allowsDotfiles: boolean;
   readonly followsSymlinks: boolean;
   readonly isPrecompressed: boolean;
-  /** Value of `Cache-Control` in every response. */
   readonly cacheControl: string;
 }
 
@@ -122,10 +121,7 @@ export class StaticFolder {
     return looking;
   }
 
-  /**
-   * Returns `before`, the result of the look-up, if the file has not changed since then. Otherwise returns
-   * the current size and header fields of the file.
-   */
+  /** Returns `before` if the file has not changed since that look-up; else its current size and fields. */
   reopened(before: Representation, entry: FileEntry, file: OpenFile, clock: Clock): Representation {
     if (isSameState(before.state, file)) return before;
     const coding = entry.codings.find((known) => entry.coded.get(known) === before);
@@ -138,10 +134,7 @@ export class StaticFolder {
     );
   }
 
-  /**
-   * Opens a file that was looked up. Returns undefined if its path now leads to no file, or through a
-   * symbolic link.
-   */
+  /** Returns undefined if the path now leads to no file, or through a symbolic link. */
   async openFile(path: string): Promise<OpenFile | undefined> {
     let file: OpenFile | undefined;
     try {
@@ -234,10 +227,7 @@ export class StaticFolder {
     return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
   }
 
-  /**
-   * Returns the precompressed forms of a file (`.br`, `.zst`, `.gz`), the smallest first. Forms that are
-   * older than the file are omitted.
-   */
+  /** Returns the precompressed forms of a file, the smallest first, without forms older than the file. */
   async #formsOf(
     segments: readonly string[],
     plain: Located,
@@ -257,10 +247,7 @@ export class StaticFolder {
     return found.flat().sort((left, right) => left.located.state.size - right.located.state.size);
   }
 
-  /**
-   * Returns path, header fields and content of one form of a file. Returns `known`, the result of an earlier
-   * look-up, if the file cannot have changed since then.
-   */
+  /** Returns one form of a file; `known`, an earlier result, if the file cannot have changed since then. */
   async #represent(
     { path, state }: Located,
     form: Form,
@@ -379,9 +366,7 @@ export interface FileEntry {
   readonly codings: readonly string[];
   readonly checkedMs: number;
 }
-/**
- * A folder with an index file. The path in the request has no slash at its end, so a redirect adds the slash.
- */
+/** A folder with an index file, requested without the slash that a redirect adds. */
 interface FolderEntry {
   readonly kind: 'folder';
   readonly checkedMs: number;
@@ -404,14 +389,6 @@ class StaticCache {
   readonly #index = new LruIndex(MAX_ENTRIES);
   readonly #entries: (StaticEntry | undefined)[] = [];
   #bytes = 0;
-
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  get size(): number {
-    return this.#index.size;
-  }
 
   /** Returns the entry of a path, if it was looked up after this time. */
   recent(key: string, sinceMs: number): StaticEntry | undefined {
@@ -463,10 +440,7 @@ function bytesOf(entry: StaticEntry): number {
  */
 export type DotfilePolicy = 'ignore' | 'deny' | 'allow';
 
-/**
- * Result of {@link readStaticPath}. `path`: the segments of an allowed path. `none` leads to 404, `denied` to
- * 403.
- */
+/** `path` has the segments of an allowed path; `none` leads to 404, `denied` to 403. */
 type StaticPath =
   { readonly kind: 'path'; readonly segments: readonly string[] } | { readonly kind: 'none' | 'denied' };
 

@@ -66,7 +66,9 @@ export class StaticMount {
     const read = readOptions('mountStatic()', options, {
       index: given<readonly string[]>(
         'a list of file names',
-        (value) => Array.isArray(value) && value.every(isFileName),
+        (value) =>
+          Array.isArray(value) &&
+          value.every((name) => typeof name === 'string' && segmentsOf(name).length === 1),
       ),
       dotfiles: oneOf(['ignore', 'deny', 'allow'], 'ignore'),
       maxAgeSeconds: int(0, 0, 31_536_000),
@@ -92,21 +94,15 @@ export class StaticMount {
     });
   }
 
-  /**
-   * Determines the real path of the served folder. Called when the application is compiled. `isProduction` is
-   * whether a file is checked on disk only once a second, and not for each request.
-   * @throws SvcError `E_STATIC_DIRECTORY` if the path does not lead to a readable folder
-   */
+  /** Called when the application is compiled. In production, a file is checked on disk once a second. */
   open(clock: Clock, isProduction: boolean): void {
     this.#clock = clock;
     this.folder.open(isProduction ? TRUSTED_MS : 0);
   }
 
   /**
-   * Returns the response to GET or HEAD. `rest` is the path below the folder, such as `css/site.css`. It is
-   * undefined if the request names the folder itself, without a slash at the end.
-   * @throws HTTPException 403 for a name with a dot under the policy `deny`, 404 if there is no such file,
-   *   412 if a precondition fails, 416 if no requested range is within the content
+   * Returns the response to GET or HEAD. `rest` is the path below the folder; undefined for the folder
+   * without a slash at the end.
    */
   answer(req: HttpRequest, rest: string | undefined): Awaitable<HttpResponse> {
     if (hidesSeparator(req.path)) throw new NotFound();
@@ -170,10 +166,7 @@ function answerOf(form: Representation): HttpResponse {
   return new HttpResponse(null, new Prepared(200, form.fields.slice()));
 }
 
-/**
- * Redirects to the same path with a slash at its end. The location is relative, so proxies need not rewrite
- * it.
- */
+/** The location is relative, so proxies need not rewrite it. */
 function withSlash(req: HttpRequest): HttpResponse {
   const [path = '', ...query] = req.target.split(/(?=\?)/);
   const name = path.slice(path.lastIndexOf('/') + 1);
@@ -183,14 +176,7 @@ function withSlash(req: HttpRequest): HttpResponse {
   });
 }
 
-function isFileName(value: unknown): boolean {
-  return typeof value === 'string' && segmentsOf(value).length === 1;
-}
-
-/**
- * Returns the segments of a file path such as `css/site.css`. Returns an empty list if the path is invalid or
- * ends with a slash.
- */
+/** Returns an empty list if the path is invalid or ends with a slash. */
 function segmentsOf(path: string): readonly string[] {
   const read = readStaticPath(path, 'allow');
   return read.kind === 'path' && !path.endsWith('/') ? read.segments : [];

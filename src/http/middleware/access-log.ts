@@ -16,13 +16,11 @@ import type { Delivery } from '../request/delivery.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { TransportRequest } from '../request/request.ts';
 
-/** Text for error messages: the accepted values of the setting `accessLog`. */
 export const ACCESS_LOG_NEEDS =
   'true, false, or a number 0 … 1: the fraction of the requests that get a log line';
 
 /**
- * Converts the setting `accessLog` to the fraction of requests that are logged, 0 ... 1. Also accepts text,
- * for example `on` or `0.1`. Returns undefined for an invalid value.
+ * Returns the fraction 0 ... 1 that the setting `accessLog` means, also as text; undefined if it is invalid.
  */
 export function readShare(value: unknown): number | undefined {
   if (typeof value === 'boolean') return value ? 1 : 0;
@@ -47,19 +45,14 @@ const WORDS: ReadonlyMap<string, number> = new Map([
 const PROBES: ReadonlySet<string> = new Set(['/healthz', '/readyz', '/metrics']);
 const SERVER_ERROR = 500;
 
-/** Writes the access log of one application. */
 export class AccessLog {
   readonly #log: Logger;
   readonly #share: number;
-  /**
-   * Each request adds `#share` to this sum. When the sum reaches 1, the request is logged, and 1 is
-   * subtracted.
-   */
+  /** Sum of the shares of all requests. When it reaches 1, the request is logged, and 1 is subtracted. */
   #due = 0;
 
   /**
-   * `share`: fraction of requests that are logged, 0 ... 1. Responses with status 500 or above are always
-   * logged.
+   * `share`: fraction of logged requests, 0 ... 1. Responses with a status of 500 or above are always logged.
    */
   constructor(log: Logger, share: number) {
     this.#log = log.child('svc_access');

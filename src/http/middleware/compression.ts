@@ -51,15 +51,10 @@ export interface CompressionOptions {
 }
 
 const CODINGS: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
-/**
- * Media types that are worth compressing. Most images, videos, archives and web fonts are compressed already.
- */
+/** Most images, videos, archives and web fonts are compressed already. */
 const COMPRESSIBLE =
   /^(?:text\/[^;]+|application\/(?:[^;]+\+)?(?:json|xml|yaml)|application\/(?:x-ndjson|jsonl|javascript|x-javascript|graphql|wasm|sql|rtf|x-tar|x-sh|vnd\.ms-fontobject)|[^;/]+\/[^;]+\+(?:json|xml|text)|image\/(?:bmp|x-icon|vnd\.microsoft\.icon)|font\/(?:ttf|otf|collection))[ \t]*(?:;|$)/i;
-/**
- * Media types of message streams, for example server-sent events. Each message is flushed at once, so that it
- * reaches the client without delay.
- */
+/** Streams of messages, such as server-sent events. Each message is flushed at once. */
 const MESSAGES = /^(?:text\/event-stream|application\/(?:x-ndjson|jsonl))\b/i;
 /** A stream of at most this many bytes is read completely, and then compressed in one call. */
 const WHOLE_BYTES = 65_536;
@@ -200,10 +195,7 @@ export class CompressionMiddleware implements Middleware {
     });
   }
 
-  /**
-   * Reads a short stream completely, for example a small file, and compresses it in one call. For a short
-   * body, an encoder stream would take longer.
-   */
+  /** Compresses a short stream in one call, because an encoder stream would take longer. */
   async #compressWhole(
     req: HttpRequest,
     response: HttpResponse,
@@ -238,10 +230,6 @@ export class CompressionMiddleware implements Middleware {
   }
 }
 
-/**
- * Returns the finding that `svc check` reports if this middleware runs before CompressionMiddleware, but must
- * run after it.
- */
 function misplaced({ kind, constructor }: Middleware, severity: Finding['severity']): Omit<Finding, 'place'> {
   const message =
     kind === 'compression'

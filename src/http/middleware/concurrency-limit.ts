@@ -39,10 +39,7 @@ export interface ConcurrencyLimitOptions {
 
 type Reason = 'concurrency' | 'queue_timeout' | 'event_loop_delay';
 
-/**
- * Kinds of middleware that must be registered after this one. They may access a store, which is unnecessary
- * for a refused request.
- */
+/** They may access a store, in vain for a refused request, so they must be registered after this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 const MINUTE_MS = 60_000;
 

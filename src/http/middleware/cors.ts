@@ -54,10 +54,7 @@ export interface CORSOptions {
 const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
-/**
- * Kinds of middleware that send responses themselves. They must be registered after this one, so that their
- * responses get the `Access-Control-*` fields.
- */
+/** They send responses themselves, which need the `Access-Control-*` fields, so they must come later. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
   'concurrency-limit',
@@ -79,9 +76,7 @@ export class CORSMiddleware implements Middleware {
   readonly #options: { readonly credentials: boolean; readonly privateNetwork: boolean };
   /** Header fields of responses to requests without an allowed origin. */
   readonly #anonymous: readonly string[];
-  /**
-   * `Access-Control-*` fields of each response to an allowed origin, except `Access-Control-Allow-Origin`.
-   */
+  /** `Access-Control-*` fields for an allowed origin, except `Access-Control-Allow-Origin`. */
   readonly #rest: readonly string[];
   readonly #byOrigin = new Map<string, readonly string[]>();
   readonly #methods: ReadonlySet<string> | undefined;
@@ -163,10 +158,6 @@ export class CORSMiddleware implements Middleware {
     }
   }
 
-  /**
-   * Yields a finding of `svc check` for each allowed origin without TLS, and for a function that allows every
-   * origin.
-   */
   *#unsafeOrigins(env: Env): Generator<Omit<Finding, 'place'>> {
     const mine = {
       rule: 'SVC206',

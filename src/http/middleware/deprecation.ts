@@ -33,10 +33,7 @@ function markOf({ since, sunset, link }: Deprecation): Mark {
   };
 }
 
-/**
- * Adds `Deprecation` and `Sunset` with the earliest dates of several deprecations, and `Link` with every
- * link.
- */
+/** Sends the earliest dates of several deprecations, and every link. */
 function mark(response: HttpResponse, marks: Iterable<Mark>): HttpResponse {
   const all = [...marks];
   if (all.length === 0) return response;
@@ -67,10 +64,6 @@ export class DeprecationMiddleware implements Middleware {
   }
 }
 
-/**
- * Inputs of a route that may have deprecated fields: query, header and cookies (`texts`), JSON body, and
- * form.
- */
 interface DeprecatedInputs {
   readonly texts: readonly {
     readonly from: TextPlace;
@@ -81,10 +74,7 @@ interface DeprecatedInputs {
   readonly form: ObjectPlan | undefined;
 }
 
-/**
- * Returns middleware that adds `Deprecation`, `Sunset` and `Link` if a request uses a deprecated field.
- * Returns undefined if no field has a deprecation with dates.
- */
+/** Returns undefined if no field has a deprecation with dates. */
 export function fieldDeprecations({ texts, body, form }: DeprecatedInputs): Middleware | undefined {
   const plans = [
     ...texts.map(({ plan }) => plan),
@@ -137,10 +127,7 @@ class FieldDeprecationMiddleware implements Middleware {
     }
   }
 
-  /**
-   * Finds deprecated fields in a validated body. Finds none in an untagged union, because nothing shows which
-   * variant the value belongs to.
-   */
+  /** Finds none in an untagged union, because nothing shows which variant the value belongs to. */
   #addValue(node: TypeNode, value: unknown, found: Set<Mark>): void {
     if (typeof value !== 'object' || value === null) return;
     switch (node.kind) {

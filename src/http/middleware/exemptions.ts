@@ -16,16 +16,12 @@ import type { ParsedTemplate } from '../path.ts';
 /** Method of all entries in the routing tables, because exemptions do not depend on the method. */
 const ANY = '*';
 
-/**
- * Decides which requests are exempt from the CSRF check, by path templates and the routes of an application.
- */
 export class Exemptions {
   readonly #templates: readonly ParsedTemplate[];
   readonly #all: RoutingTable<true>;
   /** For each route, `true` if all its requests are exempt, else a table of its exempt paths. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, true | RoutingTable<true>>();
 
-  /** @throws SvcError `E_PATH_TEMPLATE` for a template with wrong syntax */
   constructor(templates: readonly string[]) {
     this.#templates = templates.map((template) => parseTemplate(template));
     this.#all = tableOf(this.#templates);

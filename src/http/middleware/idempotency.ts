@@ -24,7 +24,7 @@ import { BadRequest, Conflict, HTTPException, UnprocessableContent } from '../..
 import { bool, given, int, isFunction, readOptions, shown, text, outOfRange } from '../../base/options.ts';
 import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
-import { isToken } from '../headers.ts';
+import { HeaderList, isMethods, isToken } from '../headers.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { fieldOf } from '../origins.ts';
@@ -52,10 +52,10 @@ export interface IdempotencyOptions {
   /** Lifetime of a stored response in seconds, 1 ... 31_536_000. Default 86_400. */
   readonly ttlSeconds?: number | undefined;
   /**
-   * Returns a text that identifies the client, so that a client never gets the response of another client.
-   * Use only verified data. Without this option, or if the result is undefined, the client is identified by
-   * its credentials: `Authorization`, the credentials that the route accepts, and the session. If there are
-   * none, all cookies together identify the client, or else its address.
+   * Returns the owner of the key as a text, so that a client never gets the response of another client. Use
+   * only verified data. Default, and if the result is undefined: the client's credentials, which are
+   * `Authorization`, the credentials that the route accepts, and the session. If there are none: all cookies
+   * together, or else the address.
    */
   readonly principal?: ((req: HttpRequest) => Awaitable<string | undefined>) | undefined;
   /** Store that all processes share. Default: 10_000 records in the memory of this process. */
@@ -90,10 +90,7 @@ const RENEWALS = 3;
 
 type Fate = 'executed' | 'replayed' | 'in_progress' | 'mismatch' | 'answer_lost';
 
-/**
- * The claim of an idempotency key. The store has `text` under `key`. `print` is the fingerprint of the
- * request.
- */
+/** The store has `text` under `key`. `print` is the fingerprint of the request. */
 interface Claim {
   readonly key: string;
   readonly print: string;
@@ -373,10 +370,7 @@ export class IdempotencyMiddleware implements Middleware {
     };
   }
 
-  /**
-   * Stores the response if its status is final, else deletes the claim. If the store fails, the response is
-   * still sent, and the claim expires later.
-   */
+  /** If the store fails, the response is still sent, and the claim expires later. */
   async #finish({ key, print, text }: Claim, lease: Disposable, response: HttpResponse): Promise<void> {
     lease[Symbol.dispose]();
     try {
@@ -396,18 +390,9 @@ export class IdempotencyMiddleware implements Middleware {
   }
 }
 
-/** Returns `stored`, or the response of a guard that refuses the request. */
 async function admitted(req: HttpRequest, stored: HttpResponse): Promise<HttpResponse> {
   if (!(req instanceof TransportRequest) || req.match.kind !== 'found') return stored;
   return (await req.match.endpoint.admit?.(req, stored)) ?? stored;
-}
-
-function isMethods(value: unknown): boolean {
-  return (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase())
-  );
 }
 
 /**
@@ -459,10 +444,7 @@ export function recordKey(parts: readonly string[]): string {
   return `idempotency:${createHash('sha256').update(JSON.stringify(parts)).digest('base64url')}`;
 }
 
-/**
- * Fingerprint of a request: a hash of target, content type and body. It detects different requests with the
- * same key.
- */
+/** Detects different requests with the same key. */
 export function fingerprint(target: string, contentType: string, body: Uint8Array): string {
   return createHash('sha256')
     .update(`${JSON.stringify([target, contentType])}\n`)
@@ -479,18 +461,12 @@ const UNKEPT_FIELDS =
 /** Statuses below 500 that are not stored, so that a repeated request is executed again. */
 const UNKEPT_STATUSES: ReadonlySet<number> = new Set([401, 408, 421, 424, 425, 428, 429]);
 
-/**
- * Whether a response with this status is stored. If so, a repeated request gets the stored response, and is
- * not executed again.
- */
+/** Whether a repeated request gets the stored response, and is not executed again. */
 export function isFinal(status: number): boolean {
   return status < 500 && !UNKEPT_STATUSES.has(status);
 }
 
-/**
- * Creates the record that is stored for a response. If the response exceeds `maxBytes` or its body is a
- * stream, the record contains only the status.
- */
+/** A stream, or a response that exceeds `maxBytes`, is recorded by its status only. */
 export function recordOf(response: HttpResponse, print: string, maxBytes: number): IdempotencyRecord {
   const { status, body } = response;
   const fields: string[] = [];
@@ -507,15 +483,13 @@ export function recordOf(response: HttpResponse, print: string, maxBytes: number
     : { kind: 'answered', print, status, fields, body };
 }
 
-/** Creates a response from its record, with `Idempotency-Replayed: true`. */
 export function replay({
   status,
   fields,
   body,
 }: IdempotencyRecord & { readonly kind: 'answered' }): HttpResponse {
   const response = new HttpResponse(body, { status });
-  for (let index = 0; index < fields.length; index += 2)
-    response.headers.append(fields[index]!, fields[index + 1]!);
+  for (const [name, value] of new HeaderList([...fields])) response.headers.append(name, value);
   response.headers.set('Idempotency-Replayed', 'true');
   return response;
 }
@@ -526,10 +500,7 @@ export function encodeRecord(record: IdempotencyRecord): string {
   return JSON.stringify({ ...record, body: undefined, bytes: Buffer.from(record.body).toString('base64') });
 }
 
-/**
- * Decodes the text of {@link encodeRecord}. Returns undefined for other text, for example a record that
- * another version of the framework has stored.
- */
+/** Returns undefined for other text, such as a record of another version of the framework. */
 export function decodeRecord(text: string): IdempotencyRecord | undefined {
   const { kind, print, owner, status, fields, body, bytes } = recordMembers(text);
   if (typeof print !== 'string') return undefined;

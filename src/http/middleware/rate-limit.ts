@@ -7,7 +7,7 @@
  */
 import { bool, closest, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
-import { isToken } from '../headers.ts';
+import { isMethods } from '../headers.ts';
 import { isThenable } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
@@ -192,17 +192,16 @@ export class RateLimitMiddleware implements Middleware {
         remedy: "Give one of the two instances another name: new RateLimitMiddleware({ name: 'account', … })",
       };
     }
-    for (const {
-      template: { template },
-      methods,
-      limit,
-    } of this.#rules) {
-      if (
-        routes.some(
-          (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
-        )
-      )
-        continue;
+    yield* this.#unmatched(subject, routes);
+  }
+
+  *#unmatched(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
+    for (const { template: parsed, methods, limit } of this.#rules) {
+      const { template } = parsed;
+      const isMatched = routes.some(
+        (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
+      );
+      if (isMatched) continue;
       const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
         rule: 'SVC121',
@@ -216,10 +215,6 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  /**
-   * Yields findings of `svc check` about earlier middleware that works in vain for refused requests, and
-   * about keys that clients can forge.
-   */
   *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
     const outer = middleware
       .slice(0, middleware.indexOf(this))
@@ -267,10 +262,7 @@ export class RateLimitMiddleware implements Middleware {
     return match.kind === 'found' ? match.endpoint : this.#limit;
   }
 
-  /**
-   * Stores the limit that a route sets in its option `rateLimit`. If several RateLimitMiddleware are
-   * registered, only the first applies such limits.
-   */
+  /** Only the first of several RateLimitMiddleware applies the option `rateLimit` of routes. */
   #enter(route: CompiledRoute, isFirst: boolean): void {
     const { method, template, rateLimit } = route;
     if (rateLimit === false) this.#ofRoutes.set(route, null);
@@ -285,15 +277,7 @@ export class RateLimitMiddleware implements Middleware {
     const owner = `RateLimitMiddleware rules[${index}]`;
     const { path, methods, perMinute, burst, key, name } = readOptions(owner, rule, {
       path: text(''),
-      methods: given<readonly string[]>(
-        'a list of methods in capitals',
-        (value) =>
-          Array.isArray(value) &&
-          value.length > 0 &&
-          value.every(
-            (method) => typeof method === 'string' && isToken(method) && method === method.toUpperCase(),
-          ),
-      ),
+      methods: given<readonly string[]>('a list of methods in capitals', isMethods),
       perMinute: PER_MINUTE,
       burst: BURST,
       key: KEY,
@@ -375,8 +359,7 @@ function mayMatch(rule: string, route: string): boolean {
 }
 
 /**
- * Whether the source code of a key function contains the name of a header field such as `X-Forwarded-For`.
- * Proxies write addresses into these fields, but clients can forge them.
+ * Whether the source code of a key function names a field such as `X-Forwarded-For`, which clients can forge.
  */
 export function namesForwarded(key: RateLimitKey): boolean {
   return /x-forwarded-for|x-real-ip|true-client-ip|x-client-ip|['"`]forwarded['"`]/i.test(

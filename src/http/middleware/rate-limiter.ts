@@ -118,13 +118,10 @@ export class RateLimiter {
     if (!Number.isSafeInteger(cost) || cost < 0)
       throw outOfRange('RateLimiter.take()', 'cost', 'must be an integer of 0 or more', shown(cost));
     this.#gate.attach(req.state.get(services));
-    const result = this.#gate.take(this.#limit, req, key, cost);
-    return whenReady(result, (ready) => this.#pass(ready));
-  }
-
-  #pass(result: RateLimitResult | undefined): RateLimitResult | undefined {
-    if (result?.isAllowed === false) throw this.#limit.refusal(result);
-    return result;
+    return whenReady(this.#gate.take(this.#limit, req, key, cost), (result) => {
+      if (result?.isAllowed === false) throw this.#limit.refusal(result);
+      return result;
+    });
   }
 }
 
@@ -244,10 +241,7 @@ export class Gate {
     this.#options = options;
   }
 
-  /**
-   * Takes clock, log and metrics from an application. If its clock is not the clock of the previous call, the
-   * counters in memory start again at zero.
-   */
+  /** If the clock is not the clock of the previous call, the counters in memory start again at zero. */
   attach(services: Services): void {
     const { clock } = services;
     if (services === this.#services && clock === this.#deps?.clock) return;
@@ -294,10 +288,7 @@ export class Gate {
     }
   }
 
-  /**
-   * Returns the in-memory store of a limit. Each limit has its own store, so that a client with many invented
-   * keys cannot evict the keys of other limits.
-   */
+  /** Each limit has its own store, so that invented keys cannot evict the keys of other limits. */
   #memoryOf({ prefix }: Limit): RateLimitStore {
     const { memories, clock } = this.#deps!; // `#deps` is defined: attach() has set it
     let memory = memories.get(prefix);
@@ -371,19 +362,14 @@ interface GateDeps {
  */
 const STORE_FAILED = '\nstore';
 
-/**
- * Returns `name` if it is a valid name of a limit. The error message names `owner`, for example
- * `RateLimiter`.
- */
+/** The error message names `owner`, for example `RateLimiter`. */
 export function checkedName(owner: string, name: string): string {
   if (!/^[\w.-]{1,64}$/.test(name))
     throw outOfRange(owner, 'name', 'must consist of 1 to 64 letters, digits, "_", "-" or "."', shown(name));
   return name;
 }
 
-/**
- * Returns the checked option `rateLimit` of a route. `subject` is the name of the route in error messages.
- */
+/** `subject` is the name of the route in error messages. */
 export function readRouteRateLimit(subject: string, given: RouteRateLimit): RouteRateLimit {
   return Object.freeze(
     readOptions(`rateLimit of ${subject}`, given, { perMinute: PER_MINUTE, burst: BURST, key: KEY }),

@@ -101,10 +101,7 @@ const REFERRER_POLICIES = [
 const PERMISSIONS = 'camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()';
 const YEAR_SECONDS = 31_536_000;
 const CSP = 'Content-Security-Policy';
-/**
- * Kinds of middleware that send responses themselves. They must be registered after this one, so that their
- * responses get the security headers.
- */
+/** They send responses themselves, which need the security headers, so they must come later. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'trusted-host',
   'cors',
@@ -116,7 +113,6 @@ const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'idempotency',
 ]);
 
-/** Nonces of requests for which cspNonce() was called. */
 const nonces = new WeakMap<HttpRequest, string>();
 
 /**
@@ -130,6 +126,32 @@ export function cspNonce(req: HttpRequest): string {
   return nonce;
 }
 
+const OPTIONS = {
+  contentSecurityPolicy: given<Directives | string | false>(
+    'directives, a policy as text, or false',
+    (value) => value === false || typeof value === 'string' || isRecord(value),
+  ),
+  strictTransportSecurity: given<StrictTransportSecurity | false>(
+    '{ maxAgeSeconds, includeSubDomains, preload } or false',
+    (value) => value === false || isRecord(value),
+  ),
+  frameOptions: choice(['DENY', 'SAMEORIGIN']),
+  referrerPolicy: choice(REFERRER_POLICIES),
+  crossOriginOpenerPolicy: choice([
+    'same-origin',
+    'same-origin-allow-popups',
+    'noopener-allow-popups',
+    'unsafe-none',
+  ]),
+  crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
+  crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
+  permissionsPolicy: given<string | false>(
+    'a policy as text, or false',
+    (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value)),
+  ),
+  contentTypeOptions: bool(true),
+};
+
 /** Adds security headers to every response. Fields that a response already has stay unchanged. */
 export class SecurityHeadersMiddleware implements Middleware {
   readonly kind = 'security-headers';
@@ -139,10 +161,7 @@ export class SecurityHeadersMiddleware implements Middleware {
    * `Strict-Transport-Security` is sent, else 0.
    */
   readonly #fields: readonly (readonly (readonly string[])[])[];
-  /**
-   * Whether the program has set options of `Strict-Transport-Security`. If so, `svc check` reports a server
-   * without TLS.
-   */
+  /** If true, `svc check` reports a server without TLS. */
   readonly #asksForTls: boolean;
   #isProduction = false;
 
@@ -151,31 +170,7 @@ export class SecurityHeadersMiddleware implements Middleware {
    *   for other invalid options
    */
   constructor(options: SecurityHeadersOptions = {}) {
-    const read = readOptions('SecurityHeadersMiddleware', options, {
-      contentSecurityPolicy: given<Directives | string | false>(
-        'directives, a policy as text, or false',
-        (value) => value === false || typeof value === 'string' || isRecord(value),
-      ),
-      strictTransportSecurity: given<StrictTransportSecurity | false>(
-        '{ maxAgeSeconds, includeSubDomains, preload } or false',
-        (value) => value === false || isRecord(value),
-      ),
-      frameOptions: choice(['DENY', 'SAMEORIGIN']),
-      referrerPolicy: choice(REFERRER_POLICIES),
-      crossOriginOpenerPolicy: choice([
-        'same-origin',
-        'same-origin-allow-popups',
-        'noopener-allow-popups',
-        'unsafe-none',
-      ]),
-      crossOriginResourcePolicy: choice(['same-origin', 'same-site', 'cross-origin']),
-      crossOriginEmbedderPolicy: choice(['require-corp', 'credentialless', 'unsafe-none'], false),
-      permissionsPolicy: given<string | false>(
-        'a policy as text, or false',
-        (value) => value === false || (typeof value === 'string' && value !== '' && isFieldValue(value)),
-      ),
-      contentTypeOptions: bool(true),
-    });
+    const read = readOptions('SecurityHeadersMiddleware', options, OPTIONS);
     const {
       contentSecurityPolicy = {},
       strictTransportSecurity = {},
@@ -222,6 +217,8 @@ export class SecurityHeadersMiddleware implements Middleware {
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
     const { env, middleware } = view;
+    const subject = 'middleware security-headers';
+    const sent = { rule: 'SVC211', severity: 'warning', subject } as const;
     this.#isProduction = env === 'production';
     if (
       this.#isProduction &&
@@ -230,9 +227,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       readTrustProxy(view.config('trustProxy')) === undefined
     ) {
       yield {
-        rule: 'SVC211',
-        severity: 'warning',
-        subject: 'middleware security-headers',
+        ...sent,
         message:
           'SecurityHeadersMiddleware sends Strict-Transport-Security, so browsers require TLS, but neither a certificate nor a proxy with TLS is configured',
         remedy:
@@ -241,9 +236,7 @@ export class SecurityHeadersMiddleware implements Middleware {
     }
     if (this.#isProduction && this.#policy === undefined) {
       yield {
-        rule: 'SVC211',
-        severity: 'warning',
-        subject: 'middleware security-headers',
+        ...sent,
         message:
           'SecurityHeadersMiddleware sends no Content-Security-Policy, so browsers run any script that an attacker inserts into a page',
         remedy: 'Remove contentSecurityPolicy: false to send the default policy, or set your own policy',
@@ -257,7 +250,7 @@ export class SecurityHeadersMiddleware implements Middleware {
       // do not show these responses as pages of this application
       rule: 'SVC121',
       severity: misplaced.kind === 'trusted-host' ? 'warning' : 'error',
-      subject: 'middleware security-headers',
+      subject,
       message: `the middleware "${misplaced.kind}" runs before SecurityHeadersMiddleware, so responses from "${misplaced.kind}" have no security headers`,
       remedy: `Register SecurityHeadersMiddleware before ${misplaced.constructor.name}`,
     };
@@ -287,7 +280,6 @@ function isDocument({ headers }: HttpResponse): boolean {
 
 const DOCUMENT = /^\s*(?:text\/html|application\/xhtml\+xml)/i;
 
-/** Names of the fields that this middleware adds or removes. */
 const HEADER_NAMES =
   /^(?:content-security-policy|x-content-type-options|referrer-policy|cross-origin-(?:resource|opener|embedder)-policy|x-frame-options|permissions-policy|strict-transport-security|x-powered-by)$/i;
 
@@ -320,7 +312,6 @@ function transportSecurity(options: StrictTransportSecurity): string {
   return `max-age=${maxAgeSeconds}${includeSubDomains ? '; includeSubDomains' : ''}${preload ? '; preload' : ''}`;
 }
 
-/** Defines an option whose value is `false` or one of `words`. */
 function choice<const T extends string>(
   words: readonly T[],
   fallback: T | false = words[0]!,
@@ -429,7 +420,6 @@ export class ContentSecurityPolicy {
   /** The policy, split at each place where the nonce is inserted. */
   readonly #parts: readonly string[];
 
-  /** @throws SvcError `E_CSP` for a policy that browsers would misread */
   constructor(given: Directives | string) {
     const directives = typeof given === 'string' ? parse(given) : read(given);
     this.text = write(directives);
@@ -464,7 +454,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
     // a caller without type checks may pass any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
-    const known = name as DirectiveName; // the cast is safe: includes() has checked the name
+    const known = name as DirectiveName;
     const isText = (item: unknown): item is string => typeof item === 'string';
     const items: readonly unknown[] =
       value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];

@@ -39,7 +39,6 @@ export interface TimeoutOptions {
 
 const DEFAULT_SECONDS = 30;
 const MAX_SECONDS = 86_400;
-/** Maximum value of `Retry-After`, in seconds. */
 const MAX_RETRY_SECONDS = 60;
 
 /** Sends 503 if a handler does not return a response within `ms` milliseconds. @internal */
@@ -110,7 +109,6 @@ export class TimeoutMiddleware implements Middleware {
   readonly #ms: number;
   /** Time limit of each route with the option `timeoutMs`; null means no time limit. */
   readonly #ofRoutes = new WeakMap<CompiledRoute, TimeLimit | null>();
-  /** The time limit of routes without the option `timeoutMs`. */
   #usual!: TimeLimit;
 
   /** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */

@@ -37,10 +37,7 @@ const MAX_NAME = 253;
 /** Maximum length of `Host` in characters: the longest host name, a final dot, a colon and a port. */
 const MAX_AUTHORITY = 260;
 const MAX_PORT = 65_535;
-/**
- * Kinds of middleware that must be registered after this one, because their data or responses depend on the
- * host.
- */
+/** Their data or responses depend on the host, so they must be registered after this one. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set(['session', 'csrf', 'idempotency']);
 
 /**
@@ -86,7 +83,7 @@ export class TrustedHostMiddleware implements Middleware {
         req,
         new BadRequest('The request has no valid Host field', { code: 'host_malformed' }),
       );
-    if (this.#isOurs(name)) return next();
+    if (this.#exact.has(name) || this.#suffixes.some((suffix) => name.endsWith(suffix))) return next();
     throw this.#refusal(
       req,
       new HTTPException(421, 'This server does not serve the host that the Host field names', {
@@ -107,10 +104,6 @@ export class TrustedHostMiddleware implements Middleware {
       message: `the middleware "${outer.kind}" runs before TrustedHostMiddleware, and so processes requests whose host is not checked yet`,
       remedy: `Register TrustedHostMiddleware before ${outer.constructor.name}`,
     };
-  }
-
-  #isOurs(name: string): boolean {
-    return this.#exact.has(name) || this.#suffixes.some((suffix) => name.endsWith(suffix));
   }
 
   #refusal(req: HttpRequest, error: HTTPException): HTTPException {

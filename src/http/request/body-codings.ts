@@ -40,9 +40,7 @@ const DECODERS: Readonly<Record<BodyCoding, (options: DecoderOptions) => Decoder
 };
 const ACCEPTED = Object.keys(DECODERS).join(', ');
 
-/**
- * Maximum ratio of the decoded to the coded size. Bodies that decode to at most `FREE_BYTES` may exceed it.
- */
+/** Maximum ratio of the decoded to the coded size, for bodies that decode to more than `FREE_BYTES`. */
 const MAX_RATIO = 100;
 const FREE_BYTES = 1_048_576;
 /** Maximum decoded size in bytes if the caller sets no limit. */
@@ -59,10 +57,7 @@ function strictness(coding: BodyCoding): DecoderOptions {
   return { rejectGarbageAfterEnd: coding !== 'gzip' };
 }
 
-/**
- * Returns the coding in a Content-Encoding field; undefined for `identity`. `isWanted`: whether the
- * application decodes request bodies.
- */
+/** Returns undefined for `identity`. `isWanted`: whether the application decodes request bodies. */
 export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | undefined {
   const name = field.trim().toLowerCase();
   if (name === 'identity' || name === '') return undefined;
@@ -77,11 +72,7 @@ export function bodyCodingOf(field: string, isWanted: boolean): BodyCoding | und
   );
 }
 
-/**
- * Decodes a complete body. `onDecoded` is called with the size of each decoded part, so that many bodies that
- * are decoded at the same time cannot fill the memory; an exception of it ends the decoding.
- * @throws PayloadTooLarge when the result is larger than `maxBytes`, BadRequest when the data is malformed
- */
+/** `onDecoded` gets the size of each decoded part, to count it; an exception of it ends the decoding. */
 export function decodeWhole(
   bytes: Uint8Array,
   coding: BodyCoding,
@@ -115,10 +106,7 @@ export function decodeWhole(
   });
 }
 
-/**
- * Yields the decoded chunks of a body while it arrives. Throws PayloadTooLarge for a body that is too large,
- * BadRequest for malformed data, or ClientDisconnected.
- */
+/** Yields the decoded chunks of a body while it arrives. */
 export async function* decodedChunks(
   coded: AsyncIterable<Uint8Array>,
   coding: BodyCoding,
@@ -157,7 +145,6 @@ async function feed(coded: AsyncIterable<Uint8Array>, decoder: Transform, receiv
   } catch (error) {
     // if the decoder is already destroyed, the decoder has failed, not the reading of the body
     if (!decoder.destroyed) received.error = error;
-    // the cast is safe: this module and Node's streams only throw instances of Error
     decoder.destroy(error as Error);
   }
 }

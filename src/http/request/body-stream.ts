@@ -26,10 +26,7 @@ export function tooLarge(maxBytes: number): PayloadTooLarge {
   return withoutStack(() => new PayloadTooLarge(`The request body is larger than ${maxBytes} bytes`));
 }
 
-/**
- * Begins to read a body. Returns all bytes that are left of it if the body has arrived completely; undefined
- * while bytes are missing. A client that has disconnected cannot take back a complete body.
- */
+/** Returns all bytes that are left of a body that has arrived, even if its client has left; else undefined. */
 function begin(source: BodySource): Uint8Array | undefined {
   const { destroyed, complete } = source;
   if (source.isLetGo === true)
@@ -85,7 +82,6 @@ export function receive(
   });
 }
 
-/** Returns the bytes. @throws PayloadTooLarge when there are more than `maxBytes` */
 export function limited(bytes: Uint8Array, maxBytes: number): Uint8Array {
   if (bytes.length > maxBytes) throw tooLarge(maxBytes);
   return bytes;
@@ -116,10 +112,7 @@ class Collector implements BodyTaker {
   readonly #resolve: (bytes: Uint8Array) => void;
   readonly #reject: (error: Error) => void;
   #first: Buffer | undefined;
-  /**
-   * All chunks in order, with small ones copied together. Undefined while there is only the chunk in
-   * `#first`.
-   */
+  /** All chunks in order, with small ones copied together; undefined while `#first` is the only chunk. */
   #parts: Buffer[] | undefined;
   #length = 0;
   #isRefused = false;
@@ -154,10 +147,7 @@ class Collector implements BodyTaker {
     this.#resolve(this.#parts === undefined ? (this.#first ?? EMPTY) : this.#whole(this.#parts));
   }
 
-  /**
-   * Adds a chunk. Small chunks are copied into one buffer, because each Buffer object takes about a hundred
-   * bytes of memory.
-   */
+  /** Copies small chunks into one buffer, because each Buffer object takes about a hundred bytes of memory. */
   #add(chunk: Buffer): void {
     const parts = (this.#parts ??= [this.#first!]); // `#first` is defined: take() has set it
     if (chunk.length >= SMALL_BYTES || parts.length < FEW_PARTS) {
@@ -200,8 +190,8 @@ class Collector implements BodyTaker {
 
 /**
  * Yields the chunks of a body: first the chunks in `ahead`, which were read before, then further chunks as
- * they arrive. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays
- * unread.
+ * they arrive. If the client disconnects after the whole body has arrived, the last chunk has all bytes that are
+ * left. Throws the errors of {@link receive}. If the caller stops early, the remaining body stays unread.
  */
 export async function* chunksOf(
   source: BodySource,
@@ -211,30 +201,21 @@ export async function* chunksOf(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   if (declared > maxBytes) throw tooLarge(maxBytes);
   let length = 0;
-  for await (const chunk of arriving(source, ahead)) {
+  const counted = (chunk: Uint8Array): Uint8Array => {
     length += chunk.length;
     if (length > maxBytes) throw tooLarge(maxBytes);
-    yield chunk;
-  }
-}
-
-/**
- * Yields the chunks in `ahead`, then the chunks as they arrive. If the client disconnects after the whole body
- * has arrived, the last chunk has all bytes that are left.
- */
-async function* arriving(
-  source: BodySource,
-  ahead: readonly Uint8Array[],
-): AsyncGenerator<Uint8Array, void, undefined> {
-  for (const chunk of ahead) yield chunk;
+    return chunk;
+  };
+  for (const chunk of ahead) yield counted(chunk);
   let rest = begin(source);
   try {
-    if (rest === undefined) yield* source.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
+    if (rest === undefined)
+      for await (const chunk of source.iterator({ destroyOnReturn: false })) yield counted(chunk as Buffer);
   } catch (error) {
     if (!source.destroyed || source.readableEnded) throw error;
     rest = begin(source);
   }
-  if (rest !== undefined && rest.length > 0) yield rest;
+  if (rest !== undefined && rest.length > 0) yield counted(rest);
 }
 
 /**
@@ -306,10 +287,7 @@ export interface BodySource extends Readable {
   readonly isLetGo?: boolean;
   /** Called before the body is read for the first time. */
   readonly onFirstRead?: (() => void) | undefined;
-  /**
-   * Passes the body directly to `taker` instead of the stream. Returns false if the body must be read as a
-   * stream.
-   */
+  /** Passes the body directly to `taker`. Returns false if it must be read as a stream. */
   handTo?(taker: BodyTaker): boolean;
   /** Reverses {@link handTo}: bytes that arrive later go to the stream again. */
   takeBack?(): void;

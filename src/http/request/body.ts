@@ -6,7 +6,7 @@
  *   1. the media type and the content coding: 415
  *   2. the declared length: 413 if it is over the limit, before a byte is read
  *   3. the bytes (body-stream.ts): 413 at the first byte over the limit, 503 beyond the budget of held bytes
- *      (budget.ts), ClientDisconnected if the client leaves. If they take too long, the server answers 408
+ *      (budget.ts), ClientDisconnected if the client leaves. If they take too long, the server sends 408
  *      and closes the connection (http/server/server.ts)
  *   4. decoding of the content coding (body-codings.ts): 400, or 413 if the result is over the limit
  *   5. parsing of UTF-8, JSON or the form: 400, or 413 for a form over its limits
@@ -69,7 +69,6 @@ interface BodyOwner {
   readonly bodyRules: BodyRules;
   /** Address of the client. */
   readonly ip: string;
-  field(name: string): string | undefined;
   /** Calls `fn` after the response was sent, or the request ended without one. */
   afterwards(fn: () => Awaitable<void>): void;
 }
@@ -149,10 +148,7 @@ export class RequestBody implements Holder {
     return coding === undefined ? chunks : decodedChunks(chunks, coding, maxBytes);
   }
 
-  /**
-   * Returns the content coding of the body; undefined if it has none.
-   * @throws HTTPException 415 when the coding is not supported, or the application does not decode bodies
-   */
+  /** Returns the content coding of the body; undefined if it has none. */
   #coding(): BodyCoding | undefined {
     const { coding } = this.#fields;
     return coding === undefined ? undefined : bodyCodingOf(coding, this.#defaults.decompressBodies === true);
@@ -274,10 +270,7 @@ export class RequestBody implements Holder {
     return Math.min(maxBytes, ofRoute ?? this.#defaults.maxBodyBytes);
   }
 
-  /**
-   * Calls `use` with the whole body. Returns the result of `use`, or a promise of it. The body may be larger than
-   * the limit of this caller, if another caller with a higher limit has begun to receive it.
-   */
+  /** The body may exceed this limit, if another caller with a higher limit has begun to receive it. */
   #read<T>(
     what: string,
     options: BodyOptions,
@@ -363,10 +356,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/**
- * Returns whether arrays and objects are nested deeper than `levels`. This takes a tenth of the time of
- * parsing.
- */
+/** Whether arrays and objects are nested deeper than `levels`. Takes a tenth of the time of parsing. */
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {

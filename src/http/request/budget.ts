@@ -41,7 +41,6 @@ export function usualBudgetBytes(): number {
 
 /** Counts the bytes that all bodies and WebSockets of an application hold. */
 export class ByteBudget {
-  /** Number of bytes that are held. */
   heldBytes = 0;
   /** Number of bytes that one client may hold: half of the budget. */
   readonly shareBytes: number;
@@ -102,15 +101,10 @@ export class ByteBudget {
   }
 }
 
-/**
- * Sets the number of bytes that a holder holds.
- * @throws HTTPException 503 when the budget refuses them
- */
 export function holdBytes(holder: Holder, bytes: number): void {
   if (holder.budget?.hold(holder, bytes) === false) throw budgetExceeded();
 }
 
-/** Returns the error for a body beyond the budget: 503 with `Retry-After`. */
 export function budgetExceeded(): HTTPException {
   return unavailable(
     'The server holds too many request bodies at the moment; repeat the request later',

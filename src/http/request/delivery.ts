@@ -32,10 +32,7 @@ export class Delivery {
   readonly status: number;
   /** Time in milliseconds from the arrival of the request until the response is known. */
   readonly durationMs: number;
-  /**
-   * Size of the response body in bytes. If its length is not known in advance, it is the number of bytes sent
-   * so far.
-   */
+  /** Size of the body in bytes. If its length is not known in advance, the number of bytes sent so far. */
   bytes: number;
 
   constructor(method: string, response: HttpResponse, durationMs: number) {
@@ -52,10 +49,7 @@ export class Delivery {
   }
 }
 
-/**
- * Yields the chunks of a response body, and passes the size of each chunk to `onBytes`. The chunks can be
- * read only once.
- */
+/** Passes the size of each chunk to `onBytes`. The chunks can be read only once. */
 export class CountedChunks extends EndlessChunks {
   readonly #chunks: Chunks;
   readonly #onBytes: (bytes: number) => void;

@@ -10,16 +10,12 @@ import type { UploadFile } from '../../schema/types.ts';
 import type { FormFields, FormOptions } from '../contracts.ts';
 import type { MultipartLimits } from './multipart.ts';
 
-/** Options of a form, with defaults for missing options. */
 export interface ResolvedFormOptions extends MultipartLimits {
   readonly memoryBytes: number;
   readonly directory: string | undefined;
 }
 
-/**
- * Returns the maximum size in bytes of a file in this form field. Returns undefined if the schema declares no
- * such file; the file is then skipped.
- */
+/** Returns the maximum size in bytes of a file in this form field; undefined if the file is skipped. */
 export type FileKeeper = (field: string) => number | undefined;
 
 const MOST = Number.MAX_SAFE_INTEGER;
@@ -36,10 +32,7 @@ const OPTIONS = {
 };
 const USUAL: ResolvedFormOptions = readOptions('form()', {}, OPTIONS);
 
-/**
- * Checks the options of a form, and fills in defaults. `directory` is the application's folder for temporary
- * files.
- */
+/** `directory` is the application's folder for temporary files. */
 export function readFormOptions(
   owner: string,
   options: FormOptions,
@@ -126,10 +119,6 @@ export class ReceivedForm implements FormFields {
   }
 }
 
-/**
- * Parses an urlencoded form.
- * @throws HTTPException 413 when the form exceeds a limit, 400 when its escapes are not UTF-8
- */
 export function parseUrlencoded(body: string, { maxFields, maxFieldBytes }: ResolvedFormOptions): FormFields {
   const pairs = parsePairs(body, maxFields, true);
   if (pairs === undefined)

@@ -124,10 +124,7 @@ type PartEvent =
   | { readonly kind: 'data'; readonly bytes: Buffer }
   | { readonly kind: 'end' };
 
-/**
- * Yields the parts of a form one by one. Each part must be read before the next one is requested. Content
- * that was not read is skipped.
- */
+/** Each part must be read before the next one is requested. Content that was not read is skipped. */
 export async function* partsOf(
   chunks: AsyncIterable<Uint8Array>,
   boundary: string,
@@ -146,10 +143,7 @@ export async function* partsOf(
   }
 }
 
-/**
- * Collects the calls of the parser as events, which next() returns one by one. It stores only the events of
- * one chunk.
- */
+/** Collects the calls of the parser for one chunk as events, which next() returns one by one. */
 class PartEvents implements MultipartSink {
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #parser: MultipartParser;
@@ -179,10 +173,7 @@ class PartEvents implements MultipartSink {
     this.#waiting.push({ kind: 'end' });
   }
 
-  /**
-   * Returns the next event; undefined after the last one. If the body is malformed, the events before the
-   * error are returned first, and then next() throws.
-   */
+  /** If the body is malformed, the events before the error come first. Returns undefined after the last one. */
   async next(): Promise<PartEvent | undefined> {
     while (this.#taken === this.#waiting.length) {
       assertSound(this.#problem);

@@ -22,19 +22,14 @@ import { asBuffer } from '../../base/bytes.ts';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
-/**
- * Receives the parts of a form while they are parsed. onData() gets content: the bytes from `start` up to,
- * but not including, `end`.
- */
+/** Receives the parts of a form. onData() gets the bytes from `start` up to, but not including, `end`. */
 export interface MultipartSink {
   onPart(head: PartHead): void;
   onData(bytes: Buffer, start: number, end: number): void;
   onPartEnd(): void;
 }
 
-/** Limits for the parts of a multipart body. */
 export interface MultipartLimits {
-  /** Maximum size of the head of one part in bytes. */
   readonly maxHeaderBytes: number;
   /** Maximum number of fields: parts without a file name. */
   readonly maxFields: number;
@@ -45,19 +40,14 @@ export interface MultipartLimits {
   readonly maxFileBytes: number;
 }
 
-/**
- * Reason for refusing a form: status 400 if it is malformed, 413 if it exceeds a limit. The texts contain
- * nothing from the body, which may be secret.
- */
+/** Status 400 if the form is malformed, 413 beyond a limit. The texts contain nothing from the body. */
 export interface MultipartIssue {
   readonly status: 400 | 413;
   readonly code: string;
   readonly detail: string;
 }
 
-/**
- * Maximum number of characters in the name of a field or file. The names of all parts are stored in memory.
- */
+/** Maximum number of characters in the name of a field or file. All names are stored in memory. */
 const MAX_NAME_LENGTH = 1_024;
 const CR = 13,
   LF = 10,
@@ -82,10 +72,7 @@ export class MultipartParser {
    * delimiter may lack its CRLF there. Otherwise 0.
    */
   #implied = 2;
-  /**
-   * Buffer for the head of a part that spans several chunks. `#headLength` is the number of bytes in it, or
-   * -1 if the buffer is not in use.
-   */
+  /** Head of a part that spans several chunks. `#headLength` is its size in bytes, or -1 if there is none. */
   #head: Buffer | undefined;
   #headLength = -1;
   #isInPart = false;
@@ -188,9 +175,7 @@ export class MultipartParser {
     return true;
   }
 
-  /**
-   * Parser state: reads the bytes after a boundary, which are "--" after the last one, else padding and CRLF.
-   */
+  /** After the last boundary comes "--", after any other one padding and CRLF. */
   #boundaryEnd(): boolean {
     const byte = this.#chunk[this.#at++];
     if (byte === CR) this.#state = this.#lineEnd;
@@ -324,7 +309,6 @@ const LEAST_BYTES = 1_024;
  */
 const PATIENCE = 64;
 
-/** Searches bytes for one delimiter of 2 ... 255 bytes. */
 export class DelimiterSearch {
   readonly #delimiter: Buffer;
   /** Table of skipsOf(), created when it is first needed: most bodies are too short to need it. */

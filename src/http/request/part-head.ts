@@ -15,9 +15,7 @@
  */
 import { isToken } from '../headers.ts';
 
-/** Name and type of a part, parsed from its head. */
 export interface PartHead {
-  /** Name of the form field to which the part belongs. */
   readonly name: string;
   /**
    * Name of the file; undefined if the part is not a file. It is the last path segment of the received name,
@@ -41,9 +39,7 @@ const UNUSUAL = /[^ -~]|[\\%/]/;
 const PLAIN_TYPE = /^[\w.+-]+\/[\w.+-]+$/;
 const DEFAULT_TYPE = 'text/plain';
 
-/**
- * Parses the head of a part, without the empty line at its end. Returns an error text if the head is invalid.
- */
+/** `text` lacks the empty line at its end. Returns an error text if the head is invalid. */
 export function parsePartHead(text: string): PartHead | string {
   return usualHead(text) ?? anyHead(text);
 }

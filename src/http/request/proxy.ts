@@ -44,7 +44,6 @@ export function parseAddress(text: string): Address | undefined {
   const family = text.includes('%') ? 0 : isIP(text);
   if (family === 0) return undefined;
   if (family === 4) {
-    // the cast is safe: isIP() has checked that the address has four numbers
     const [a, b, c, d] = text.split('.').map(Number) as [number, number, number, number];
     return [0, 0, 0, 0, 0, 0xffff, (a << 8) | b, (c << 8) | d];
   }
@@ -74,10 +73,7 @@ export function isIPv4(address: Address): boolean {
   );
 }
 
-/**
- * Formats an address in its canonical form: IPv4 with dots, IPv6 in lower case with the longest run of zeros
- * as `::` (RFC 5952 §4).
- */
+/** Formats an address: IPv4 with dots, IPv6 as RFC 5952 §4 recommends. */
 export function formatAddress(address: Address): string {
   if (isIPv4(address)) {
     const [high, low] = address.slice(6) as [number, number];
@@ -108,9 +104,7 @@ export function contains({ address, bits }: Network, candidate: Address): boolea
   return rest === 16 || address[whole]! >> rest === candidate[whole]! >> rest;
 }
 
-/**
- * Returns the remote address of a socket in canonical form. For example, `::ffff:1.2.3.4` becomes `1.2.3.4`.
- */
+/** Returns the address of a socket in canonical form: `::ffff:1.2.3.4` becomes `1.2.3.4`. */
 export function peerAddress(text: string): string {
   return text.startsWith('::ffff:') && text.includes('.') ? text.slice(7) : text;
 }
@@ -124,7 +118,6 @@ export function withoutZone(text: string): string {
   return zone === -1 ? text : text.slice(0, zone);
 }
 
-/** Usual number of address bits that identify an IPv6 client. */
 const IPV6_BITS = 64;
 
 /**
@@ -162,11 +155,11 @@ const MAX_HOPS = 32;
 /** Maximum length of one entry of `X-Forwarded-For` or `Forwarded`, in characters. */
 const MAX_ENTRY_LENGTH = 512;
 
-const WORDS: Readonly<Record<string, readonly string[]>> = {
-  loopback: ['127.0.0.0/8', '::1'],
-  private: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
-  linklocal: ['169.254.0.0/16', 'fe80::/10'],
-};
+const WORDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['loopback', ['127.0.0.0/8', '::1']],
+  ['private', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']],
+  ['linklocal', ['169.254.0.0/16', 'fe80::/10']],
+]);
 
 /**
  * All loopback, private and link-local networks. They are parsed when they are first needed, because the
@@ -178,9 +171,7 @@ let privateNetworks: readonly Network[] | undefined;
 export function isPrivatePeer(text: string): boolean {
   const address = parseAddress(withoutZone(text));
   if (address === undefined) return false;
-  privateNetworks ??= Object.values(WORDS)
-    .flat()
-    .map((word) => parseNetwork(word)!); // not undefined: WORDS contains only valid networks
+  privateNetworks ??= [...WORDS.keys()].flatMap(readNetworks);
   return privateNetworks.some((network) => contains(network, address));
 }
 
@@ -229,12 +220,12 @@ function readNetworks(text: unknown): Network[] {
     throw new SvcError('E_TRUST_PROXY', [
       `each entry of the list of proxies must be text, found ${shown(text)}`,
     ]);
-  // parseNetwork() returns a network, because WORDS contains only valid ones
-  if (Object.hasOwn(WORDS, text)) return WORDS[text]!.map((word) => parseNetwork(word)!);
+  const meant = WORDS.get(text);
+  if (meant !== undefined) return meant.flatMap(readNetworks);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
   if (network === undefined) {
-    const near = closest(text, Object.keys(WORDS));
+    const near = closest(text, WORDS.keys());
     throw new SvcError('E_TRUST_PROXY', [
       `"${text}" is neither an IP address nor a network such as "10.0.0.0/8"` +
         (near === undefined ? '' : `: did you mean "${near}"?`),
@@ -259,10 +250,7 @@ export class ProxyTrust {
     this.#fields = fields;
   }
 
-  /**
-   * Returns client, scheme and host of a request from `peer`. Header fields are read only if the peer is
-   * trusted.
-   */
+  /** Header fields are read only if `peer` is trusted. */
   resolve(peer: string, field: ReadField): Forwarding {
     const ip = peerAddress(peer);
     if (!this.#trusts(parseAddress(withoutZone(ip)), 1)) return { ip, scheme: undefined, host: undefined };
@@ -334,10 +322,7 @@ function readNode(text: string): Address | undefined {
   return match[1] !== undefined && !address.includes(':') ? undefined : parseAddress(address);
 }
 
-/**
- * Scheme and host of the `Forwarded` elements that were read so far. Elements nearer to the client overwrite
- * the values of earlier ones.
- */
+/** Scheme and host that were read so far. Elements nearer to the client overwrite earlier values. */
 interface ForwardedValues {
   scheme: 'http' | 'https' | undefined;
   host: string | undefined;
@@ -390,10 +375,7 @@ function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
   }
 }
 
-/**
- * Returns `text` if it is a host, with or without port, whose characters are safe in links; otherwise
- * undefined.
- */
+/** Returns `text` if it is a host whose characters are safe in links; otherwise undefined. */
 function hostOf(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= 260 && /^(?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i.test(text)
     ? text
@@ -419,14 +401,11 @@ export class ProxyWatch {
   readonly #log: Logger;
   #left = WATCHED_REQUESTS;
 
-  /** `log` is the logger of the application. */
   constructor(log: Logger) {
     this.#log = log.child('svc_security');
   }
 
-  /**
-   * Checks one request. Returns true after the last check. Call it only if the application trusts no proxy.
-   */
+  /** Returns true after the last check. Call it only if the application trusts no proxy. */
   look(req: HttpRequest): boolean {
     const field = PROXY_FIELDS.find((name) => req.headers[name] !== undefined);
     if (field === undefined || !isPrivatePeer(req.ip)) return --this.#left === 0;

@@ -24,10 +24,7 @@ export interface MultiMap {
 
 const NONE: readonly string[] = Object.freeze([]);
 
-/**
- * Names and values in their original order. In up to 16 pairs, get() and has() search one by one, which is
- * faster than a Map.
- */
+/** In up to 16 pairs, get() and has() search one by one, which is faster than a Map. */
 export class Pairs implements MultiMap {
   readonly #names: readonly string[];
   readonly #values: readonly string[];
@@ -36,10 +33,6 @@ export class Pairs implements MultiMap {
   constructor(names: readonly string[], values: readonly string[]) {
     this.#names = names;
     this.#values = values;
-  }
-
-  get size(): number {
-    return this.#names.length;
   }
 
   get(name: string): string | undefined {
@@ -60,7 +53,6 @@ export class Pairs implements MultiMap {
     return this.#indexed().keys();
   }
 
-  /** Iterates over all pairs of name and value in order. */
   *[Symbol.iterator](): Generator<[name: string, value: string]> {
     for (let at = 0; at < this.#names.length; at++) yield [this.#names[at]!, this.#values[at]!];
   }
@@ -77,10 +69,7 @@ export class Pairs implements MultiMap {
   }
 }
 
-/**
- * Parses text such as `a=1&b=2`. Returns undefined if it has more than `maxPairs` pairs.
- * @throws BadRequest when `isStrict` is true, and the escapes are not UTF-8
- */
+/** Parses text such as `a=1&b=2`. Returns undefined if it has more than `maxPairs` pairs. */
 export function parsePairs(text: string, maxPairs: number = Infinity, isStrict = false): Pairs | undefined {
   const names: string[] = [];
   const values: string[] = [];

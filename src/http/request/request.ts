@@ -53,10 +53,7 @@ export interface Incoming extends BodySource {
 /** Members of a ServerResponse that a request uses. */
 export interface Outgoing {
   readonly writableFinished: boolean;
-  /**
-   * Whether the operating system has accepted the whole response. Set only if this is known before the event
-   * "finish".
-   */
+  /** Whether the operating system has accepted the whole response, if known before the event "finish". */
   readonly isTaken?: boolean;
   /** Whether the response has ended, completely or not. */
   readonly destroyed: boolean;
@@ -90,10 +87,7 @@ export interface Endpoint {
   tally?: Tally | undefined;
   /** Handles the request. Never throws, never rejects. */
   run(req: TransportRequest): Awaitable<HttpResponse>;
-  /**
-   * Returns `stored`, or the response of a guard that refuses the request. Undefined for a route without
-   * guards. Never rejects.
-   */
+  /** Returns `stored`, or the response of a guard that refuses. Undefined without guards. Never rejects. */
   readonly admit?: ((req: TransportRequest, stored: HttpResponse) => Promise<HttpResponse>) | undefined;
 }
 

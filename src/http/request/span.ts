@@ -61,7 +61,6 @@ export class RequestSpan {
     return this.#span.spanId;
   }
 
-  /** Returns the trace context of the request, with the ids of this span. */
   get context(): TraceContext {
     const { traceId, spanId, isSampled, state } = this.#span;
     const caller = readTraceContext(this.#req.field('traceparent'), undefined);
@@ -80,7 +79,6 @@ export class RequestSpan {
     failSpan(this.#span, error);
   }
 
-  /** Sets the status of the response, before it is sent. */
   answer(status: number): void {
     this.#span.set('http.response.status_code', status);
     if (status < SERVER_ERROR || this.#hasFailed) return;

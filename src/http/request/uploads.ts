@@ -49,7 +49,6 @@ export class UploadStore {
     this.#memoryBytes = this.#memoryLeft = memoryBytes;
   }
 
-  /** Number of bytes of the files that are in memory so far. */
   get memoryBytes(): number {
     return this.#memoryBytes - this.#memoryLeft + (this.#file?.queue.length ?? 0);
   }
@@ -92,9 +91,7 @@ export class UploadStore {
     file.content = content.buffer.byteLength > WASTE * content.length ? Buffer.from(content) : content;
   }
 
-  /**
-   * Writes pending bytes to the temporary file: all of them if `isAll` is true, otherwise only whole blocks.
-   */
+  /** Writes pending bytes to the temporary file: only whole blocks, unless `isAll` is true. */
   async flush(isAll: boolean): Promise<void> {
     if (this.#isClosed) throw new SvcError('E_UPLOAD_GONE', ['a form']);
     await (this.#flushing = this.#spool?.flush(isAll));
@@ -120,7 +117,6 @@ export class UploadStore {
   }
 }
 
-/** One uploaded file of a form. */
 export class ReceivedFile implements UploadFile {
   readonly name: string;
   readonly filename: string;
@@ -173,10 +169,7 @@ export class ReceivedFile implements UploadFile {
     }
   }
 
-  /**
-   * Saves the file: moves or copies it to a temporary file beside the destination, and renames that file when
-   * it is complete.
-   */
+  /** Moves or copies the file to one beside the destination, which is renamed when it is complete. */
   async #saveTo(path: string, overwrite: boolean): Promise<void> {
     const beside = join(dirname(path), `.svc-${randomBytes(12).toString('hex')}.part`);
     const handle = await open(beside, 'wx');
@@ -368,7 +361,6 @@ class Spool {
   }
 }
 
-/** Returns the exception for a failed write if the disk is full; otherwise undefined. */
 function fullDisk(error: unknown): HTTPException | undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT')

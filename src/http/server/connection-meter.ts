@@ -14,15 +14,12 @@ const REASONS: Readonly<Record<string, string | undefined>> = {
 /** Codes of errors that occur when the client closes the connection; they are not counted as refusals. */
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
 
-/**
- * Counts open and refused connections of all servers of one application, and the requests of each connection.
- */
+/** Counts open and refused connections of one application, and the requests of each connection. */
 export class ConnectionMeter {
   readonly #requests: HistogramSlot;
   readonly #refused: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` when the metrics of connections are already registered */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_connections', 'Open connections, including idle ones', () => this.#open);
     this.#requests = metrics

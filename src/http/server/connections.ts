@@ -18,6 +18,7 @@ import { allowHalfOpen, noteTimeouts } from './fast-path/internals.ts';
 import { problem } from '../response.ts';
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
@@ -155,7 +156,6 @@ interface ConnectionsDeps {
 const MOST_SPARE = 1_000;
 /** Minimum time in milliseconds between two log lines about overload. */
 const REPORT_PAUSE_MS = 60_000;
-/** Seconds in the `Retry-After` field of a 503. */
 const RETRY_AFTER = '1';
 
 /** Refusal of requests on a connection beyond `maxConnections`: 503, then the connection is closed. */
@@ -165,10 +165,7 @@ const SURPLUS: HeadVerdict = Object.freeze({
 });
 /** Refusal of requests beyond `maxInFlight`: 503; the connection stays open. */
 export const BUSY: HeadVerdict = Object.freeze({ status: 503, detail: 'The server has too many requests' });
-/**
- * Refusal of requests beyond `maxInFlight` on a connection with too many waiting requests: 503, then the
- * connection is closed.
- */
+/** Refusal beyond `maxInFlight` with too many waiting requests; then the connection is closed. */
 const BUSY_LAST: HeadVerdict = Object.freeze({ ...BUSY });
 /**
  * Means that a request is handled, but as the last one of its connection. This is the case for a health check
@@ -272,10 +269,7 @@ export class Connections {
     this.#slow.watch(socket, outgoing);
   }
 
-  /**
-   * Enables the time limit for request heads on connections that another process accepted. node:http does not
-   * limit them.
-   */
+  /** node:http does not limit the request heads of connections that another process accepted. */
   limitHeads(): void {
     this.#adopted ??= new Map();
   }
@@ -372,10 +366,7 @@ export class Connections {
     });
   }
 
-  /**
-   * Replaces the idle timers of node:http by a single timer for all connections, if undocumented parts of
-   * Node may be used.
-   */
+  /** Replaces the idle timers of node:http by one for all connections, if internals of Node may be used. */
   #watchSilence(server: Server): void {
     // node:http waits a second longer than `Keep-Alive` announces, so that clients can use the whole
     // announced time
@@ -455,10 +446,7 @@ const READING_LOOKS = 4;
 export const SLICE_BYTES = 131_072;
 
 interface Reading {
-  /**
-   * Number of bytes that the operating system had accepted at the last check; -1 if it had accepted all
-   * bytes.
-   */
+  /** Number of bytes that the system had accepted at the last check; -1 if it had accepted all. */
   taken: number;
   sinceMs: number;
 }
@@ -529,10 +517,10 @@ class SlowReaders {
   }
 }
 
-/**
- * Returns the number of written bytes that the operating system has accepted; -1 if it has accepted all
- * bytes.
- */
-function takenOf({ bytesWritten, writableLength }: Socket): number {
+/** Returns how many bytes the operating system has accepted. Returns -1 if it has accepted all of them. */
+export function takenOf({
+  bytesWritten = 0,
+  writableLength,
+}: Duplex & { readonly bytesWritten?: number }): number {
   return writableLength === 0 ? -1 : bytesWritten - writableLength;
 }

@@ -58,7 +58,6 @@ function lastWhole({ newest, earlier }: Connection): SentMessage | undefined {
   return newest?.req.complete === true ? newest : earlier?.at(-1);
 }
 
-/** Ends the connection after this response. */
 function endWith(answer: SentMessage, connection: Connection, socket: Socket): void {
   connection.hasSaidClose = true;
   connection.last = answer;

@@ -59,7 +59,6 @@ export class EmbeddedListener {
 
   /** Listener for the event `request`. */
   request(incoming: IncomingMessage, response: ServerResponse): void {
-    // the cast is safe: send() accepts a response without the additional members of SentMessage
     const outgoing = response as SentMessage;
     const req = new TransportRequest(incoming, outgoing, this.#app.defaults);
     outgoing.request = req;
@@ -70,15 +69,12 @@ export class EmbeddedListener {
 
   /** Listener for the event `upgrade`. Responds with 404 if the application has no WebSocket at the path. */
   upgrade(incoming: IncomingMessage, stream: Duplex, head: Buffer): void {
-    const socket = stream as Socket; // the cast is safe: the streams of node:http and node:https are sockets
+    const socket = stream as Socket;
     if (this.#sockets.isAskedFor(incoming)) return this.#sockets.onUpgrade(incoming, socket, head);
     socket.on('error', () => socket.destroy());
     refuseSocket(socket, 404, this.#app.defaults.identity);
   }
 
-  /**
-   * Sets the start time of a request, and checks its head. Returns an error response if the head is invalid.
-   */
   #begin(req: TransportRequest, incoming: IncomingMessage): HttpResponse | undefined {
     req.startedMs = this.#app.clock.monotonicMs();
     req.peer = incoming.socket.remoteAddress;
@@ -106,7 +102,6 @@ export class EmbeddedListener {
   }
 
   #finish(outgoing: SentMessage): void {
-    // the cast is safe: request() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
     if (req === undefined) return;
     outgoing.request = undefined;

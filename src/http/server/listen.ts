@@ -35,7 +35,6 @@ export interface ListenAddress {
   readonly url: string;
 }
 
-/** Default permissions of a socket file. */
 export const USUAL_SOCKET_MODE = 0o660;
 /** Maximum number of bytes in the path of a socket: the limit of macOS (Linux: 107). */
 const MAX_PATH_BYTES = 103;
@@ -45,7 +44,6 @@ const MAX_PATH_BYTES = 103;
  */
 const CLOSED_UMASK = 0o177;
 
-/** Opens the address. Resolves when the server listens. */
 export async function listenOn(
   server: Server,
   { host = '127.0.0.1', port = 8000, socket, socketMode = USUAL_SOCKET_MODE }: ListenOptions,
@@ -62,7 +60,6 @@ export async function listenOn(
   await bind(server, { host, port }).catch((error: unknown) => {
     throw listenError(`${host}:${port}`, error as NodeJS.ErrnoException, LISTEN_PROBLEMS);
   });
-  // the cast is safe: without a Unix socket, address() returns an object
   const address = server.address() as AddressInfo;
   const shown = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return {
@@ -117,9 +114,7 @@ function bind(server: Server, options: { host: string; port: number } | { path: 
   });
 }
 
-/**
- * Returns whether a file is a socket on which no process listens, for example because the process was killed.
- */
+/** Whether no process listens on a socket file, for example because the process was killed. */
 async function isStale(path: string): Promise<boolean> {
   if (!lstatSync(path).isSocket())
     throw new SvcError('E_LISTEN', [path, 'the path names an existing file that is not a Unix socket']);

@@ -129,10 +129,9 @@ async function respond(
   return new Response(isEmpty ? null : (body as string | Uint8Array<ArrayBuffer> | null), {
     status,
     headers,
-  }); // the cast is safe: a body in chunks has already been returned or discarded
+  });
 }
 
-/** Returns the header fields of a response as a server would send them. */
 function headersOf(response: HttpResponse, app: ServedApplication, req: TransportRequest): Headers {
   const headers = new Headers();
   const fields = response.fields(app.securesCookies || req.scheme === 'https');

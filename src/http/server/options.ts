@@ -38,7 +38,7 @@ export interface LimitOptions {
    */
   readonly maxConnections?: number | undefined;
   /**
-   * Maximum number of requests that a process handles or answers at the same time, 1 ... 1_000_000. Default
+   * Maximum number of requests that a process serves at the same time, 1 ... 1_000_000. Default
    * 10_000. Further requests get 503. A streamed response counts until it ends.
    */
   readonly maxInFlight?: number | undefined;
@@ -77,19 +77,17 @@ const KINDS: { readonly [K in keyof Limits]: OptionKind<number> } = {
   maxHeaderFields: int(200, 10, 10_000),
   maxHeldBytes: int(usualBudgetBytes(), 65_536, Number.MAX_SAFE_INTEGER),
 };
-// the cast is safe: KINDS has exactly the keys of Limits
 const NAMES = Object.keys(KINDS) as (keyof Limits)[];
 
 /** Limits of a server without any options. */
 export const USUAL_LIMITS: Limits = Object.freeze(
   Object.fromEntries(NAMES.map((name) => [name, KINDS[name].fallback])) as unknown as Limits,
-); // the cast is safe: NAMES contains every key of Limits
+);
 
 /** Range of each limit, for readOptions(). @internal */
 export const LIMIT_OPTIONS: { readonly [K in keyof Limits]: OptionKind<number | undefined> } =
   Object.fromEntries(
     NAMES.map((name) => [name, given<number>(KINDS[name].needs, KINDS[name].accepts)]),
-    // the cast is safe: NAMES contains every key of Limits
   ) as Record<keyof Limits, OptionKind<number | undefined>>;
 
 /** Range of the option `requestTimeoutMs` of a route, for readOptions(). @internal */
@@ -103,7 +101,6 @@ export function readLimits(config: Config): Limits {
       throw new SvcError('E_CONFIG_CAST', [settingOf(variableOf(name)), needs, shown(value)]);
     return value;
   };
-  // the cast is safe: NAMES contains every key of Limits
   return Object.fromEntries(NAMES.map((name) => [name, read(name)])) as unknown as Limits;
 }
 
@@ -126,7 +123,6 @@ export interface TlsOptions {
   readonly minVersion?: 'TLSv1.2' | 'TLSv1.3' | undefined;
 }
 
-/** TLS options of a server, with defaults filled in. */
 export interface ServerTlsOptions extends TlsOptions {
   readonly cert: string;
   readonly key: string;

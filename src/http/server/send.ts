@@ -144,7 +144,6 @@ function takesChunks({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean
   return httpVersionMinor > 0 || /\bchunked\b/i.test(findField(rawHeaders, 'te') ?? '');
 }
 
-/** Sends a long body in slices. For HEAD, sends only the head. */
 function sendLong(
   outgoing: SentMessage,
   response: HttpResponse,
@@ -245,7 +244,6 @@ function sendEndless(
 ): Promise<void> | undefined {
   endless.add(chunks);
   outgoing.once('close', () => endless.delete(chunks));
-  // the cast is safe: an EndlessChunks is its own iterator
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
   // false if the server of another framework has created the response
   const isOurs = 'writeShared' in outgoing;
@@ -296,10 +294,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   await ending;
 }
 
-/**
- * Writes all chunks of a stream. Waits before each write until the connection accepts more data.
- * @throws SvcError `E_STREAM` when a value is not a chunk, or the total length differs from `announced`
- */
+/** Writes all chunks of a stream. Waits before each write until the connection accepts more data. */
 async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
   let sent = 0;
   for (let burst = 0; ;) {

@@ -179,7 +179,6 @@ export class HttpServer {
       shouldUpgradeCallback: (incoming) =>
         this.#guard(incoming.socket, () => this.#webSockets().isAskedFor(incoming)) === true,
     };
-    // the cast is safe: MESSAGES contains the classes of all requests and responses of this server
     const listener = this.#onRequest.bind(this) as (...messages: never[]) => void as RequestListener;
     const server = this.#secure?.createServer(options, listener) ?? http.createServer(options, listener);
     // close() of node:http calls closeIdleConnections(), but the class Connections decides which connections
@@ -189,6 +188,11 @@ export class HttpServer {
     // 0 means no limit: node:http would silently drop fields beyond a limit, so request-head.ts checks their
     // number
     server.maxHeadersCount = 0;
+    this.#listenTo(server, listener);
+    return server;
+  }
+
+  #listenTo(server: Server, listener: RequestListener): void {
     server.on('clientError', (error, socket) =>
       this.#guard(socket as Socket, () => onClientError(error, socket as Socket, this.#identity)),
     );
@@ -203,7 +207,6 @@ export class HttpServer {
       continueLater(incoming as ReceivedMessage, outgoing);
       listener(incoming, outgoing);
     });
-    return server;
   }
 
   /** Number of requests whose response is not sent completely, or whose handler still runs. */
@@ -326,10 +329,7 @@ export class HttpServer {
     this.#server.close(); // all connections have closed, so node:http may switch off its time limits
   }
 
-  /**
-   * Resolves when all connections from another process have closed, because close() of node:http does not
-   * wait for them.
-   */
+  /** close() of node:http does not wait for connections from another process. */
   async #adoptedGone(adopted: ReadonlySet<Socket>): Promise<void> {
     if (adopted.size > 0)
       await new Promise<void>((resolve) => {
@@ -342,10 +342,7 @@ export class HttpServer {
     return this.#app.defaults.identity;
   }
 
-  /**
-   * Calls a listener of a connection. If the listener throws, the connection is closed, but the process does
-   * not end.
-   */
+  /** If the listener throws, the connection is closed, but the process does not end. */
   #guard<T>(socket: Socket, happen: () => T): T | undefined {
     try {
       return happen();
@@ -495,19 +492,14 @@ export class HttpServer {
     });
   }
 
-  /**
-   * Called when a response has ended, completely or not. Ends its request, and starts the next one of the
-   * connection.
-   */
+  /** Ends the request of a response that has ended, completely or not, and starts the next request. */
   #finish(outgoing: SentMessage): void {
-    // the cast is safe: #onRequest() has stored a TransportRequest
     const req = outgoing.request as TransportRequest | undefined;
     // the request has already ended: the response was complete before the whole request had arrived
     if (req === undefined) return;
     outgoing.request = undefined;
     const connection = req.connection!; // defined, because #onRequest() has set it
     connection.leave(outgoing);
-    // the cast is safe: MESSAGES contains the class of all requests
     const incoming = outgoing.req as ReceivedMessage;
     if (!incoming.readableEnded) incoming.isLetGo = true; // node:http now discards the rest of the body
     void this.#app.finish(req, req.wasDelivered ? undefined : (req.failure ?? new ClientDisconnected()));

@@ -57,7 +57,6 @@ export class SecureTransport {
   /** All TCP connections, including those in the TLS handshake, which node:http does not know. */
   readonly #sockets = new Set<Socket>();
 
-  /** @throws SvcError `E_TLS` when certificate and key cannot be read, or do not belong together */
   constructor(options: ServerTlsOptions, { clock, log }: { readonly clock: Clock; readonly log: Logger }) {
     this.#options = options;
     this.#clock = clock;
@@ -97,10 +96,6 @@ export class SecureTransport {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /**
-   * Reads the certificate and key again. If they are not usable, an error is logged, and the old ones stay in
-   * use.
-   */
   reload(): void {
     try {
       this.#credentials = this.#load();

@@ -25,7 +25,6 @@ import type { SocketDeps, SocketHost } from '../websocket/handlers.ts';
 import type { WebSocketConnection } from '../websocket/websocket.ts';
 import type { DeflateAgreement, Handshake } from '../websocket/handshake.ts';
 
-/** The part of an application that its WebSockets need. */
 interface SocketApplication {
   readonly defaults: RequestDefaults;
   readonly clock: Clock;
@@ -48,7 +47,6 @@ interface UpgradeHost {
   accept(socket: Socket): void;
   /** Called when a handshake is answered: its WebSocket is open, or another response was sent. */
   answered(): void;
-  /** Called when a WebSocket has closed. */
   closed(): void;
 }
 
@@ -137,7 +135,6 @@ export class OpenSockets {
   readonly #pending = new Set<Socket>();
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
-  /** Callbacks that all WebSockets share. */
   readonly #socketHost: SocketHost<WebSocketConnection>;
 
   constructor(app: SocketApplication, host: UpgradeHost) {
@@ -183,17 +180,13 @@ export class OpenSockets {
     });
   }
 
-  /** Closes all WebSockets with the code 1001, because the server stops. */
   goAway(): void {
     this.#isClosing = true;
     for (const socket of this.#open.keys())
       if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
   }
 
-  /**
-   * Resolves when all WebSockets have closed and their handlers have ended, at the latest after
-   * LAST_WORDS_MS.
-   */
+  /** Resolves when all handlers of WebSockets have ended, at the latest after LAST_WORDS_MS. */
   async ended(): Promise<void> {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -322,11 +315,6 @@ export class SwitchingProtocols extends HttpResponse {
     this.#context = context;
   }
 
-  /** Chosen subprotocol; empty if there is none. */
-  get protocol(): string {
-    return this.#agreement.protocol;
-  }
-
   /** Creates the WebSocket on the stream of its connection. It is closed when the login of its user ends. */
   open(stream: Duplex, req: TransportRequest, host: SocketHost<WebSocketConnection>): WebSocketConnection {
     const { protocol, deflate } = this.#agreement;
@@ -340,10 +328,7 @@ export class SwitchingProtocols extends HttpResponse {
 /** Header fields that are not sent, because a 101 has no body and the connection becomes a WebSocket. */
 const NOT_SENT = /^(?:content-length|content-type|transfer-encoding|keep-alive)$/i;
 
-/**
- * Returns the head of the response as text, to be sent in Latin-1. The fields were checked when they were
- * set.
- */
+/** The text is sent in Latin-1. The fields were checked when they were set. */
 function headOf(response: SwitchingProtocols, req: TransportRequest, isSecure: boolean): string {
   let text = 'HTTP/1.1 101 Switching Protocols\r\n';
   const fields = response.fields(isSecure);

@@ -78,10 +78,6 @@ export class KeptCookie {
     readonly domain: string | undefined;
   };
 
-  /**
-   * @throws SvcError `E_COOKIE` for an invalid name, or attributes that contradict each other;
-   *   `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for other invalid options
-   */
   constructor(owner: string, base: string, options: SessionCookieOptions = {}) {
     const { name, secure, ...attributes } = readOptions(owner, options, {
       name: text(),
@@ -103,7 +99,6 @@ export class KeptCookie {
     serializeCookie(this.#plainName, '', attributes);
   }
 
-  /** Returns name and `Secure` of the cookie for one request. */
   on(req: Pick<HttpRequest, 'scheme'>, env: Env): HostCookie {
     const secure = this.#secure ?? hostCookie(this.#plainName, req, env).secure;
     return { name: secure ? this.#name : this.#plainName, secure };
@@ -219,10 +214,7 @@ function isShared(directive: string): boolean {
   return /^(?:public|s-maxage\b.*)$/i.test(directive);
 }
 
-/**
- * Protection of a value. `signed`: clients can read it, but not change it. `sealed`: clients can neither read
- * nor change it.
- */
+/** `signed`: clients can read a value, but not change it. `sealed`: clients can do neither. */
 type Protection = 'signed' | 'sealed';
 
 /** Times of creation and expiry of a value, in seconds since the epoch. */
@@ -296,7 +288,6 @@ export class ProtectedValues {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
-    // the cast is safe: both regular expressions have these groups
     const [, id, issued, expires, body, given] = parts as unknown as [
       string,
       string,

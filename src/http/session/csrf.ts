@@ -312,10 +312,7 @@ class RequestProtection {
     this.#deps = deps;
   }
 
-  /**
-   * Whether the client has sent a valid session, or a visitor id. If not, no token of this request can be
-   * valid.
-   */
+  /** If false, no token of this request can be valid. */
   get hasVisitor(): boolean {
     return !this.#req.session.isNew || this.#visitorId() !== undefined;
   }
@@ -332,7 +329,6 @@ class RequestProtection {
     return `${random}.${mac(this.#deps.ring.current, subject, random)}`;
   }
 
-  /** Returns the reason for refusing a token; undefined if the token is valid. */
   issueOf(token: string): Reason | undefined {
     if (token.length !== TOKEN_CHARACTERS || !TOKEN.test(token)) return 'token_malformed';
     const { session } = this.#req;
@@ -349,16 +345,14 @@ class RequestProtection {
   finish(response: HttpResponse): void {
     this.#isFinished = true;
     if (!this.#isAsked) return;
-    if (this.#mintedId !== undefined) this.#giveId(response, this.#mintedId);
+    if (this.#mintedId !== undefined) {
+      const { cookie, services, missingTls } = this.#deps;
+      const on = cookie.on(this.#req, services.env);
+      cookie.set(response, on, this.#mintedId);
+      missingTls.notice(this.#req, on); // warns that browsers may ignore the cookie
+    }
     response.headers.vary('Cookie');
     keepPrivate(response.headers, 'no-store');
-  }
-
-  #giveId(response: HttpResponse, id: string): void {
-    const { cookie, services, missingTls } = this.#deps;
-    const on = cookie.on(this.#req, services.env);
-    cookie.set(response, on, id);
-    missingTls.notice(this.#req, on); // warns that browsers may ignore the cookie
   }
 
   #visitorId(): string | undefined {

@@ -28,10 +28,7 @@ import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 /** Opens the session of a request, and saves it before the response is sent. */
 export interface SessionKeeper {
   open(req: HttpRequest): Awaitable<RequestSession>;
-  /**
-   * Saves a session. Called after `session.close()`, and only if the request has used the session, or its
-   * login has ended.
-   */
+  /** Called after `session.close()`, and only if the session was used, or its login has ended. */
   keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<void>;
 }
 
@@ -104,10 +101,7 @@ class SessionCookie {
     return undefined;
   }
 
-  /**
-   * Returns the session in `record`, or undefined if it has expired. The lifetimes in the options apply, even
-   * if they were longer when the session was saved.
-   */
+  /** The lifetimes in the options apply, even if they were longer when the session was saved. */
   opened(value: Extract<ReadValue, { kind: 'valid' }>, record: StoredSession): OpenedSession | undefined {
     const { maxAgeSeconds } = this.#deps;
     const { issuedSeconds, expiresSeconds } = value.times;
@@ -119,10 +113,7 @@ class SessionCookie {
     return { ...record, isDue: isIdle || !value.isCurrentKey };
   }
 
-  /**
-   * Returns the times of issue and expiry of a session that is saved now. The session expires when its idle
-   * time or its absolute lifetime ends, whichever is earlier.
-   */
+  /** A session expires when its idle time or its absolute lifetime ends, whichever is earlier. */
   timesOf(bornSeconds: number): ValueTimes {
     const { maxAgeSeconds, absoluteSeconds } = this.#deps;
     const issuedSeconds = this.nowSeconds;
@@ -132,7 +123,6 @@ class SessionCookie {
     };
   }
 
-  /** Returns the value of the session cookie, and the size of name and value in bytes. */
   written(on: HostCookie, payload: string, times: ValueTimes): Written {
     const text = this.#values.write(this.#deps.cookie.boundName(on), payload, times);
     return { text, bytes: on.name.length + text.length };
@@ -158,10 +148,7 @@ class SessionCookie {
     this.#audit.refused('session_rejected', req, { reason });
   }
 
-  /**
-   * Logs that a session could not be saved. This is a security event, because input of the client may be the
-   * cause.
-   */
+  /** This is a security event, because input of the client may be the cause. */
   unkept(req: HttpRequest, mistake: SvcError): void {
     this.#audit.refused('session_not_kept', req, { error: mistake });
   }
@@ -295,10 +282,7 @@ export class StoreKeeper implements SessionKeeper {
     this.#cookie.set(req, response, on, this.#cookie.written(on, id, times).text, times);
   }
 
-  /**
-   * Applies the changes of this request to the current record in the store. Returns false if another request
-   * has ended the session.
-   */
+  /** Returns false if another request has ended the session. */
   async #merge(
     req: HttpRequest,
     session: RequestSession,
@@ -355,10 +339,7 @@ function ttlMs({ issuedSeconds, expiresSeconds }: ValueTimes): number {
   return (expiresSeconds - issuedSeconds) * 1_000;
 }
 
-/**
- * Returns the start of the absolute lifetime, in seconds since the epoch. Undefined if the lifetime starts
- * now.
- */
+/** Seconds since the epoch; undefined if the absolute lifetime starts now. */
 function bornOf({ opened, endedId }: RequestSession): number | undefined {
   return endedId === undefined ? opened?.bornSeconds : undefined;
 }
@@ -380,10 +361,7 @@ function isPage(req: HttpRequest): boolean {
   return mode === undefined || mode === 'navigate';
 }
 
-/**
- * Encodes a session as text. Pass `id` only for a cookie; in a store, the key of the record identifies the
- * session.
- */
+/** Pass `id` only for a cookie; in a store, the key of the record identifies the session. */
 function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: string): string {
   return JSON.stringify({
     i: id,
@@ -393,10 +371,7 @@ function encoded({ values, flashes }: SessionData, bornSeconds: number, id?: str
   });
 }
 
-/**
- * Decodes the text of {@link encoded}. Returns undefined for other text, for example a session that another
- * version of the framework has saved.
- */
+/** Returns undefined for other text, such as a session of another version of the framework. */
 function decoded(text: string): StoredSession | undefined {
   const { i: id = '', b: bornSeconds, v: values, f: flashes = [] } = recordMembers(text);
   if (

@@ -215,15 +215,12 @@ export class SessionMiddleware implements Middleware {
   #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
     session.close();
     const kept = session.isRead || session.isRefused ? this.#keeper.keep(session, req, response) : undefined;
-    return whenReady(kept, () => seen(session, response));
+    return whenReady(kept, () => {
+      if (session.isRead) response.headers.vary('Cookie');
+      if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
+      return response;
+    });
   }
-}
-
-/** Sets `Vary` if the response depends on the session, and `Cache-Control` if it sets a cookie. */
-function seen(session: RequestSession, response: HttpResponse): HttpResponse {
-  if (session.isRead) response.headers.vary('Cookie');
-  if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
-  return response;
 }
 
 /** Returns the secrets in the application's `authSecret`; undefined if it is not set. @internal */

@@ -37,7 +37,6 @@ export interface OpenedSession {
 /** A decoded session whose idle time and absolute lifetime were not checked. */
 export type StoredSession = Omit<OpenedSession, 'isDue'>;
 
-/** The data of an empty session. */
 export const NO_DATA: SessionData = Object.freeze({
   values: new Map<string, unknown>(),
   flashes: Object.freeze([]),
@@ -63,7 +62,6 @@ const MAX_FLASH_CHARACTERS = 500;
 /** Maximum nesting depth of a value. Real data has much less; this limit prevents a stack overflow. */
 const MAX_DEPTH = 100;
 
-/** The session of one request, with its changes. */
 export class RequestSession implements Session {
   /** Reads the session that the client has sent. Undefined after the first call. */
   #open: (() => OpenedSession | undefined) | undefined;
@@ -83,10 +81,7 @@ export class RequestSession implements Session {
   #values = new Map<string, unknown>();
   /** Names of the values that this request has set or deleted. */
   readonly #changed = new Set<string>();
-  /**
-   * JSON text of each object that get() has returned. close() compares it with the object, to find changes by
-   * the handler.
-   */
+  /** JSON text of each object that get() has returned. close() compares it with the object, to find changes. */
   readonly #handedOut = new Map<string, string>();
   #hasTaken = false;
   #flashed: Flash[] = [];
@@ -350,10 +345,7 @@ interface ContentIssue {
   readonly isOfInput: boolean;
 }
 
-/**
- * Returns an issue if a value cannot be stored. `around` contains the objects that contain the value, to find
- * cycles.
- */
+/** `around` contains the objects that contain the value, to find cycles. */
 function issueOf(value: unknown, around: object[]): ContentIssue | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
   if (typeof value === 'number')

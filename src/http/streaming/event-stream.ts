@@ -89,7 +89,6 @@ export class EventStreamResponse extends HttpResponse {
   constructor(source: Events | ReadableStream<ServerSentEvent | string>, options: EventStreamOptions = {}) {
     const { headers, ...terms } = options;
     super(null, eventFields(headers));
-    // the cast is safe: each item is checked when it is encoded
     this.#source = checkedSource(source) as Events;
     this.#options = { ...options };
     this.#resolved = readEventOptions('EventStreamResponse', terms);
@@ -97,9 +96,7 @@ export class EventStreamResponse extends HttpResponse {
 
   /** @internal */
   override copy(): EventStreamResponse {
-    const copy = this.fill(new EventStreamResponse(this.#source, this.#options));
-    copy.status = this.status;
-    return copy;
+    return this.fill(new EventStreamResponse(this.#source, this.#options));
   }
 
   /** @internal */
@@ -270,10 +267,7 @@ export interface ServerSentEvent {
 /** A comment, which browsers ignore. It keeps proxies from closing the connection as idle. */
 const COMMENT = ':\n\n';
 
-/**
- * Encodes an event as lines of `text/event-stream`. A string is an event that has only data.
- * @throws SvcError `E_EVENT` for an invalid event, `E_REPLY` for data that has no JSON form
- */
+/** Encodes an event as lines of `text/event-stream`. A string is an event that has only data. */
 export function encodeEvent(given: unknown): string {
   if (typeof given === 'string') return `${dataOf(given)}\n`;
   if (typeof given !== 'object' || given === null)
@@ -447,9 +441,7 @@ class BroadcastResponse extends HttpResponse {
   }
 
   override copy(): BroadcastResponse {
-    const copy = this.fill(new BroadcastResponse(this.#given, this.#listen));
-    copy.status = this.status;
-    return copy;
+    return this.fill(new BroadcastResponse(this.#given, this.#listen));
   }
 
   override settle(request: Streamed): HttpResponse {

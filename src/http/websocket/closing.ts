@@ -22,18 +22,13 @@ export class Ending {
   failure: unknown;
   /** Timer that ends the connection if the client does not close in time. */
   timer: Disposable | undefined;
-  /** Whether the onClose handler has been called. */
   isReported = false;
   /** Whether the onClose handler has settled. */
   isHandled = false;
-  /** Whether the stream has closed. */
   isGone = false;
   #isOver = false;
 
-  /**
-   * Returns true only once: at the first call after the onClose handler has settled and the stream has
-   * closed.
-   */
+  /** True only once: at the first call after the onClose handler has settled and the stream has closed. */
   takeOver(): boolean {
     if (!this.isHandled || !this.isGone || this.#isOver) return false;
     this.#isOver = true;

@@ -17,7 +17,7 @@ import { hasBudget, inThread, spend, whenBudget } from './turns.ts';
 import type { ZlibOptions } from 'node:zlib';
 import type { Awaitable } from '../contracts.ts';
 import type { FrameSink, Inflated } from './frames.ts';
-import type { DeflateAgreement, ResolvedCompressionOptions } from './handshake.ts';
+import type { DeflateAgreement } from './handshake.ts';
 
 /**
  * The empty DEFLATE block at the end of a compressed message. The sender removes it, and the receiver adds it
@@ -76,17 +76,9 @@ export function inflatingReader(
   return new FrameReader({ isMasked: true, maxMessageBytes, ownsChunks, inflate }, sink);
 }
 
-/** Creates the object that deflates the messages to a client. */
-export function deflaterOf(
-  { serverBits, serverTakesOver }: DeflateAgreement,
-  { level }: ResolvedCompressionOptions,
-): MessageDeflater {
-  return new MessageDeflater(serverBits, level, serverTakesOver);
-}
-
-/** Deflates the messages that are sent to one peer. */
 export class MessageDeflater {
-  readonly #bits: number;
+  /** Size of the negotiated window as a power of two. */
+  readonly bits: number;
   readonly #level: number;
   /**
    * The bytes of earlier messages to which the next message may refer. Undefined without context takeover.
@@ -94,14 +86,9 @@ export class MessageDeflater {
   #history: History | undefined;
 
   constructor(bits: number, level: number, takesOver: boolean) {
-    this.#bits = bits;
+    this.bits = bits;
     this.#level = level;
     if (takesOver) this.#history = new History(bits);
-  }
-
-  /** Size of the negotiated window as a power of two. */
-  get bits(): number {
-    return this.#bits;
   }
 
   /**
@@ -111,20 +98,17 @@ export class MessageDeflater {
   deflate(bytes: Uint8Array, mayBeLost = false): Buffer | undefined {
     if (mayBeLost) this.forget();
     const dictionary = this.#history?.bytes ?? NOTHING;
-    const deflated = deflateMessage(bytes, this.#bits, this.#level, dictionary);
+    const deflated = deflateMessage(bytes, this.bits, this.#level, dictionary);
     // the message will be sent uncompressed, so it does not become part of the compression history
     if (deflated.length >= bytes.length) return undefined;
     if (!mayBeLost) this.#history?.add(bytes);
     return deflated;
   }
 
-  /**
-   * Deflates a long message in a thread. The message refers to no earlier message, and no later message
-   * refers to it.
-   */
+  /** The message refers to no earlier message, and no later message refers to it. */
   deflateLong(bytes: Uint8Array): Promise<Buffer | undefined> {
     this.forget();
-    return deflateInThread(bytes, this.#bits, this.#level);
+    return deflateInThread(bytes, this.bits, this.#level);
   }
 
   /**
@@ -136,7 +120,6 @@ export class MessageDeflater {
   }
 }
 
-/** Deflates a message with a window of 2^`bits` bytes. */
 export function deflateMessage(
   bytes: Uint8Array,
   bits: number,
@@ -184,14 +167,12 @@ export class SharedFrames {
     this.#payload = payload;
   }
 
-  /** The uncompressed frame. */
   get plain(): Buffer {
     return (this.#plain ??= encodeFrame(this.#opcode, this.#payload));
   }
 
   /**
-   * Returns the frame of a long message, deflated in a thread, once for all sockets. If deflating does not
-   * make it shorter, the frame is uncompressed. Never rejects.
+   * Deflates in a thread, once for all sockets. The frame is uncompressed if that is shorter. Never rejects.
    */
   deflatedLong(bits: number, level: number): Promise<Buffer> {
     const found = (this.#deflatedLong ??= new Map<number, Promise<Buffer>>());
@@ -206,10 +187,7 @@ export class SharedFrames {
     return frame;
   }
 
-  /**
-   * Returns the frame, deflated without reference to earlier messages. Undefined if deflating does not make
-   * it shorter.
-   */
+  /** Refers to no earlier message. Returns undefined if deflating does not make the message shorter. */
   deflated(bits: number, level: number): Buffer | undefined {
     const deflated = (this.#deflated ??= new Map());
     const key = (bits << 4) | level;
@@ -246,7 +224,6 @@ function deflateOptions(length: number, bits: number, level: number, dictionary:
 
 const inflateInThread = promisify<Buffer, ZlibOptions, Buffer>(inflateRaw);
 
-/** Inflates the messages that one peer sends. */
 export class MessageInflater {
   #history: History | undefined;
 
@@ -280,10 +257,7 @@ export class MessageInflater {
     return new Promise((resolve) => whenBudget(() => resolve(this.#inflateShort(bytes, maxBytes))));
   }
 
-  /**
-   * Inflates a message in the event loop. If the result is longer than `SHORT_BYTES`, a thread inflates the
-   * message again.
-   */
+  /** If the result is longer than `SHORT_BYTES`, a thread inflates the message again. */
   #inflateShort(bytes: Uint8Array, maxBytes: number): Awaitable<Inflated> {
     const most = Math.min(maxBytes, SHORT_BYTES);
     const inflated = this.inflate(bytes, most);

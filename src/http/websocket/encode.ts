@@ -79,10 +79,7 @@ export function encodeMaskedFrame(
  */
 const MOST_REASON_BYTES: number = MOST_CONTROL_BYTES - 2;
 
-/**
- * Encodes the payload of a close frame. If the reason is too long, its end is cut off, without splitting a
- * character.
- */
+/** Cuts off the end of a reason that is too long, without splitting a character. */
 export function closePayload(code: number, reason: string): Buffer {
   let text = Buffer.from(reason, 'utf8');
   if (text.length > MOST_REASON_BYTES) {
@@ -100,9 +97,7 @@ export function closePayload(code: number, reason: string): Buffer {
 const WORDS_FROM_BYTES = 48;
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1;
 
-/**
- * Reads the masking key at the offset `at` as a 32-bit number. Its lowest byte is the first byte of the key.
- */
+/** The lowest byte of the number is the first byte of the key. */
 export function readMask(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
 }

@@ -27,7 +27,6 @@ import type { Awaitable } from '../contracts.ts';
 
 /** Receives the messages and control frames that the reader has parsed. */
 export interface FrameSink {
-  /** Called with a complete text message. */
   onText(text: string): void;
   /** Called with a complete binary message. The bytes may share the memory of the received chunk. */
   onBinary(bytes: Buffer): void;
@@ -77,10 +76,7 @@ const KNOWN_OPCODES =
   (1 << OPCODE.close) |
   (1 << OPCODE.ping) |
   (1 << OPCODE.pong);
-/**
- * Each fragment of a message counts as at least this many bytes. The sum for a message must not exceed
- * maxMessageBytes, or LEAST_BUDGET if that is larger.
- */
+/** The sum for a message must not exceed maxMessageBytes, or LEAST_BUDGET if that is larger. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
 /**
@@ -185,9 +181,7 @@ export class FrameReader {
     }
   }
 
-  /**
-   * Stops reading until {@link resume} is called. A sink may call this method while a chunk is being parsed.
-   */
+  /** Stops reading until {@link resume} is called. A sink may call it while a chunk is being parsed. */
   stop(): void {
     this.#isStopped = true;
   }
@@ -408,7 +402,6 @@ export class FrameReader {
     return whole.subarray(at, end);
   }
 
-  /** Allocates the buffer for a long message, and copies the parts that have arrived. */
   #allocateWhole(): Buffer {
     const whole = Buffer.allocUnsafeSlow(this.#messageBytes);
     const parts = this.#parts;

@@ -1,5 +1,4 @@
 /** Handlers of WebSockets, and what else a WebSocket gets from its route and its server. */
-import { errorAfter } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { WebSocketClose } from './closing.ts';
@@ -52,7 +51,6 @@ export interface SocketDeps<Socket> {
   readonly host: SocketHost<Socket>;
 }
 
-/** The server of a socket. */
 export interface SocketHost<Socket> {
   /** Called when no more messages are sent or received. The onClose handler may still run. */
   onClosed(socket: Socket): void;
@@ -60,10 +58,7 @@ export interface SocketHost<Socket> {
   onOver(socket: Socket, failure: unknown): void;
 }
 
-/**
- * Calls a handler, and then `done`, or `failed` with the error. If the handler returns a promise, this second
- * call is made when the promise settles.
- */
+/** Calls `done` or `failed` after the handler, or when the promise that it returns settles. */
 export function callHandler(
   handler: () => Awaitable<unknown>,
   done: () => void,
@@ -76,14 +71,4 @@ export function callHandler(
   } catch (error) {
     failed(error);
   }
-}
-
-/** Calls an onError handler for `error`. If it fails, `failed` gets its error, with `error` as the cause. */
-export function callErrorHandler(
-  handler: () => Awaitable<unknown>,
-  error: unknown,
-  done: () => void,
-  failed: (error: unknown) => void,
-): void {
-  callHandler(handler, done, (failure) => failed(errorAfter(failure, error)));
 }

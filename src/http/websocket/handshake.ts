@@ -137,7 +137,6 @@ export function acceptKey(key: string): string {
  * cookies of the user (RFC 6455 §10.2).
  */
 export class OriginGuard {
-  /** Origins that the option `origins` allows. Undefined without this option. */
   readonly allowed: AllowedOrigins | undefined;
   readonly #allowsAbsent: boolean;
   /** Origins that CORSMiddleware allows to send credentials. Used only without the option `origins`. */
@@ -148,16 +147,13 @@ export class OriginGuard {
    * The application's own origin is always allowed. If `origins` is undefined, the origins that
    * CORSMiddleware allows to send credentials are allowed, too. `allowsAbsent`: whether handshakes without
    * `Origin` are accepted.
-   * @throws SvcError `E_CORS` for an invalid origin
    */
   constructor(origins: Origins | undefined, allowsAbsent: boolean) {
     if (origins !== undefined) this.allowed = new AllowedOrigins(origins);
     this.#allowsAbsent = allowsAbsent;
   }
 
-  /**
-   * Reads the setting `trustProxy`. Without the option `origins`, also reads the origins of CORSMiddleware.
-   */
+  /** Reads the setting `trustProxy` and, without the option `origins`, the origins of CORSMiddleware. */
   compile(view: CompiledView): void {
     this.#knowsScheme = readTrustProxy(view.config('trustProxy')) !== undefined;
     if (this.allowed !== undefined) return;
@@ -165,11 +161,7 @@ export class OriginGuard {
     if (cors?.allowsCredentials === true) this.#others = cors.allowed;
   }
 
-  /**
-   * Checks the origin of a handshake. Returns undefined if it is allowed at once, else a promise.
-   * @throws Forbidden for an origin that is not allowed, and for a handshake without `Origin` unless
-   * `allowsAbsent` is set
-   */
+  /** Checks the origin of a handshake. Returns undefined if it is allowed at once, else a promise. */
   assertAdmitted(req: HttpRequest): Promise<void> | undefined {
     if (this.allowed?.isAny) return undefined;
     const origin = fieldOf(req, 'origin');

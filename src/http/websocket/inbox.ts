@@ -8,9 +8,7 @@
 import { SvcError } from '../../base/errors.ts';
 import { copyOf } from './frames.ts';
 
-/**
- * Maximum size in bytes of all waiting messages. Beyond this limit, the server stops reading from the client.
- */
+/** Maximum size in bytes of all waiting messages. */
 const MAX_BYTES = 65_536;
 /** Memory that each message takes in addition to its content, in bytes. */
 const MESSAGE_COST = 128;
@@ -74,10 +72,7 @@ export class Inbox {
     return this.#bytes <= MAX_BYTES / 2;
   }
 
-  /**
-   * Adds a message. A message that takes less than half of its received chunk is copied, so that the chunk
-   * does not stay in memory.
-   */
+  /** Copies a message that takes less than half of its chunk, so that the chunk does not stay in memory. */
   add(data: string | Buffer): void {
     const mustCopy =
       this.#waiter === undefined && typeof data !== 'string' && 2 * data.length < data.buffer.byteLength;
@@ -97,27 +92,27 @@ export class Inbox {
   }
 
   /**
-   * Returns an iterator of the messages. `onWait` is called when the iterator needs a message; {@link answer}
-   * then provides one. `onStop` is called when a loop is left early. After that, other code may iterate.
+   * Returns an iterator of the messages. `proceed` is called when the iterator needs a message; {@link answer}
+   * then provides one. It is also called when a loop is left early. After that, other code may iterate.
    */
-  iterate(onWait: () => void, onStop: () => void): AsyncIterator<unknown, undefined> {
+  iterate(proceed: () => void): AsyncIterator<unknown, undefined> {
     this.#isIterated = true;
     let hasLeft = false;
     return {
-      next: () => (hasLeft ? Promise.resolve(DONE) : this.#next(onWait)),
+      next: () => (hasLeft ? Promise.resolve(DONE) : this.#next(proceed)),
       return: () => {
         if (!hasLeft) {
           hasLeft = true;
           this.#isIterated = false;
           this.end();
-          onStop();
+          proceed();
         }
         return Promise.resolve(DONE);
       },
     };
   }
 
-  #next(onWait: () => void): Promise<IteratorResult<unknown, undefined>> {
+  #next(proceed: () => void): Promise<IteratorResult<unknown, undefined>> {
     // only one call at a time can wait for a message
     if (this.#waiter !== undefined) return Promise.reject(new SvcError('E_WEBSOCKET_ITERATED', []));
     this.#isReplyDue = false;
@@ -125,14 +120,11 @@ export class Inbox {
     this.#isIterated = true; // answer() sets #isIterated to false when decode() throws
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject };
-      onWait();
+      proceed();
     });
   }
 
-  /**
-   * Passes messages to the iterator as long as it waits for one. If `decode` throws, the promise of the
-   * iterator rejects, and the iteration ends.
-   */
+  /** If `decode` throws, the promise of the iterator rejects, and the iteration ends. */
   answer(decoder: MessageDecoder): void {
     while (this.#waiter !== undefined && this.#messages.length > 0) {
       const waiter = this.#waiter;

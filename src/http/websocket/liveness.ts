@@ -5,6 +5,7 @@
  * A timer checks each socket eight times during its heartbeat interval or idle timeout, whichever is shorter.
  * The pings of all sockets are spread over these checks.
  */
+import { takenOf } from '../server/connections.ts';
 import { Heartbeat } from '../streaming/heartbeat.ts';
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
@@ -70,7 +71,7 @@ export class PeerWatch {
     if (idleTimeoutMs > 0 && ++this.#quietTicks * intervalMs > idleTimeoutMs) return 'idle';
     if (heartbeatMs === 0 || ++this.#beatTicks * intervalMs < heartbeatMs) return undefined;
     this.#beatTicks = 0;
-    const taken = takenBytes(stream);
+    const taken = takenOf(stream);
     const isStuck = taken !== -1 && taken === this.#taken;
     // a missing response counts only if the server reads from the client, and no bytes wait for the client
     const isSilent = !this.#isAlive && this.#isPinged && isRead && taken === -1;
@@ -80,11 +81,6 @@ export class PeerWatch {
     this.#isAlive = false;
     return this.#isPinged ? 'silent' : undefined;
   }
-}
-
-/** Returns how many bytes the operating system has accepted. Returns -1 if it has accepted all of them. */
-function takenBytes(stream: Duplex & { readonly bytesWritten?: number }): number {
-  return stream.writableLength === 0 ? -1 : (stream.bytesWritten ?? 0) - stream.writableLength;
 }
 
 let lastPing = 0;
@@ -104,10 +100,7 @@ export class RoundTrip {
     this.#sentMs = sentMs;
   }
 
-  /**
-   * Resolves with the time until the pong, in milliseconds. Resolves with undefined if the socket closes
-   * earlier.
-   */
+  /** Resolves with the milliseconds until the pong; undefined if the socket closes earlier. */
   get durationMs(): Promise<number | undefined> {
     return this.#answer.promise;
   }

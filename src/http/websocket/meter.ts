@@ -8,7 +8,6 @@
  */
 import type { CounterMetric, CounterSlot, MetricsRegistry } from '../../observability/metrics.ts';
 
-/** Counts the WebSockets of one application. */
 export class WebSocketMeter {
   readonly messagesIn: CounterSlot;
   readonly messagesOut: CounterSlot;
@@ -18,7 +17,6 @@ export class WebSocketMeter {
   readonly #closed: CounterMetric;
   #open = 0;
 
-  /** @throws SvcError `E_METRIC` if the metrics of WebSockets are already registered */
   constructor(metrics: MetricsRegistry) {
     metrics.gauge('svc_websockets', 'WebSockets that are open', () => this.#open);
     const messages = metrics.counter('svc_websocket_messages_total', 'Messages of WebSockets', ['direction']);
@@ -42,16 +40,11 @@ export class WebSocketMeter {
     );
   }
 
-  get open(): number {
-    return this.#open;
-  }
-
   /** Counts an opened socket. */
   enter(): void {
     this.#open++;
   }
 
-  /** Counts a closed socket, by its close code. */
   leave(code: number): void {
     this.#open--;
     // codes from 3000 on are grouped, because clients can choose any of them

@@ -16,7 +16,6 @@ import type { RoomBus } from '../../cache/stores.ts';
 import type { StateKey } from '../contracts.ts';
 import type { SharedFrames } from './deflate.ts';
 
-/** A socket in a room. */
 export interface RoomMember {
   /** Called with each message to the room. It must not throw. */
   deliver(message: SharedMessage): void;
@@ -50,7 +49,6 @@ const ORIGIN_BYTES = 12;
 /** Room for messages between parts of the framework. Sockets cannot join it, because its name is empty. */
 const INTERNAL = '';
 
-/** The rooms of one process. */
 export class Rooms implements RoomSender {
   readonly #members = new Map<string, Set<RoomMember>>();
   readonly #listeners = new Set<(text: string) => void>();
@@ -63,30 +61,25 @@ export class Rooms implements RoomSender {
     this.#log = log;
   }
 
-  /** Number of rooms with at least one member in this process. */
   get size(): number {
     return this.#members.size;
   }
 
-  /** Whether a RoomBus connects this process with others. */
   get isConnected(): boolean {
     return this.#bus !== undefined;
   }
 
-  /** Connects this process with others through a RoomBus. */
   connect(bus: RoomBus): void {
     this.disconnect();
     this.#bus = bus;
     this.#subscription = bus.subscribe((room, frame, isText) => this.#onBus(room, frame, isText));
   }
 
-  /** Disconnects this process from the RoomBus. */
   disconnect(): void {
     this.#subscription?.[Symbol.dispose]();
     this.#bus = this.#subscription = undefined;
   }
 
-  /** Adds a member to a room. @throws SvcError `E_ROOM` for an invalid name of a room */
   join(room: string, member: RoomMember): void {
     assertRoomName(room);
     const members = this.#members.get(room);

@@ -32,7 +32,6 @@ import type { WebSocketMeter } from './meter.ts';
  */
 export type SlowConsumerPolicy = 'disconnect' | 'drop-oldest' | 'wait';
 
-/** Options of a FrameSender. */
 export interface SenderOptions {
   readonly maxBufferedBytes: number;
   readonly slowConsumer: SlowConsumerPolicy;
@@ -78,7 +77,6 @@ type Chunk = Buffer | string;
 
 /** Placeholder in the queue for a message that is being deflated. */
 class PendingFrame {
-  /** Length of the uncompressed message in bytes. */
   readonly bytes: number;
   /** The encoded frame. Undefined until the message was deflated. */
   frame: Buffer | undefined;
@@ -98,7 +96,6 @@ class Backlog {
   /** Frames in sending order; frames before index `first` were sent. Undefined if no frame waits. */
   queue: (Buffer | PendingFrame)[] | undefined;
   first = 0;
-  /** Size of all waiting frames in bytes. */
   bytes = 0;
   /** Size of the messages that are being deflated, in bytes. */
   pendingBytes = 0;
@@ -112,9 +109,7 @@ class Backlog {
    * client does not respond to it.
    */
   ping: Buffer | undefined;
-  /** The close frame, while it waits in the queue. */
   close: Buffer | undefined;
-  /** Called when the queue is empty. */
   onEmpty: (() => void) | undefined;
   isHigh = false;
   waiters: (() => void)[] | undefined;
@@ -200,10 +195,6 @@ export class FrameSender {
     this.#isHeld = true;
   }
 
-  /**
-   * Sends a text message.
-   * @throws SvcError `E_WEBSOCKET_FULL` if the policy is `wait`, and the queue is full
-   */
   sendText(text: string): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && text.length >= compression!.thresholdBytes)
@@ -212,9 +203,7 @@ export class FrameSender {
     this.#sendFrame(OPCODE.text, text);
   }
 
-  /**
-   * Sends a binary message. The caller must not change the bytes afterwards. Throws like {@link sendText}.
-   */
+  /** Do not change the bytes afterwards. Throws like {@link sendText}. */
   sendBytes(bytes: Uint8Array): void {
     const { compression } = this.#options;
     if (this.#deflater !== undefined && bytes.length >= compression!.thresholdBytes)
@@ -223,10 +212,7 @@ export class FrameSender {
     this.#sendFrame(OPCODE.binary, bytes);
   }
 
-  /**
-   * Sends a message that several sockets share. Never throws: if the policy is `wait`, and the queue is full,
-   * the message is dropped.
-   */
+  /** Never throws: if the policy is `wait`, and the queue is full, the message is dropped. */
   deliver(message: SharedMessage): void {
     if (this.#isOver) return;
     this.#options.meter?.messagesOut.add(1);
@@ -252,9 +238,7 @@ export class FrameSender {
     }
   }
 
-  /**
-   * Sends a control frame. A ping or pong is sent before the messages in the queue, a close frame after them.
-   */
+  /** Sends a ping or pong before the messages in the queue, a close frame after them. */
   sendControl(opcode: number, payload: Buffer): void {
     const frame = encodeFrame(opcode, payload);
     if (this.#isOver) return;
@@ -343,10 +327,7 @@ export class FrameSender {
     return pending + length <= MOST_PENDING_BYTES && this.#cost(EMPTY) <= this.#options.maxBufferedBytes;
   }
 
-  /**
-   * Adds a placeholder for a message of `length` bytes to the queue. `making` is the promise of its frame; it
-   * never rejects.
-   */
+  /** `making` is the promise of the frame for a message of `length` bytes; it never rejects. */
   #keepPlace(length: number, making: Promise<Buffer>): void {
     if (this.#isOver) return;
     const pending = new PendingFrame(length);
@@ -407,7 +388,6 @@ export class FrameSender {
     this.#turnBytes += this.#joinedEnd - start;
   }
 
-  /** Adds a chunk, without copying it. */
   #add(chunk: Chunk): void {
     this.#cut();
     this.#push(chunk);
@@ -456,10 +436,7 @@ export class FrameSender {
     if (!this.#wait(frame)) throw new SvcError('E_WEBSOCKET_FULL', [this.#options.maxBufferedBytes]);
   }
 
-  /**
-   * Adds a frame to the queue, if the policy for slow clients allows this. Returns false if the frame was
-   * refused.
-   */
+  /** Returns false if the policy for slow clients refuses the frame. */
   #wait(frame: Buffer): boolean {
     const { maxBufferedBytes, slowConsumer, meter } = this.#options;
     if (this.#isOver) return true;

@@ -20,7 +20,6 @@ interface OwnedStream extends Duplex {
   [OWNER]?: StreamOwner;
 }
 
-/** Registers the listeners that call the methods of `owner`. */
 export function listen(stream: Duplex, owner: StreamOwner): void {
   (stream as OwnedStream)[OWNER] = owner;
   stream.on('drain', onDrain).on('end', onEnd).on('close', onClose);

@@ -53,10 +53,7 @@ export class Utf8Check {
   }
 }
 
-/**
- * Returns the offset of an incomplete character at the end of the bytes, or their length if the last
- * character is complete.
- */
+/** Returns the offset of an incomplete character at the end of the bytes, or their length. */
 function endOfWhole(bytes: Uint8Array, from: number): number {
   const end = bytes.length;
   for (let back = 1; back <= 3 && end - back >= from; back++) {

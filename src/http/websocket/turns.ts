@@ -33,9 +33,7 @@ export function spend(bytes: number): void {
   isScheduled = true;
 }
 
-/**
- * Calls `work` in the first later turn with budget for it. `work` must call {@link spend} before it returns.
- */
+/** Calls `work`, which must call {@link spend}, in the first later turn with budget for it. */
 export function whenBudget(work: () => void): void {
   later.push(work);
 }

@@ -11,14 +11,14 @@
  * arrive earlier wait. The server stops reading from the client if more than 64 KiB of messages wait, or if
  * too many sent bytes wait for the client to read.
  */
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorAfter } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import { toJson } from '../response.ts';
 import { Ending, closeFor } from './closing.ts';
 import { CLOSE, OPCODE, isCloseCode } from './codes.ts';
-import { deflaterOf, inflatingReader } from './deflate.ts';
+import { MessageDeflater, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
-import { callErrorHandler, callHandler } from './handlers.ts';
+import { callHandler } from './handlers.ts';
 import { Inbox, costOf } from './inbox.ts';
 import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
@@ -99,7 +99,10 @@ export class WebSocketConnection
     if (deflate !== undefined)
       this.#reader = inflatingReader(deflate, deps.maxMessageBytes, ownsChunks(stream), this);
     // `compression` is defined: without this option, no compression is negotiated
-    const deflater = deflate === undefined ? undefined : deflaterOf(deflate, deps.compression!);
+    const deflater =
+      deflate === undefined
+        ? undefined
+        : new MessageDeflater(deflate.serverBits, deps.compression!.level, deflate.serverTakesOver);
     this.#sender = new FrameSender(stream, deps, this, deflater);
   }
 
@@ -200,10 +203,7 @@ export class WebSocketConnection
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
-    return (this.#inbox ??= new Inbox()).iterate(
-      () => this.#proceed(),
-      () => this.#proceed(),
-    );
+    return (this.#inbox ??= new Inbox()).iterate(() => this.#proceed());
   }
 
   /** Ends the connection without a close frame. @internal */
@@ -376,10 +376,7 @@ export class WebSocketConnection
     this.#proceed();
   }
 
-  /**
-   * Counts the messages that are incomplete, wait, or are being handled. Closes the socket if the budget of the
-   * application refuses them.
-   */
+  /** Closes the socket if the budget of the application refuses its messages. */
   #count(): void {
     const bytes = (this.#reader?.heldBytes ?? 0) + (this.#inbox?.heldBytes ?? 0) + this.#handledBytes;
     if (bytes === (this.#held?.heldBytes ?? 0)) return;
@@ -389,7 +386,6 @@ export class WebSocketConnection
     this.onViolation(CLOSE.tryAgainLater, 'the server holds too many messages');
   }
 
-  /** Calls a handler. Calls onError if the handler fails. Finally calls `then`. */
   #run(handler: () => Awaitable<unknown>, then: () => void): void {
     this.#running = 'other';
     const done = (): void => {
@@ -407,7 +403,8 @@ export class WebSocketConnection
     };
     const { onError: handle } = this.#deps.listener;
     if (handle === undefined) return giveUp(error);
-    callErrorHandler(() => this.#enter(handle, this, error), error, done, giveUp);
+    const enter = (): unknown => this.#enter(handle, this, error);
+    callHandler(enter, done, (failure) => giveUp(errorAfter(failure, error)));
   }
 
   /** Closes the socket because of an error that the onError handler did not handle. */

@@ -59,7 +59,7 @@ const MAX_LOGINS = 10_000;
 const ENDED = 'the login has ended';
 const EXPIRED = 'the access token has expired';
 
-/** Answers whether logins live, and ends the connections of logins that have ended. */
+/** Checks whether logins live, and ends the connections of logins that have ended. */
 export class LiveLogins implements LoginAuthority, Beating {
   readonly #deps: LiveLoginsDeps;
   /** Results by the id of the login, in the order in which they were stored. */

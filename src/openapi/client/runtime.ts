@@ -115,7 +115,6 @@ export async function unwrap<R extends Success<number, unknown> | Failure<number
 ): Promise<Extract<R, { readonly ok: true }>['data']> {
   const settled: Success<number, unknown> | Failure<number, unknown> = await result;
   if (!settled.ok) throw new HttpError(settled);
-  // the cast is safe: a failure was thrown above, so `settled` is a success
   return settled.data as Extract<R, { readonly ok: true }>['data'];
 }
 
@@ -354,7 +353,7 @@ function addBody(
   headers.set('Content-Type', type);
   if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
   else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody; // the cast is safe: the generated types allow no other body here
+  else init.body = body as RawBody;
   if (body instanceof ReadableStream) init.duplex = 'half';
 }
 

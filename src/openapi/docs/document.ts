@@ -177,7 +177,6 @@ function sectionsOf(root: JsonObject, ids: Ids): Section[] {
   });
 }
 
-/** Returns the webhooks as a section, or undefined if there are none. */
 function webhooksOf(root: JsonObject, ids: Ids): Section | undefined {
   const operations = Object.entries(record(root['webhooks'])).flatMap(([name, item]) =>
     operationsOf(root, item).map((read) => ({ ...operationOf(root, name, read, ids), isWebhook: true })),

@@ -83,7 +83,7 @@ function endOf(
   isInside: (line: string, index: number) => boolean,
 ): number {
   let end = from;
-  while (end < lines.length && isInside(lines[end]!, end)) end++;
+  for (let line = lines[end]; line !== undefined && isInside(line, end); line = lines[end]) end++;
   return end;
 }
 
@@ -107,7 +107,7 @@ function fenced(lines: readonly string[], at: number, fence: string): readonly [
 }
 
 function listAt(lines: readonly string[], at: number, depth: number): readonly [Markup, number] {
-  const kindOf = (line: string): string | undefined => ITEM.exec(line)?.[2]?.at(-1)!.replace(/[*+]/, '-');
+  const kindOf = (line: string): string | undefined => ITEM.exec(line)?.[2]?.slice(-1).replace(/[*+]/, '-');
   const kind = kindOf(lines[at]!)!;
   const items: Markup[] = [];
   let next = at;
@@ -229,7 +229,7 @@ function spanAt(text: string, at: number, depth: number): readonly [Content, end
   switch (text[at]) {
     case '\\':
       if (text[at + 1] === '\n') return [html`<br>`, at + 2];
-      return ESCAPED.test(text.slice(at, at + 2)) ? [text[at + 1]!, at + 2] : undefined;
+      return ESCAPED.test(text.slice(at, at + 2)) ? [text.charAt(at + 1), at + 2] : undefined;
     case '\n':
       return text.slice(at - 2, at) === '  ' ? [html`<br>`, at + 1] : undefined;
     case '`':
@@ -307,7 +307,8 @@ function emphasisAt(text: string, at: number, depth: number): readonly [Content,
   for (let end = window.indexOf(sign, 1); end !== -1; end = window.indexOf(sign, end + 1)) {
     const after: string = window[end + sign.length] ?? '';
     const isInner =
-      /[\s\\]/.test(window[end - 1]!) || (sign.length === 1 && (after === sign || window[end - 1] === sign));
+      /[\s\\]/.test(window.charAt(end - 1)) ||
+      (sign.length === 1 && (after === sign || window[end - 1] === sign));
     if (isInner || (sign.startsWith('_') && /\w/.test(after))) continue;
     const inner = spans(window.slice(0, end), depth + 1);
     const marked =

@@ -108,7 +108,6 @@ export class DocsPage {
   }
 }
 
-/** Adds a CSRF token to the response to HEAD. */
 function withToken(req: HttpRequest, response: HttpResponse): ReturnType<Next> {
   const token = csrfTokenIfAny(req);
   if (token !== undefined) response.headers.set(TOKEN_FIELD, token);

@@ -65,7 +65,6 @@ export class SchemaWriter {
     return html`${prose(text(description))}${members === NOTHING || !isPlainObject(schema) ? html`<p class="t">${this.type(schema)}</p>${factsOf(schema)}` : NOTHING}${members}`;
   }
 
-  /** Returns the type in words, with links to named schemas. */
   type(schema: unknown, depth = 0): Markup {
     if (schema === true || schema === undefined) return html`any`;
     if (schema === false) return html`never`;

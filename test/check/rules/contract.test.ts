@@ -243,10 +243,10 @@ test('svc check reports a response schema for status 204, and a route that decla
     .get('/e', { status: 202, response: Note }, () => ({ text: 'e' }))
     .get('/f', { status: 418 }, handler);
   assert.deepEqual(found(app, 'SVC303'), [
-    'DELETE /a: the response of status 204 has a schema, but replies with this status have no body',
-    'GET /b: the route declares only error statuses (404, 409), and no status of a successful reply',
-    'GET /c: the response of status 204 has a schema, but replies with this status have no body',
-    'GET /f: the route declares only error statuses (418), and no status of a successful reply',
+    'DELETE /a: the response of status 204 has a schema, but responses with this status have no body',
+    'GET /b: the route declares only error statuses (404, 409), and no status of a successful response',
+    'GET /c: the response of status 204 has a schema, but responses with this status have no body',
+    'GET /f: the route declares only error statuses (418), and no status of a successful response',
   ]);
 });
 

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isPackageName, starterFiles } from '../../../src/cli/starter/starter.ts';
 import { ROOT } from '../../support/build.ts';
+import { manual } from '../../support/manuals.ts';
 import { run } from '../../support/run.ts';
 import type { AddressInfo } from 'node:net';
 
@@ -220,6 +221,11 @@ test('the container image of a new project keeps data in a volume that the user 
   for (const path of ['.gitignore', '.dockerignore']) assert.match(textOf(path), /^data\.db\*$/m);
   for (const path of ['README.md', 'Dockerfile'])
     assert.match(textOf(path), /docker run [^\n]* -v shop-data:\/data shop$/m);
+});
+
+test('the manual of operations shows the Dockerfile of a new project, without its comments', () => {
+  const text = textOf('Dockerfile', { source: 'vendor' }).replace(/^#.*\n/gm, '');
+  assert.ok(manual('src/operations/README.md').includes(`\n\`\`\`dockerfile\n${text}\`\`\`\n`));
 });
 
 for (const name of ['shop', 'my-app', '@acme/shop', 'a.b_c', '3d', 'x'.repeat(214)]) {

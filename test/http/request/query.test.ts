@@ -41,7 +41,6 @@ test('for generated input, parsePairs() returns the same pairs as URLSearchParam
     const expected = [...new URLSearchParams(`&${text}`)]; // "&", for it drops a "?" that comes first
     const actual = parsePairs(text)!;
     assert.deepEqual([...actual], expected, JSON.stringify(text));
-    assert.equal(actual.size, expected.length);
     for (const [name] of expected) {
       const values = expected.filter(([other]) => other === name).map(([, value]) => value);
       assert.equal(actual.get(name), values[0]);
@@ -66,13 +65,13 @@ for (const count of [3, 100]) {
 }
 
 test('parsePairs() returns undefined for more than maxPairs pairs', () => {
-  assert.equal(parsePairs('a=1&&b=2&', 2)!.size, 2);
+  assert.equal([...parsePairs('a=1&&b=2&', 2)!].length, 2);
   assert.equal(parsePairs('a=1&b=2&c', 2), undefined);
-  assert.equal(parsePairs('', 0)!.size, 0);
+  assert.equal([...parsePairs('', 0)!].length, 0);
 });
 
 test('parsePairs() reads many short names before one long name', () => {
   const text = `${'a&'.repeat(999)}${'a'.repeat(9_900_000)}`;
-  assert.equal(parsePairs(text)!.size, 1_000);
+  assert.equal([...parsePairs(text)!].length, 1_000);
   assert.equal(parsePairs(`${text}=b`)!.getAll('a').length, 999);
 });

@@ -19,7 +19,7 @@ export const THINGS = [
   'WebSocket elsewhere',
   'event stream',
   'MCP session',
-  'stored reply',
+  'stored response',
   'background task',
 ] as const;
 
@@ -57,7 +57,7 @@ const USUAL: Way['moments'] = {
   'WebSocket elsewhere': 'soon',
   'event stream': 'now',
   'MCP session': 'now',
-  'stored reply': 'now',
+  'stored response': 'now',
   'background task': '-',
 };
 
@@ -149,7 +149,7 @@ export const WAYS: readonly Way[] = [
       WebSocket: 'soon',
       'event stream': 'soon',
       'MCP session': 'soon',
-      'stored reply': 'soon',
+      'stored response': 'soon',
     },
     end: async ({ here, there }) => {
       for (const { clock } of [here, there]) await clock.advance(IDLE_SECONDS * 1_000);

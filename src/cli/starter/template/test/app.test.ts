@@ -95,7 +95,7 @@ test('the notes of other people are not found', async () => {
   assert.match(await textOf(ada), /Only mine/);
 });
 
-test('the JSON interface answers 401 without a token, and 403 without the scope', async () => {
+test('the JSON interface responds with 401 without a token, and 403 without the scope', async () => {
   await using client = new TestClient(app);
   const token = createToken('dev:ada', authSecret, {
     type: 'at+jwt',
