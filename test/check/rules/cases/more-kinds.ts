@@ -760,6 +760,7 @@ import { db, sql } from 'svc/db';
 import { randomUUID } from 'node:crypto';
 class Vote extends Schema { poll = Field(int); }
 export const app = new Svc();
+app.onStartup(() => app.state.db.script('create table guest (id text primary key, poll integer not null, person text not null)'));
 app.post('/votes', { body: Vote, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
   await store.execute(sql\`insert into vote (poll, person) values (\${body.poll}, \${me.sub}) on conflict do nothing\`); // SVC642
 });
@@ -776,7 +777,6 @@ create unique index one_vote on vote (poll, person);
 create table member (id integer primary key, poll integer not null, person text not null, unique (poll, person));
 create table seat (id integer primary key, poll integer not null, person text not null, gone text);
 create unique index one_seat on seat (poll, person) where gone is null;
-create table guest (id text primary key, poll integer not null, person text not null);
 // FILE 2.sql
 drop index one_vote;
 create table member_new (id integer primary key, poll integer not null, person text not null, unique (poll, person));
