@@ -180,6 +180,7 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onSt
     onHandler: (begun) => watches.forEach((each) => each.onHandler?.(begun)),
     onTest: (tested) => watches.forEach((each) => each.onTest?.(tested)),
     onCompare: (compared) => watches.forEach((each) => each.onCompare?.(compared)),
+    onSum: (summed) => watches.forEach((each) => each.onSum?.(summed)),
     onPromise: (misused) => watches.forEach((each) => each.onPromise?.(misused)),
     onIndexed: (written) => watches.forEach((each) => each.onIndexed?.(written)),
     onAssign: (kept) => watches.forEach((each) => each.onAssign?.(kept)),

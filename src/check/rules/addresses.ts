@@ -12,6 +12,7 @@ import { constantIn } from '../values/tests.ts';
 import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
 import type { Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Place } from './injection.ts';
@@ -51,7 +52,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
       'Compare the host of the URL with a list of allowed hosts: if (!HOSTS.has(new URL(address).host)) throw new BadRequest()',
     wrong: 'fetch(body.url)',
     right: 'if (!HOSTS.has(new URL(body.url).host)) throw new BadRequest(); fetch(body.url)',
-    onCall: findAddresses,
+    watch: watchAddresses,
   },
   {
     id: 'SVC655',
@@ -162,8 +163,10 @@ function findPaths(site: Site, report: ReportAt): void {
   for (const path of pathsOf(site)) {
     const danger = dangerIn(site, path, leavesFolder);
     if (danger === undefined) continue;
+    const { entry } = danger;
     report(
-      site.written(path),
+      // a function of another file builds the path
+      entry === undefined || entry.module === site.module ? site.written(path) : entry,
       `the file path is built from ${danger.origin.what}: a value with ".." leads to any file`,
       doubt(danger),
     );
@@ -191,8 +194,20 @@ function leavesFolder({ part, before, after }: Place): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/** SVC607: client input in addresses that the server requests. */
-function findAddresses(site: Site, report: ReportAt): void {
+function watchAddresses(report: ReportAt): Watch {
+  /** Tests of hosts, by the address. */
+  const tests = new Map<string, Spot>();
+  return {
+    onTest({ value, node, module }) {
+      for (const [id, { hasKnownHost }] of [...(value.yes ?? []), ...(value.no ?? [])])
+        if (hasKnownHost === true) tests.set(id, { node, module });
+    },
+    onCall: (site) => findAddresses(site, tests, report),
+  };
+}
+
+/** SVC607: client input in addresses that the server requests. The place is a test of the host that does not suffice, if there is one. */
+function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: ReportAt): void {
   const { call, meaning } = site;
   const [address] = call.args;
   if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
@@ -211,12 +226,11 @@ function findAddresses(site: Site, report: ReportAt): void {
     findPathsOfServices(site, address, report);
     return findRedirected(site, address, report);
   }
+  const node = entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address;
+  const test = tests.get(danger.id);
   report(
-    {
-      module: site.module,
-      node: entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address,
-    },
-    `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network`,
+    test ?? { module: site.module, node },
+    `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network${test === undefined ? '' : ', because this test of the host does not hold for each address that is requested'}`,
     doubt(danger),
   );
 }

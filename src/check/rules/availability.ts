@@ -462,10 +462,13 @@ function watchLeft(report: ReportAt, sources: Sources): Watch {
       const method = methodOf(call);
       if (meaning.startsWith('process.') && !ofProcess.has('process')) ofProcess.set('process', call);
       const to = meaning.startsWith('process.') ? ofProcess.get('process') : receiver?.lasting;
-      if (to !== undefined && REMOVES.test(method)) removed.add(to);
+      if (to !== undefined && REMOVES.test(method) && site.handler !== undefined) removed.add(to);
       if (route === undefined || fn !== undefined) return;
-      if (to !== undefined && LISTENS.test(method) && !endsItself(site))
-        additions.push({ node: call, module, to });
+      if (to !== undefined && LISTENS.test(method) && !endsItself(site)) {
+        // a method of the object may add what a request hands to it
+        const passed = site.passed(call.args[1]!); // endsItself() is true without a listener
+        additions.push({ ...(passed.node === call.args[1] ? { node: call, module } : passed), to });
+      }
       if (/^(?:timers\.)?set(?:Interval)$/.test(meaning)) intervals.push({ node: call, module });
     },
     finish() {

@@ -2,13 +2,12 @@
  * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
  * certificate (SVC622, SVC628, SVC629).
  */
-import { entryOf, functionAround, methodOf, nodesAround } from '../reader/nodes.ts';
+import { entryOf, functionAround, methodOf } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
-import { constantOf as constantNode } from '../reader/constants.ts';
 import { constantIn } from '../values/tests.ts';
-import { constantOf, isStored, literalOf } from '../values/text.ts';
+import { isLasting, isStored, literalOf } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -122,10 +121,11 @@ function judgeCipher(
   // RFC 3394 prescribes the vector of a wrapped key, and a random key encrypts one message
   if (
     /wrap/.test(constantIn(value(cipher)) ?? '') ||
-    madeIn(value(key)).some(({ by }) => by.startsWith('crypto.random'))
+    madeIn(value(key)).some(({ by, isLasting: lasts }) => by.startsWith('crypto.random') && lasts !== true)
   )
     return;
-  if (vector === undefined || given === undefined || filled.has(given) || !isFixed(given)) return;
+  const isFixed = ALLOCATES.test(given?.type ?? '') || isLasting(given?.texts ?? []);
+  if (vector === undefined || given === undefined || filled.has(given) || !isFixed) return;
   report(
     { module, node: vector },
     'the initialisation vector is the same for every message, so equal messages look equal and an attacker can compute texts of others',
@@ -151,36 +151,6 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
 
 /** Functions that return a buffer of zeros, or of one repeated byte. */
 const ALLOCATES = /^Buffer\.alloc$|^buffer\.Buffer\.alloc$|^Uint8Array$/;
-
-function isFixed(value: Value): boolean {
-  const { type, texts } = value;
-  if (type !== undefined && ALLOCATES.test(type)) return true;
-  if (texts.length > 0 && texts.every((text) => (constantOf(text) ?? '') !== '')) return true;
-  const made = madeIn({ texts });
-  return made.length > 0 && made.every((each) => isOfConstants(each) || isMadeAtImport(each));
-}
-
-/** Whether random bytes are made once, while a module is imported. */
-function isMadeAtImport({ by, node }: Made): boolean {
-  const isRepeated = nodesAround(node).some(({ type }) => type === 'function' || type === 'class');
-  return by.startsWith('crypto.random') && !isRepeated;
-}
-
-/**
- * Whether a digest, or what is derived of a key, is always the same: its message, or its salt and purpose, are constants:
- * `createHash('md5').update('x').digest()`, `hkdfSync('sha256', key, '', 'iv', 12)`.
- */
-function isOfConstants({ by, node, module }: Made): boolean {
-  const isDerived = /^crypto\.hkdf/.test(by);
-  if (!isDerived && !/createHash|crypto\.hash$/.test(by)) return false;
-  for (let at = node; at.type === 'call'; at = at.callee.object) {
-    const args = isDerived ? at.args.slice(2, 4) : at.args;
-    if (args.some((arg) => !/^(?:text|value)$/.test(constantNode(arg, module)?.node.type ?? '')))
-      return false;
-    if (at.callee.type !== 'member') break;
-  }
-  return true;
-}
 
 function isOff(value: Value | undefined): boolean {
   return value?.constant === false && constantIn(value) === 'false';

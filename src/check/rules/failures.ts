@@ -15,13 +15,18 @@ import {
   pathOf,
 } from '../reader/nodes.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
+import { literal } from '../reader/constants.ts';
 import { isTimer } from '../values/calls.ts';
+import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
+import { constantIn } from '../values/tests.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { isLog } from './logs.ts';
 import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = NodeOf<'try'>;
@@ -67,12 +72,13 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     severity: 'warning',
     cwe: [682],
     sources: ['ECMA-262: MakeDay'],
-    why: 'A day that the month does not have becomes a day of the next month: one month after January 31 is March 3',
+    why: 'The calculation is right for most values only: January 31 plus a month is March 3, 19.99 * 100 is 1998.999…, and a lifetime in milliseconds is a thousand times too long in seconds',
     remedy:
       'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
     wrong: 'end.setMonth(end.getMonth() + 1)',
     right: 'end.setMonth(end.getMonth() + 1, 1)',
     find: findMonths,
+    watch: watchNumbers,
   },
 ];
 
@@ -280,20 +286,38 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
 function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
+  /** Requests that change something elsewhere, and the statements after them that write a constant. */
+  const recorded = new Map<Call, { readonly handler: Fn | undefined; readonly records: Call[] }>();
   const add = (to: Map<Fn, Call[]>, handler: Fn | undefined, call: Call): void => {
     if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), call]);
   };
   return {
     onCall(site) {
       if (isLog(site)) logs.add(site.call);
-      if (ASKS.test(site.meaning)) add(asked, site.handler, site.call);
+      if (!ASKS.test(site.meaning)) return;
+      add(asked, site.handler, site.call);
+      if (isChange(site)) recorded.set(site.call, { handler: site.handler, records: [] });
     },
-    onStatement(sending) {
-      if (sending.isWrite) add(writes, sending.handler, sending.call);
+    onStatement({ isWrite, handler, call, outline, statement }) {
+      if (isWrite) add(writes, handler, call);
+      if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
+      for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
       if (keeping.length === 0) return;
+      for (const [request, { records }] of recorded)
+        for (const { work, node, module } of records.length === 0 ? [] : keeping) {
+          const calls = new Set(callsIn(work, module, sources).map(({ call }) => call));
+          const tells = partsOf(work).some(
+            (part) => part.type === 'leave' && part.how === 'return' && part.value,
+          );
+          if (calls.has(request) && !tells && records.some((record) => !calls.has(record)))
+            report(
+              { module, node },
+              'a request of another service fails here without a trace, and code after it writes into a row that it was done',
+            );
+        }
       for (const handler of new Set([...writes.keys(), ...asked.keys()])) {
         const route = sources.handlers.routeOf(handler);
         if (route === undefined || methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method)))
@@ -313,6 +337,15 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       }
     },
   };
+}
+
+/** A constant that a statement writes into a column, such as a state, or the time at which something was done. */
+const WRITES_CONSTANT = /\bset\b[^]*?=\s*(?:'|true\b|1\b|now\(|current_timestamp\b)[^]*?(?:\bwhere\b|$)/i;
+
+/** Whether a request of another service changes something there. */
+function isChange({ meaning, call, value }: Site): boolean {
+  const method = constantIn(value(call.args[1])?.members?.get('method')) ?? meaning.split('.').at(-1)!;
+  return /^(?:post|put|patch|delete)$/i.test(method);
 }
 
 /** Returns the code whose errors a `catch` keeps, and this `catch`. */
@@ -371,6 +404,52 @@ function findMonths(sources: Sources, report: ReportAt): void {
         'the day stays the same in another month: where the month is shorter, the date is in the month after it',
       );
   }
+}
+
+/** SVC660: milliseconds and seconds in one sum, and decimals that code cuts to whole hundredths. */
+function watchNumbers(report: ReportAt): Watch {
+  return {
+    onSum({ node, module, sides }) {
+      const [left, right] = sides.map(({ texts }) => madeIn({ texts }).map(({ by }) => by));
+      const isMixed = (one: readonly string[] = [], other: readonly string[] = []): boolean =>
+        one.includes(SECONDS) &&
+        !other.includes(SECONDS) &&
+        other.some((by) => by === MILLISECONDS || isClock(by));
+      if (isMixed(left, right) || isMixed(right, left))
+        report({ module, node }, 'one side counts seconds and the other one milliseconds', {
+          remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
+        });
+    },
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const cut = /^(?:Math\.(?:floor|trunc|ceil)|(?:Number\.)?parseInt)$/.test(meaning)
+        ? call.args[0]
+        : undefined;
+      const product = cut && literal(cut, module);
+      if (product?.type !== 'binary' || product.operator !== '*' || call.parent?.type === 'binary') return;
+      const factor = [product.left, product.right].find(
+        (side) => !/^1(?:0_?0(?:_?00|0)?|e[23])$/.test(constantIn(value(side)) ?? ''),
+      );
+      const isScaled =
+        factor !== undefined &&
+        [product.left, product.right].some(
+          (side) => side !== factor && constantIn(value(side)) !== undefined,
+        );
+      const given = value(factor);
+      const isGiven =
+        clientIn(given) !== undefined ||
+        madeIn(given).some(({ by }) => by === ROW || by.startsWith('input '));
+      const isWhole = given?.declared?.number?.isFloat === false;
+      if (isScaled && isGiven && !isWhole && /^(?:name|member|call|unary)$/.test(factor.type))
+        report(
+          { module, call },
+          'a decimal is multiplied as a floating-point number and cut: 19.99 * 100 is 1998.999…, so a hundredth is lost',
+          {
+            remedy: 'Round the product with Math.round(), or take the digits from the text of a decimal',
+          },
+        );
+    },
+  };
 }
 
 /** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */

@@ -8,6 +8,7 @@ import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
+import { isLasting } from './text.ts';
 import type { Made, Text } from './text.ts';
 import type { ClassValue, Given, Value } from './value.ts';
 
@@ -67,26 +68,38 @@ export interface Site {
 
 /** Functions whose results rules recognise again. */
 export const MAKERS: RegExp =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now|svc\.Clock\.nowMs)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$/;
 /** Functions whose results others can compute: of chance that no attacker may know, and of the time. */
-export const GUESSABLE: RegExp = /^(?:Math\.random|Date|Date\.now|performance\.now)$/;
+export const GUESSABLE: RegExp = /^(?:Math\.random|Date|Date\.now|performance\.now|svc\.Clock\.nowMs)$/;
 
-/** Returns the text of a value that a call made of others: a digest is as easy to guess as its message. */
+/** Returns the text of a value that a call made of others: a digest is as easy to guess as its message, and lasts as long. */
 export function textsMadeOf(
   type: string | undefined,
-  sources: readonly (Value | undefined)[],
+  { receiver, args }: Pick<Called, 'receiver' | 'args'>,
+  made: Spot,
 ): readonly Text[] {
-  if (!/^crypto\.(?:create(?:Hash|Hmac)|hash)/.test(type ?? '')) return values.KNOWN.texts;
-  const parts = sources
-    .flatMap((each) => each?.texts.flat() ?? [])
+  const by = type ?? '';
+  if (!/^crypto\.(?:create(?:Hash|Hmac)|hash|hkdf|scrypt|pbkdf2)/.test(by)) return values.KNOWN.texts;
+  // a derived key differs for each salt and purpose
+  const given = by.startsWith('crypto.hkdf') ? args.slice(2, 4) : args;
+  const sources = receiver?.type === undefined ? given : [receiver, ...given];
+  // a secret key hides the message
+  const isKeyed = /^crypto\.(?:createHmac\.|hkdf|scrypt|pbkdf2)/.test(by);
+  const parts = (isKeyed ? [receiver ?? values.KNOWN] : sources)
+    .flatMap(({ texts }) => texts.flat())
     .filter((part) => part.kind === 'own' && GUESSABLE.test(part.made?.by ?? ''));
-  return parts.length === 0 ? values.KNOWN.texts : [parts];
+  if (parts.length > 0) return [parts];
+  const isFixed = sources.every(({ texts }) => isLasting(texts) || texts.flat().length === 0);
+  return isFixed ? [[{ kind: 'own', made: { ...made, by, isLasting: true } }]] : values.KNOWN.texts;
 }
 
 /** Returns the result of a call with its mark. */
 export function madeBy(made: Made, result: Value): Value {
-  const own = { kind: 'own', made } as const;
   const { texts } = result;
+  const own = {
+    kind: 'own',
+    made: { ...made, isLasting: made.isLasting === true || isLasting(texts) },
+  } as const;
   return { ...result, texts: texts === values.KNOWN.texts ? [[own]] : texts.map((text) => [...text, own]) };
 }
 
@@ -216,5 +229,5 @@ export function settingOf(node: Call, module: SourceModule, fallback: Value | un
   const [key] = node.args;
   const by =
     (constantIn(fallback) ?? '') === '' ? `setting ${key?.type === 'text' ? key.value : ''}` : FALLBACK;
-  return { texts: [[{ kind: 'own', made: { by, node, module } }]] };
+  return { texts: [[{ kind: 'own', made: { by, node, module, isLasting: true } }]] };
 }

@@ -192,7 +192,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     'svc.escapeHtml escape-html he.encode he.escape html-escaper.escape entities.encodeHTML entities.escapeUTF8 lodash.escape lodash-es.escape validator.escape sanitize-html xss dompurify.sanitize isomorphic-dompurify.sanitize',
   ),
   ...alike(NAME, 'slugify @sindresorhus/slugify lodash.kebabCase'),
-  ...alike(number, 'Number BigInt parseInt parseFloat'),
+  ...alike(number, 'Number BigInt parseInt parseFloat Number.parseInt Number.parseFloat'),
   // a text has no members of an input
   String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
   Boolean: ({ args: [value = KNOWN] }) =>
@@ -489,7 +489,7 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(added, 'push unshift add append'),
   ...alike(
     self,
-    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind reverse toReversed values',
+    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind setMaxListeners reverse toReversed values',
   ),
   toString: asText,
   replace: replaced(false),

@@ -9,7 +9,7 @@ import { Classes } from './classes.ts';
 import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { COMPUTED, PRINCIPAL, ROW } from './marks.ts';
+import { COMPUTED, MILLISECONDS, PRINCIPAL, ROW, SECONDS, isClock } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
@@ -19,7 +19,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts, Made } from './text.ts';
+import type { ClientPart, Facts, Made, Part } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -61,6 +61,8 @@ interface Tested extends Spot {
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
+  /** Two values that code adds, subtracts, or compares by size: they have one unit. */
+  onSum(compared: Compared): void;
   onTest(tested: Tested): void;
   onPromise(misused: MisusedPromise): void;
   onIndexed(written: Indexed): void;
@@ -191,7 +193,7 @@ export abstract class Evaluation extends Classes {
     const { meaning = '', whole } = value;
     const made = { by: meaning, node, module: this.module };
     if (meaning.startsWith('process.env.') && value.texts === KNOWN.texts)
-      return { ...value, texts: [[{ kind: 'own', made }]] };
+      return { ...value, texts: [[{ kind: 'own', made: { ...made, isLasting: true } }]] };
     return meaning !== 'process.env' || whole !== undefined ? value : { ...value, whole: made };
   }
 
@@ -337,6 +339,12 @@ export abstract class Evaluation extends Classes {
     );
   }
 
+  /** Returns a value whose parts of clients keep the expression that first brought them into a longer text. */
+  protected entered(value: Value, node: Node): Value {
+    const entry = { node, module: this.module };
+    return { ...value, ...values.mapParts(value, (part) => ({ ...part, entry: part.entry ?? entry })) };
+  }
+
   #memberNode(node: NodeOf<'member'>): Value {
     const { object, property, index } = node;
     const value = this.value(object);
@@ -452,8 +460,11 @@ export abstract class Evaluation extends Classes {
     if (operator === '+' || constantIn(second) !== undefined || second === ABSENT)
       this.misuse(operator === '+' ? 'value' : 'condition', first, left);
     if (operator === '+') this.misuse('value', second, right);
+    const { module, handler } = this;
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
-      this.listeners.onCompare({ node, module: this.module, handler: this.handler, sides: [first, second] });
+      this.listeners.onCompare({ node, module, handler, sides: [first, second] });
+    if (/^(?:[-+]|[<>]=?)$/.test(operator))
+      this.listeners.onSum({ node, module, handler, sides: [first, second] });
     if (
       left.type === 'unary' &&
       left.operator === 'typeof' &&
@@ -487,9 +498,14 @@ export abstract class Evaluation extends Classes {
   #calculated(operator: string, sides: readonly Value[], nodes: readonly [Node, Node]): Value | undefined {
     const at = { node: nodes[1].parent ?? nodes[1], module: this.module };
     if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
-    return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
-      ? values.computedFrom(sides, (made) => arithmetic(made, at))
-      : undefined;
+    if (!/^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)) return undefined;
+    const result = values.computedFrom(sides, (made) => arithmetic(made, at));
+    if (!/^[*/]$/.test(operator)) return result;
+    const by = unitAfter(operator, sides);
+    const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
+    const unit: Part[] =
+      by === undefined ? [] : [{ kind: 'own', made: { by, node: nodes[0], module: this.module } }];
+    return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
   }
 
   #logical({ operator, left, right }: NodeOf<'binary'>, first: Value): Value {
@@ -579,6 +595,27 @@ function isSumOfRows(sides: readonly Value[]): boolean {
 function arithmetic(made: Made, at: Spot): Made {
   if (made.by === ROW) return { ...made, by: COMPUTED };
   return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
+}
+
+const THOUSAND = /^1(?:_?000|e3)$/;
+const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
+
+function isUnit(made: Made | undefined): boolean {
+  return made?.by === MILLISECONDS || made?.by === SECONDS;
+}
+
+/** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
+function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
+  const marks = values.madeIn(left);
+  if (operator === '/') {
+    const isTime =
+      marks.some(({ by }) => isClock(by) || by === MILLISECONDS) && !marks.some(({ by }) => by === SECONDS);
+    return isTime && THOUSAND.test(constantIn(right) ?? '') ? SECONDS : undefined;
+  }
+  const isScaled = [left, right].some((side) => IN_MILLISECONDS.test(constantIn(side) ?? ''));
+  return isScaled || [...marks, ...values.madeIn(right)].some(({ by }) => by === MILLISECONDS)
+    ? MILLISECONDS
+    : undefined;
 }
 
 function hasMarkup({ texts }: Value): boolean {

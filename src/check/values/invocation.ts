@@ -216,7 +216,8 @@ export abstract class Invocation extends ControlFlow {
     const made = { by: meaning, node: call, module: this.module };
     if (SENDS.test(meaning)) return answerOf({ ...made, by: ROW }, result, all);
     if (isPrincipal(meaning)) return values.marked(result, { ...made, by: PRINCIPAL });
-    if (MAKERS.test(meaning) || (meaning === 'Date' && args.length === 0)) return madeBy(made, result);
+    if (MAKERS.test(meaning) || (meaning === 'Date' && args.length === 0))
+      return madeBy({ ...made, isLasting: this.#isStarting() }, result);
     return result;
   }
 
@@ -300,6 +301,7 @@ export abstract class Invocation extends ControlFlow {
     const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
     const made =
       resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
+    if (made !== undefined && meaning.startsWith('path.')) return this.entered(made, call);
     if (made !== undefined) return made.members === undefined ? made : this.made(made, call);
     const read =
       receiver?.source === undefined
@@ -324,10 +326,13 @@ export abstract class Invocation extends ControlFlow {
   }
 
   protected made(made: Value, node: Node): Value {
+    return this.#isStarting() ? { ...made, lasting: made.lasting ?? node } : made;
+  }
+
+  /** Whether a module is imported, and no callback of it runs. */
+  #isStarting(): boolean {
     const isStart = this.current === undefined && this.handler === undefined;
-    return isStart && this.stack.every(({ call }) => call !== undefined)
-      ? { ...made, lasting: made.lasting ?? node }
-      : made;
+    return isStart && this.stack.every(({ call }) => call !== undefined);
   }
 
   #resultOfUnknown(
@@ -366,7 +371,7 @@ export abstract class Invocation extends ControlFlow {
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };
     }
     const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
-    const texts = textsMadeOf(type, [receiver, ...args]);
+    const texts = textsMadeOf(type, { receiver, args }, { node: call, module: this.module });
     const made = { texts, type, members: deps, ...(keys.length > 0 && { keys }) };
     return call.isNew ? this.made(made, call) : made;
   }

@@ -12,6 +12,10 @@ export const ROW = 'database row';
 /** Mark of a number that arithmetic made of a result of the database. */
 export const COMPUTED = 'computed row';
 
+/** Marks of numbers that count milliseconds or seconds, because code multiplies or divides by a thousand. */
+export const MILLISECONDS = 'milliseconds';
+export const SECONDS = 'seconds';
+
 /** Mark of a setting that has a text of the sources if no variable sets it. */
 export const FALLBACK = 'fallback';
 
@@ -27,4 +31,9 @@ export function isOfPrincipal({ by }: Made): boolean {
 /** Whether a call returns a value that belongs to the client: an entry of its session. */
 export function isPrincipal(meaning: string): boolean {
   return /^svc\.Session\.(?:get|require)$/.test(meaning);
+}
+
+/** Whether a mark says that a number is the time, in milliseconds. */
+export function isClock(by: string): boolean {
+  return /^(?:Date|Date\.now|svc\.Clock\.nowMs)$/.test(by);
 }

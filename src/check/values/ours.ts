@@ -50,6 +50,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   'svc.Svc.state': 'svc.AppState',
   'svc.Svc.config': 'svc.Config',
   'svc.Svc.log': 'svc.Logger',
+  'svc.Svc.clock': 'svc.Clock',
   'svc.Svc.rooms': 'svc.rooms',
   'svc.Context.log': 'svc.Logger',
   'svc.services.log': 'svc.Logger',

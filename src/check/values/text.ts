@@ -43,6 +43,8 @@ export interface Fact {
 /** The call or member that made a value: `crypto.randomBytes`, or `request.host`. */
 export interface Made extends Spot {
   readonly by: string;
+  /** Whether the value is the same as long as the process lives: a setting, or what code makes of settings or at import. */
+  readonly isLasting?: boolean;
 }
 
 /** A part of a text that a client chooses. Parts with one `id` hold the same text. */
@@ -186,6 +188,16 @@ export function blurred(text: Text): Text {
 /** Returns the literal text of parts, with `hole` for every other part. */
 export function literalOf(text: Text, hole = '\0'): string {
   return text.map((part) => (part.kind === 'literal' ? part.text : hole)).join('');
+}
+
+/** Whether texts are the same for each request: of constants, settings, and what a module makes of them. */
+export function isLasting(texts: readonly Text[]): boolean {
+  return (
+    texts.some((text) => constantOf(text) !== '') &&
+    texts
+      .flat()
+      .every((part) => part.kind === 'literal' || (part.kind === 'own' && part.made?.isLasting === true))
+  );
 }
 
 /** Returns the text if it is known completely. */

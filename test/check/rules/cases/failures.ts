@@ -371,6 +371,186 @@ function checked(at: Date): Date {
 function both(at: Date): Date { const next = new Date(at); next.setMonth(next.getMonth() + 1, 1); return next; }
 app.get('/dates', { me: Depends(BearerAuth()) }, () => { const now = new Date(); return [first(now), last(now), clamped(now), checked(now), both(now)].map(String); });
 `,
+  'failed call recorded as done': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+import { charge, notify } from './clients.ts';
+class Order extends Schema { id = Field(int, { ge: 1, le: 999 }); }
+export const app: Svc = new Svc();
+app.post('/pay', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await charge(body.id);
+  await db.execute('update orders set paid = true where id = ? and owner = ?', [body.id, me.sub]);
+  return { ok: true };
+});
+app.post('/remind', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await notify(body.id);
+  await db.execute("update orders set owner = ?, reminded_at = now() where id = ? and owner = ?", [me.sub, body.id, me.sub]);
+  return { ok: true };
+});
+// FILE clients.ts
+export async function charge(id: number): Promise<void> {
+  try {
+    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
+  } catch {} // SVC659
+}
+export async function notify(id: number): Promise<void> {
+  await fetch('https://mail.example/send/' + id, { method: 'PUT', signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error)); // SVC659
+}
+`,
+  'failed call told or recorded': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+import { charge, notify, warm } from './clients.ts';
+class Order extends Schema { id = Field(int, { ge: 1, le: 999 }); }
+export const app: Svc = new Svc();
+app.post('/pay', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  if (!(await charge(body.id))) return { ok: false };
+  await db.execute('update orders set paid = true where id = ? and owner = ?', [body.id, me.sub]);
+  return { ok: true };
+});
+app.post('/remind', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await db.execute("update orders set state = 'reminding' where id = ? and owner = ?", [body.id, me.sub]);
+  await notify(body.id);
+  return { ok: true };
+});
+app.post('/warm', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  await warm(body.id);
+  await db.execute("update orders set state = 'open' where id = ? and owner = ?", [body.id, me.sub]);
+  return { ok: true };
+});
+// FILE clients.ts
+export async function charge(id: number): Promise<boolean> {
+  try {
+    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
+    return true;
+  } catch (error) { console.error(error); }
+  return false;
+}
+export async function notify(id: number): Promise<void> {
+  await fetch('https://mail.example/send/' + id, { method: 'PUT', signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error));
+}
+export async function warm(id: number): Promise<void> {
+  await fetch('https://cache.example/' + id, { signal: AbortSignal.timeout(9_000) }).catch((error) => console.error(error));
+}
+`,
+  'units and decimals': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, decimal, float, list, str } from 'svc';
+import { db } from 'svc/db';
+import { endOf, isOver, LIMITS } from './times.ts';
+import { cents, toCents } from './money.ts';
+class Line extends Schema { amount = Field(decimal, { digits: 9, places: 2 }); weight = Field(float, { ge: 0, le: 9 }); }
+class Order extends Schema { lines = Field(list(Line), { maxLength: 9 }); price = Field(str, { pattern: '^[0-9]{1,6}[.][0-9]{2}$', maxLength: 9 }); }
+export const app: Svc = new Svc();
+app.post('/orders', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, async ({ db, body, me }) => {
+  const sum = body.lines.map(({ amount }) => toCents(amount)).reduce((all, each) => all + each, 0);
+  const grams = body.lines.map(({ weight }) => Math.trunc(weight * 1000)); // SVC660
+  await db.execute('insert into orders (owner, cents, price, grams) values (?, ?, ?, ?)', [me.sub, sum, cents(body.price), grams.length]);
+  return { ends: endOf(app.clock.nowMs(), LIMITS.short), over: isOver(Date.now()) };
+});
+// FILE money.ts
+export function toCents(amount: string): number {
+  return Math.floor(Number.parseFloat(amount) * 100); // SVC660
+}
+export const cents = (price: string): number => {
+  const product = Number(price) * 100;
+  return Math.trunc(product); // SVC660
+};
+// FILE times.ts
+const MINUTE = 60 * 1_000;
+export const LIMITS = { short: 15 * MINUTE };
+const started = Date.now();
+export function endOf(nowMs: number, lifetime: number): number {
+  const seconds = Math.floor(nowMs / 1_000);
+  return seconds + lifetime; // SVC660
+}
+export function isOver(now: number): boolean {
+  return (now - started) / 1000 > 5 * 60 * 1000; // SVC660
+}
+`,
+  'units and decimals done right': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, decimal, float, int, list } from 'svc';
+class Line extends Schema { amount = Field(decimal, { digits: 9, places: 2 }); share = Field(float, { ge: 0, le: 1 }); count = Field(int, { ge: 1, le: 99 }); }
+class Order extends Schema { lines = Field(list(Line), { maxLength: 9 }); }
+const MINUTE = 60 * 1_000;
+const LIFETIME_MS = 15 * MINUTE;
+const started = Date.now();
+function toCents(amount: string): number {
+  const [whole = '0', part = ''] = amount.split('.');
+  return Number(whole) * 100 + Number(part.padEnd(2, '0'));
+}
+export const app: Svc = new Svc();
+app.post('/orders', { me: Depends(BearerAuth()), body: Order }, ({ body }) => {
+  const seconds = Math.floor(app.clock.nowMs() / 1_000);
+  const days = Math.floor((Date.now() - started) / (24 * 60 * MINUTE));
+  const ends = [seconds + 15 * 60, seconds + LIFETIME_MS / 1_000, Date.now() + LIFETIME_MS, seconds * 1_000 + LIFETIME_MS, days + 1];
+  const done = body.lines.length;
+  return {
+    ends, percent: Math.floor((done / 9) * 100), over: Date.now() - started > 5 * MINUTE,
+    sums: body.lines.map(({ amount, count }) => toCents(amount) * count),
+    rounded: body.lines.map(({ amount }) => Math.round(Number(amount) * 100)),
+    shares: body.lines.map(({ share }) => Math.floor(share * 100) / 100),
+  };
+});
+`,
+  'iv made once': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
+import { Box, seal } from './vault.ts';
+class Note extends Schema { text = Field(str, { maxLength: 200 }); }
+const box = new Box(process.env['VAULT_KEY'] ?? '');
+export const app: Svc = new Svc();
+app.post('/notes', { me: Depends(BearerAuth()), body: Note }, ({ body }) => ({ sealed: box.seal(body.text) }));
+app.post('/texts', { me: Depends(BearerAuth()), body: Note }, ({ body }) => ({ sealed: seal(body.text, app.config.get('recordKey', '')) }));
+// FILE vault.ts
+import { createCipheriv, createHmac, randomBytes } from 'node:crypto';
+export class Box {
+  readonly #key: Buffer;
+  readonly #nonce = randomBytes(12);
+  constructor(key: string) { this.#key = Buffer.from(key, 'hex'); }
+  seal(text: string): string {
+    const cipher = createCipheriv('aes-256-gcm', this.#key, this.#nonce); // SVC628
+    return Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64');
+  }
+}
+export function seal(text: string, secret: string): string {
+  const key = Buffer.from(secret, 'hex');
+  const nonce = createHmac('sha256', key).update('nonce').digest().subarray(0, 12);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce); // SVC628
+  return Buffer.concat([cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64');
+}
+`,
+  'iv made for each text': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
+import { Box, seal } from './vault.ts';
+class Note extends Schema { text = Field(str, { maxLength: 200 }); }
+const box = new Box(process.env['VAULT_KEY'] ?? '');
+export const app: Svc = new Svc();
+app.post('/notes', { me: Depends(BearerAuth()), body: Note }, ({ body }) => ({ sealed: box.seal(body.text) }));
+app.post('/texts', { me: Depends(BearerAuth()), body: Note }, ({ body }) => ({ sealed: seal(body.text, app.config.get('recordKey', '')) }));
+// FILE vault.ts
+import { createCipheriv, createHmac, randomBytes } from 'node:crypto';
+export class Box {
+  readonly #key: Buffer;
+  constructor(key: string) { this.#key = Buffer.from(key, 'hex'); }
+  #nonce(): Buffer { return randomBytes(12); }
+  seal(text: string): string {
+    const nonce = this.#nonce();
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce);
+    return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64');
+  }
+}
+export function seal(text: string, secret: string): string {
+  const key = Buffer.from(secret, 'hex');
+  const nonce = createHmac('sha256', key).update(text).digest().subarray(0, 12);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce);
+  return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString('base64');
+}
+`,
   'iv reuse': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
