@@ -151,10 +151,7 @@ function isName(value: unknown): boolean {
   return typeof value === 'string' && isToken(value);
 }
 
-/**
- * Returns a function that finds the name of the client for a key. It always compares all keys, so that its
- * duration does not reveal which key matched.
- */
+/** Returns a function that finds a client. It compares all keys, so its duration reveals nothing. */
 function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,
 ): (key: string) => string | undefined {

@@ -119,20 +119,11 @@ export const ACCESS_TOKEN_TYPE = 'at+jwt';
 export interface TokenIssuer {
   /** Id of the key that signs the access tokens. */
   readonly keyId: string;
-  /**
-   * Returns the token from another place, such as a cookie. Called if the request has no `Authorization:
-   * Bearer`.
-   */
+  /** Returns the token from another place, such as a cookie, if there is no `Bearer` token. */
   tokenOf(req: HttpRequest): string | undefined;
-  /**
-   * Returns whether the token is valid for this request, for example not revoked. Called after all other
-   * checks except `verify`.
-   */
+  /** Returns whether the token is valid, for example not revoked. Called before `verify`. */
   accepts(claims: Claims, req: HttpRequest): Awaitable<boolean>;
-  /**
-   * Returns a `WWW-Authenticate` challenge for another scheme, such as DPoP. `error` is set if a token was
-   * refused.
-   */
+  /** Returns a challenge for another scheme, such as DPoP. `error`: a token was refused. */
   challenge?(req: HttpRequest, error: 'invalid_token' | undefined): string;
   /** Returns additional header fields for each response with status 401. */
   fields?(): Readonly<Record<string, string>>;

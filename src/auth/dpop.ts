@@ -43,10 +43,7 @@ export interface ProofChecks {
   readonly thumbprint?: string | undefined;
   /** Returns whether the claim `nonce` is accepted. Default: it is not checked. */
   readonly acceptsNonce?: (nonce: unknown) => boolean;
-  /**
-   * Marks a proof as used for `ttlMs`. Only the first of several calls with one key returns true. Called after
-   * all other checks.
-   */
+  /** Marks a proof as used, after all other checks. Only the first call returns true. */
   readonly use: (key: string, ttlMs: number) => Awaitable<boolean>;
 }
 
@@ -62,10 +59,7 @@ export const PROOF_ALGORITHMS: string = `algs="${ALGORITHMS.join(' ')}"`;
 const MAX_CHARACTERS = 8_192;
 const MAX_JTI_CHARACTERS = 256;
 const MAX_AGE_SECONDS = 60;
-/**
- * Time in milliseconds for which a used proof is remembered. A proof is valid from 60 seconds before its time
- * `iat` until 60 seconds after it.
- */
+/** Milliseconds for which a used proof is remembered: it is valid 60 s before and after `iat`. */
 const REMEMBERED_MS = (2 * MAX_AGE_SECONDS + 1) * 1_000;
 const CREDENTIALS = /^dpop +([\w.~+/-]+=*)$/i;
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
@@ -76,10 +70,7 @@ export function dpopTokenOf(req: HttpRequest): string | undefined {
   return CREDENTIALS.exec(req.headers['authorization'] ?? '')?.[1];
 }
 
-/**
- * Returns the request that has the DPoP proof. A call of an MCP tool creates an inner request, so its proof
- * is in the outer HTTP request.
- */
+/** Returns the request with the DPoP proof: for a call of an MCP tool, the outer one. */
 export function carrierOf(req: HttpRequest): HttpRequest {
   return req.state.has(CARRIER) ? req.state.get(CARRIER) : req;
 }

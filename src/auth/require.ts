@@ -234,10 +234,7 @@ function readNames(
 
 type Lack = 'role' | 'scope' | 'condition';
 
-/**
- * Creates a guard. `judge` returns undefined to accept a client, or else the kind of permission that the
- * client lacks.
- */
+/** Creates a guard. `judge` returns the kind of permission that a client lacks, if any. */
 function demand(
   name: string,
   auth: DependencySource | undefined,

@@ -79,10 +79,7 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   }
 }
 
-/**
- * Returns the result of `pending`, or after `ms` milliseconds the result of `onLate`. A later rejection of
- * `pending` causes no `unhandledRejection` event.
- */
+/** Returns the result of `pending`, or after `ms` that of `onLate`. Ignores a later rejection. */
 export async function within<T, Late>(
   clock: Clock,
   ms: number,

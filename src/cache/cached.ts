@@ -295,10 +295,7 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   // -- shared calls --
 
-  /**
-   * Starts a call whose result other callers can share. First waits for `lookup`, the stored result, and
-   * calls the function only if there is none.
-   */
+  /** Starts a shared call. Calls the function only if `lookup` gives no result. */
   #launch(key: string, args: A, lookup: Promise<unknown> | undefined): SharedCall<R> {
     return this.#shared.begin(key, abortFor(args), !this.#isFull(), async (call) => {
       if (lookup !== undefined) {
@@ -433,10 +430,7 @@ function isSignal(value: unknown): value is AbortSignal {
   return value instanceof AbortSignal;
 }
 
-/**
- * Returns a controller whose signal replaces the signals in `args`. Returns undefined if `args` contains no
- * signal.
- */
+/** Returns a controller in place of the signals in `args`, if there are any. */
 function abortFor(args: readonly unknown[]): AbortController | undefined {
   return args.some(isSignal) ? new AbortController() : undefined;
 }

@@ -65,10 +65,7 @@ export class LruIndex {
     links[HEAD] = slot;
   }
 
-  /**
-   * Adds a key, marks it as the most recently used, and returns its slot. The key must be new, and the index
-   * must not be full.
-   */
+  /** Adds a new key as the most recently used. The index must not be full. */
   add(key: string): number {
     let slot = this.#free;
     if (slot !== 0) {

@@ -442,10 +442,7 @@ export interface RecordRateLimitStoreOptions {
   readonly clock?: Clock | undefined;
 }
 
-/**
- * Maximum number of tries to write a bucket. A try fails only if another process has changed the bucket since
- * it was read.
- */
+/** Maximum number of tries to write a bucket that other processes change, too. */
 const ATTEMPTS = 100;
 
 /**

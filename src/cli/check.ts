@@ -183,15 +183,14 @@ async function print(
   values: Invocation['values'],
 ): Promise<number> {
   const options = await readCheckOptions(values);
+  const isLoaded = answer.kind === 'checked';
+  const { known: file } = options;
   // why a module could not be imported is shown whatever rules are selected
-  const selected = answer.kind === 'checked' ? selectedOf(answer, options) : answer.report;
-  const report =
-    options.known === undefined || answer.kind !== 'checked'
-      ? selected
-      : withoutKnown(selected, answer.rules, { ...options, known: options.known });
+  const selected = isLoaded ? selectedOf(answer, options) : answer.report;
+  const isKept = file === undefined || !isLoaded;
+  const report = isKept ? selected : withoutKnown(selected, answer.rules, { ...options, known: file });
   const cwd = process.cwd();
   const isVerbose = values['verbose'] === true;
-  const isLoaded = answer.kind === 'checked';
   // calls that no rule could judge are listed only if the user asks for them
   const scope = isLoaded ? { ...answer.scope, ...(isVerbose ? {} : { unjudged: undefined }) } : undefined;
   const known = report.suppressed.length - selected.suppressed.length;
@@ -241,10 +240,7 @@ function withoutKnown(
   );
 }
 
-/**
- * Whether this run can report findings of a rule. Rules of the phase `live` need the option `--live`, and
- * some rules need a file.
- */
+/** Whether this run can report findings of a rule, which may need `--live` or a file. */
 function judges(
   id: string,
   rules: readonly RuleText[],
@@ -324,10 +320,7 @@ function render(
   }
 }
 
-/**
- * Appends the summary of a GitHub Actions step to the file in `GITHUB_STEP_SUMMARY`. A failed write does not
- * fail the check.
- */
+/** Appends to `GITHUB_STEP_SUMMARY`. A failed write does not fail the check. */
 function summarize(report: Report, context: ReportContext): void {
   const file = process.env['GITHUB_STEP_SUMMARY'];
   if (!file) return;

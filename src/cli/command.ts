@@ -91,10 +91,7 @@ const LOAD_TIMEOUT_MS = 30_000;
 /** Time in milliseconds until a message on standard error says that a promise has not settled. */
 const NOTICE_MS = 5_000;
 
-/**
- * Imports the application. In production, its checks must pass. If `isChecked` is false, findings are only
- * logged.
- */
+/** Imports the application, whose checks must pass in production. `isChecked: false` only logs. */
 export async function openApplication(
   subject: Subject,
   { isChecked = true }: { readonly isChecked?: boolean } = {},

@@ -34,10 +34,7 @@ function valueText(shell: (typeof SHELLS)[number], { value }: Option): string {
   return typeof value === 'string' ? VALUES[shell][value] : VALUES[shell].words(value.join(' '));
 }
 
-/**
- * Returns the completion command. `commands` is a function because the list of commands contains this
- * command.
- */
+/** Returns the completion command, which `commands` contains. */
 export function completionCommand(commands: () => Readonly<Record<string, Command>>): Command {
   return {
     usage: 'svc completion bash|zsh|fish',

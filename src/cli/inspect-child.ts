@@ -250,10 +250,7 @@ function scopeOf(app: Svc, { project, sources }: SourceReport): Omit<ReportScope
 type Loaded =
   { readonly app: Svc } | { readonly error: unknown } | { readonly hung: string; readonly isLate?: true };
 
-/**
- * Returns findings that say why the import returned no application. Operations that were denied during the
- * import are reported separately.
- */
+/** Returns findings that say why there is no application, without denied operations. */
 function unloaded(
   job: Job,
   loaded: Exclude<Loaded, { app: Svc }>,
@@ -299,10 +296,7 @@ async function load({ target, module, timeoutMs }: Job): Promise<Loaded> {
   return loaded;
 }
 
-/**
- * Returns the milliseconds for which this process has computed or waited. Leaves out the time for which a
- * busy machine ran other processes.
- */
+/** Returns milliseconds of work and waits, without the time of other processes. */
 function importMsSoFar(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1_000 + performance.eventLoopUtilization().idle;
@@ -343,10 +337,7 @@ function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   }));
 }
 
-/**
- * Returns the finding for an error of the import. Its rule is SVC001, unless the error code belongs to
- * another rule.
- */
+/** Returns the finding for an error of the import: SVC001, or the rule of its code. */
 function loadFinding(job: Job, error: unknown): Finding {
   const cause = error instanceof SvcError && error.code === 'E_LOAD' ? (error.cause ?? error) : error;
   const said =

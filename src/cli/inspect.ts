@@ -99,10 +99,7 @@ const GRACE_MS = 1_000;
 /** Milliseconds that a child process has to drop its scratch database when it ends early. */
 export const LEAVE_MS = 5_000;
 
-/**
- * Kind of the answer to each kind of job. For an application with errors, the answer to `openapi` is a
- * report.
- */
+/** Kind of the answer to each kind of job. With errors, `openapi` gets a report. */
 interface Kinds {
   readonly report: 'checked';
   readonly live: 'checked';
@@ -211,10 +208,7 @@ export async function failed(
   };
 }
 
-/**
- * Returns the value of an option, which must be one of `words`. Returns `fallback` if the option is not
- * given.
- */
+/** Returns the value of an option, one of `words`; without it, `fallback`. */
 export function readWord<const T extends string>(
   option: string,
   text: unknown,
@@ -296,10 +290,7 @@ function written(text: string): Promise<void> {
   return promise;
 }
 
-/**
- * Whether standard output supports colours: it is a terminal with colours, and no environment variable or
- * option disables them.
- */
+/** Whether standard output shows colours, and no variable or option disables them. */
 export function hasColours(values: Readonly<Record<string, unknown>>): boolean {
   return (
     process.stdout.isTTY &&

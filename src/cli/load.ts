@@ -23,15 +23,10 @@ export interface Target {
   readonly exportName: string;
 }
 
-/**
- * Splits a target at its last colon before an identifier: `C:\app.ts:shop` has the export name `shop`. The
- * default export name is `app`.
- */
+/** Splits a target: `C:\app.ts:shop` has the export name `shop`, by default `app`. */
 export function parseTarget(target: string): Target {
-  const match = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target);
-  return match === null || /^[A-Za-z]$/.test(match[1]!)
-    ? { module: target, exportName: 'app' }
-    : { module: match[1]!, exportName: match[2]! };
+  const [, module = target, exportName = 'app'] = /^(.+):([A-Za-z_$][\w$]*)$/.exec(target) ?? [];
+  return /^[A-Za-z]$/.test(module) ? { module: target, exportName: 'app' } : { module, exportName };
 }
 
 /** Returns the URL of the file or package that a target names, relative to `cwd`. */
@@ -52,10 +47,7 @@ export function locate(target: Target, cwd: string): URL {
 /** Extensions that a file name may lack, in the order in which they are tried. */
 const EXTENSIONS = ['', '.ts', '.mts', '.js', '.mjs'];
 
-/**
- * Whether a name can only be that of a folder: ".", ".." or "src/". Without this test, "src/" would find a
- * file "src.ts".
- */
+/** Whether a name can only be a folder: "src/" must not find a file "src.ts". */
 function namesFolder(module: string): boolean {
   return /(?:^|[/\\])\.{0,2}$/.test(module);
 }
@@ -206,10 +198,7 @@ let isHooked = false;
 /** URL of the last resolved module. A syntax error that Node.js reports without a place is in this module. */
 let lastResolved = '';
 
-/**
- * Lets TypeScript sources import `./x.js`: if that file does not exist, `x.ts` is loaded. Installs the hook
- * once.
- */
+/** Lets TypeScript sources import `./x.js`: if it is absent, `x.ts` is loaded. */
 function findTypeScriptToo(): void {
   if (isHooked) return;
   isHooked = true;
@@ -247,9 +236,7 @@ function alternatives(specifier: string): string[] {
   return [`${specifier}.ts`, `${specifier}/index.ts`];
 }
 
-/**
- * Errors of V8 for an ES module that is loaded as CommonJS, because package.json lacks `"type": "module"`.
- */
+/** Errors of V8 for an ES module without `"type": "module"` in package.json. */
 const NO_MODULE =
   /^(?:Cannot use import statement outside a module|Cannot use 'import\.meta' outside a module|Unexpected token 'export'|await is only valid in async functions and the top level bodies of modules)$/;
 
@@ -286,10 +273,7 @@ export function isFault(error: unknown): error is SvcError {
   );
 }
 
-/**
- * Translates an error of `node --permission` into an SvcError that names the missing permission. Returns
- * other errors unchanged.
- */
+/** Names the missing permission of `node --permission`. Returns other errors unchanged. */
 export function permissionFault(error: unknown): unknown {
   if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
     return error;

@@ -111,10 +111,7 @@ function readArguments(
   }
 }
 
-/**
- * Returns the message for an option whose value is missing or invalid. parseArgs() treats a word that begins
- * with a dash as the next option, not as a value.
- */
+/** Returns the message for a wrong value. parseArgs() takes `--x` for an option. */
 function valueIssue({ options, choices }: Command, option: string, args: readonly string[]): string {
   const name = option.slice(2);
   if (options[name]?.type === 'boolean') return `${option} takes no value`;

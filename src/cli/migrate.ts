@@ -129,10 +129,7 @@ function pluginOf(plugins: readonly Migratable[], name: string | undefined): Mig
 
 const NONE_UNFINISHED = 'No migration is unfinished\n';
 
-/**
- * Migrations that printDone() has printed. Some plugins report each migration at once, others only at the
- * end.
- */
+/** Migrations that printDone() has printed: some plugins report them only at the end. */
 const printed = new Set<MigrationDone>();
 
 /** Prints a migration as soon as it is done, because a later one may take long or fail. */
@@ -256,16 +253,13 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
     throw new SvcError('E_CLI_USAGE', [
       `svc migrate new needs an unused name: ${join(directory, earlier)} already exists`,
     ]);
-  const files = (['up', 'down'] as const).map((direction) =>
-    join(directory, `${number}_${name}.${direction}.sql`),
-  );
-  const texts = [
-    `-- What changes. It runs in a transaction, once for each database.\n`,
-    `-- What undoes ${number}_${name}.up.sql.\n`,
-  ];
+  const base = join(directory, `${number}_${name}`);
+  const files = [`${base}.up.sql`, `${base}.down.sql`] as const;
   try {
     makeFolder(directory);
-    files.forEach((file, index) => writeFileSync(file, texts[index]!, { flag: 'wx' }));
+    const up = '-- What changes. It runs in a transaction, once for each database.\n';
+    writeFileSync(files[0], up, { flag: 'wx' });
+    writeFileSync(files[1], `-- What undoes ${number}_${name}.up.sql.\n`, { flag: 'wx' });
   } catch (error) {
     throw new SvcError(
       'E_MIGRATION_FILES',
@@ -277,10 +271,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
   return 0;
 }
 
-/**
- * Returns the name of a migration in lower case, with "_" between its words. Rejects other characters, such
- * as slashes and dots.
- */
+/** Returns the name of a migration in lower case, with "_" between words. Rejects slashes and dots. */
 function nameOf(given: string): string {
   const name = given
     .toLowerCase()

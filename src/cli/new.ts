@@ -193,10 +193,7 @@ function assertFree(given: string, target: string): boolean {
 
 const MOST_NAMED = 5;
 
-/**
- * Writes the files of a project into `folder`, which is moved to `place` later. Relative paths in the files
- * are valid in `place`.
- */
+/** Writes the files into `folder`. Relative paths are valid in `place`, its later place. */
 function write(folder: string, place: string, name: string, source: PackageSource): number {
   const own = dirname(ownPackage());
   const manifest = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as Manifest;
@@ -253,10 +250,7 @@ function copyTree(from: string, to: string): void {
   }
 }
 
-/**
- * Creates the links that npm would create. On Windows, these are a junction with an absolute path, and a
- * command script.
- */
+/** Creates the links of npm: on Windows, a junction and a command script. */
 function linkPackage(own: string, place: string, modules: string): void {
   const bin = join(modules, '.bin');
   mkdirSync(bin, { recursive: true });

@@ -171,10 +171,7 @@ export class HandleWatch {
     this.#hook.enable();
   }
 
-  /**
-   * Returns new resources that keep the process alive, with their place if known. Waits briefly for resources
-   * that end by themselves, such as a file read.
-   */
+  /** Returns resources that keep the process alive, after a wait for those that end by themselves. */
   async leftOpen(): Promise<Trespass[]> {
     this.#hook.disable();
     for (let round = 0; round < SETTLE_ROUNDS && this.#more().length > 0; round++)

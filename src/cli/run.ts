@@ -163,10 +163,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
   };
 }
 
-/**
- * Starts worker processes, or one process that restarts on changes. Only these child processes load the
- * application.
- */
+/** Starts child processes, which alone load the application. */
 async function supervise(
   { workers, reload: _, ...place }: Omit<RunOptions, 'inspector'>,
   { envFile, checked }: { readonly envFile: string | undefined; readonly checked: Subject | undefined },

@@ -67,10 +67,7 @@ const SIGNATURE_BYTES: Partial<Record<SignatureAlgorithm, number>> = {
   Ed25519: 64,
 };
 
-/**
- * Parses a token, without verifying its signature. Returns the reason if it is malformed. `parsed` has headers
- * that are already parsed.
- */
+/** Parses a token without verifying it. `parsed` has headers that are already parsed. */
 export function openJws(
   token: string,
   maxCharacters: number,

@@ -115,10 +115,7 @@ export function authSecrets(config: Config): Secrets {
   return all.length === 1 ? all[0]! : all;
 }
 
-/**
- * Returns the keyring for the secrets of the application. Without secrets, the keyring is random, so only
- * this process can verify its signatures.
- */
+/** Returns the keyring of the application; without secrets, a random one. */
 export function ringOf(config: Config | undefined): Keyring {
   const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
   // `config` is defined, because a secret was found in it
@@ -259,10 +256,7 @@ function risingPart(secret: string): number {
   return rising / (secret.length - 1);
 }
 
-/**
- * Estimates the entropy of a text in bits from the frequency of each character (Shannon). The true entropy
- * may be lower.
- */
+/** Estimates the entropy in bits from the frequency of characters (Shannon). */
 function entropyBits(secret: string): number {
   const counts = new Map<string, number>();
   for (const character of secret) counts.set(character, (counts.get(character) ?? 0) + 1);

@@ -66,10 +66,7 @@ export interface Caller {
    */
   fieldsFor(detail: RouteDetail, fields: readonly string[]): Readonly<Record<string, string>>;
   readonly remoteAddress: string;
-  /**
-   * Scheme and host of the caller's HTTP request, such as `https://example.com`. Undefined for a caller
-   * without an HTTP request.
-   */
+  /** Scheme and host of the HTTP request; undefined for a caller without one. */
   readonly origin: string | undefined;
   /** The HTTP request that contains the tool call. DPoP proofs name the method and URL of this request. */
   readonly carrier?: HttpRequest | undefined;
@@ -100,10 +97,7 @@ export interface CallDeps {
   readonly asker?: Asker | undefined;
   /** Trace context fields that the client sent, such as `traceparent`. */
   readonly trace?: Readonly<Record<string, string>> | undefined;
-  /**
-   * Called when a route refuses the client's access token: with 401 if the token is invalid, with 403 if it
-   * lacks a scope. `challenge` is the WWW-Authenticate field of the response.
-   */
+  /** Called when a route refuses the access token, with its WWW-Authenticate field. */
   readonly challenged?: ((status: number, challenge: string) => void) | undefined;
 }
 
@@ -178,10 +172,7 @@ export class Toolset {
     }
   }
 
-  /**
-   * Whether the arguments make the path match another route. Example: the argument `me` turns `/users/{name}`
-   * into `/users/me`, which may be a route of its own.
-   */
+  /** Whether the path matches another route: `me` turns `/users/{name}` into `/users/me`. */
   #leadsElsewhere({ detail: { route, declared }, isFunction }: PlannedTool, target: string): boolean {
     if (isFunction || declared.template.parameters.length === 0) return false;
     const found = this.#app.application().routeAt(route.method, target.split('?', 1)[0]!);
@@ -232,19 +223,13 @@ export class Toolset {
   }
 }
 
-/**
- * Patterns of WWW-Authenticate fields that ask for another access token, by HTTP status (RFC 6750 §3.1, RFC
- * 9449 §7.1).
- */
+/** Fields that ask for another access token, by status (RFC 6750 §3.1, RFC 9449 §7.1). */
 const WANTED: Readonly<Record<number, RegExp>> = {
   401: /(?:^|,[ \t]*)(?:bearer|dpop)(?![^ ,])/i,
   403: /[ ,]error *= *"?insufficient_scope(?![^",])/i,
 };
 
-/**
- * Converts a tool's arguments to the parts of a request. Returns an issue instead of a RangeError if the
- * arguments are too large or nested too deeply.
- */
+/** Converts arguments to a request. Returns an issue if they are too large or too deep. */
 function partsOf(tool: PlannedTool, given: JsonObject): ReturnType<PlannedTool['arguments']['read']> {
   try {
     return tool.arguments.read(given);

@@ -24,10 +24,7 @@ export interface ConversationDeps {
   send(text: string): void;
 }
 
-/**
- * Maximum number of requests from the client that run at the same time. Further requests get an error
- * response.
- */
+/** Maximum number of requests that run at once. Further ones get an error. */
 const MAX_IN_FLIGHT = 1_000;
 
 /** A conversation with one MCP client, over any transport that carries JSON texts. */

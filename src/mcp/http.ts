@@ -49,10 +49,7 @@ export interface EndpointDeps {
   /** Returns the options of McpDispatcher. Some depend on the environment, such as `production`. */
   dispatching(provided: Services): DispatcherOptions;
   readonly headers: readonly string[];
-  /**
-   * Whether the endpoint has protected resource metadata (RFC 9728), which lists the servers that issue
-   * tokens.
-   */
+  /** Whether the endpoint has metadata (RFC 9728), which list the issuers of tokens. */
   readonly asksForTokens: boolean;
   readonly hasSessions: boolean;
   readonly sessionSeconds: number;
@@ -64,10 +61,7 @@ export interface EndpointDeps {
 
 /** Time in milliseconds after which a response that is not ready becomes an event stream. */
 const PATIENCE_MS = 10_000;
-/**
- * Maximum number of unanswered requests in all sessions of an endpoint. A request counts until its handler
- * ends, even if its client has disconnected.
- */
+/** Maximum number of unanswered requests in all sessions, until their handlers end. */
 const MAX_UNANSWERED = 1_000;
 /** Maximum number of unanswered requests from one client, and of unanswered requests to one client. */
 const MAX_OF_CLIENT = 250;
@@ -399,10 +393,7 @@ export class McpEndpoint {
     return { session, caller: this.#callerOf(context.req), principal, ...ways };
   }
 
-  /**
-   * Returns the caller for the tool calls of an MCP request. Each call gets the request's credentials, the
-   * header fields that its route reads, and the header fields in the option `headers`.
-   */
+  /** Returns the caller for tool calls: its credentials, and the fields for the route. */
   #callerOf(req: HttpRequest): Caller {
     const { headers } = this.#deps;
     return {
@@ -422,10 +413,7 @@ export class McpEndpoint {
     };
   }
 
-  /**
-   * Returns the session that the field Mcp-Session-Id names; undefined without this field. For an unknown
-   * session, returns an error response.
-   */
+  /** Returns the session of the request; undefined without one, an error for an unknown one. */
   #sessionOf(context: Context, id?: RequestId): HttpSession | HttpResponse | undefined {
     const named = context.req.headers['mcp-session-id'];
     if (named === undefined || !this.#deps.hasSessions) return undefined;
@@ -463,28 +451,19 @@ function refused(
   return new JSONResponse(rpc.failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
-/**
- * Returns an empty session for one request, at an endpoint without sessions. The handler cannot send requests
- * to the client.
- */
+/** Returns a session for one request, whose handler cannot send requests to the client. */
 function alone(dialect: Dialect): HttpSession {
   return { id: '', dialect, logLevel: 'info', abilities: new Set(), inFlight: new Map(), isEnded: false };
 }
 
-/**
- * Whether a message belongs to protocol 2026-07-28 or later, according to its header field, `_meta` or
- * method.
- */
+/** Whether a message belongs to protocol 2026-07-28, by header field, `_meta` or method. */
 function isModern({ headers }: HttpRequest, message: Message): boolean {
   const said = headers['mcp-protocol-version'];
   if (said !== undefined && rpc.legacyDialect(said) === undefined) return true;
   return message.kind === 'request' && McpDispatcher.isModern(message.method, message.params);
 }
 
-/**
- * Returns an error if the field MCP-Protocol-Version names an unsupported version (MCP 2025-06-18,
- * transports).
- */
+/** Returns an error if MCP-Protocol-Version names an unsupported version. */
 function unspokenVersion({ headers }: HttpRequest): rpc.RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   if (said === undefined || rpc.legacyDialect(said) !== undefined || rpc.modernDialect(said) !== undefined)
@@ -503,10 +482,7 @@ function saidDialect({ headers }: HttpRequest): Dialect {
   );
 }
 
-/**
- * Returns the HTTP status of a response. Modern clients expect 404 for an unknown method, and 400 for a
- * missing capability.
- */
+/** Returns the HTTP status: for modern clients, 404 or 400 for two kinds of errors. */
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };

@@ -40,10 +40,7 @@ export interface RpcResponse {
 }
 export type RpcRequest = Extract<Message, { readonly kind: 'request' }>;
 
-/**
- * A JSON-RPC error, which is sent as an error response. A failed tool call is a result with `isError`
- * instead.
- */
+/** A JSON-RPC error. A failed tool call is a result with `isError` instead. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: unknown;
@@ -187,10 +184,7 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 /** The version that `initialize` offers if the client requests an unsupported one. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
 export const NEWEST: Dialect = MODERN[0]!;
-/**
- * Protocol version of HTTP requests without the field MCP-Protocol-Version. Only later versions require the
- * field.
- */
+/** Protocol version of HTTP requests without MCP-Protocol-Version. */
 export const UNSAID: Dialect = LEGACY.find(({ version }) => version === '2025-03-26')!;
 
 /** All supported versions, newest first. */

@@ -78,10 +78,7 @@ export interface Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   /** Keys of the requests that the handler has sent so far. Each key is unique within a call. */
   readonly keys: Set<string>;
-  /**
-   * Sends a request to the client, and returns the client's response without validation. Throws if the client
-   * does not respond.
-   */
+  /** Returns the client's response without validation. Throws if there is none. */
   ask(request: ClientRequest): unknown;
   /** Called if the handler makes a request that the client does not support. */
   lacks?(ability: ClientAbility): void;
@@ -424,10 +421,7 @@ function propertyOf({ const: only, ...schema }: JsonSchema): JsonObject | undefi
   );
 }
 
-/**
- * Sends requests to the client while the handler waits, for protocol versions before 2026-07-28. A URL
- * elicitation gets an `elicitationId`, because version 2025-11-25 requires one.
- */
+/** Sends requests while the handler waits. Version 2025-11-25 requires an `elicitationId`. */
 export class WaitingCall implements Asker {
   readonly abilities: ReadonlySet<ClientAbility>;
   readonly keys: Set<string> = new Set();
@@ -463,10 +457,7 @@ const STATE_SECONDS = 3_600;
 /** Maximum length of a `requestState` in characters. It contains the client's responses, such as images. */
 const MAX_STATE_CHARACTERS = 4_000_000;
 
-/**
- * Returns the object that encrypts and decrypts `requestState`. With `authSecret`, every process of the
- * application can decrypt `requestState`.
- */
+/** Returns what encrypts `requestState`, with `authSecret` for every process. */
 export function stateSeal(services: Services | undefined): ProtectedValues {
   return new ProtectedValues(ringOf(services?.config), 'mcp questions', 'sealed', MAX_STATE_CHARACTERS);
 }

@@ -64,10 +64,7 @@ export class PlannedResource extends PlannedPrompt {
     return this.#parameters.length > 0;
   }
 
-  /**
-   * Matches a URI with the resource. Returns the values of the URI's parameters, or undefined if the URI does
-   * not match.
-   */
+  /** Returns the values of the URI's parameters; undefined if it does not match. */
   match(uri: string): JsonObject | undefined {
     const found = this.#pattern.exec(uri);
     if (found === null) return undefined;

@@ -109,10 +109,7 @@ function partOf(type: string, bytes: Buffer, tool: PlannedTool, dialect: Dialect
 const TEXTS =
   /^(?:application\/(?:xml|javascript|yaml|x-ndjson|jsonl|x-www-form-urlencoded)|[a-z]+\/[\w.-]+\+(?:xml|yaml))$/;
 
-/**
- * Converts the body of a {@link ToolContent} to a result. Content of a type that the protocol version lacks
- * is sent as text.
- */
+/** Converts a {@link ToolContent}. Types that the protocol version lacks become text. */
 function ownContent(bytes: Buffer, dialect: Dialect): ToolResult {
   const { content } = JSON.parse(bytes.toString()) as { content: readonly ToolContentPart[] };
   return {

@@ -66,10 +66,7 @@ export class SentRequests {
     }
   }
 
-  /**
-   * Handles a response of a client. Returns false if the request is unknown, or belongs to another session, and
-   * then ignores the response.
-   */
+  /** Handles a response. Returns false for an unknown request, or one of another session. */
   receive(owner: string, response: RpcResponse): boolean {
     const waiting = this.#waiting.get(response.id);
     if (waiting?.owner !== owner) return false;
@@ -97,10 +94,7 @@ function refusal(error: unknown): HTTPException {
   });
 }
 
-/**
- * Counts unanswered requests by client. One limit applies to each client, and another to all clients
- * together.
- */
+/** Counts unanswered requests, with a limit for each client and for all together. */
 export class Shares {
   readonly #direction: 'from' | 'to';
   readonly #most: number;

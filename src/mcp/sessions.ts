@@ -49,10 +49,7 @@ export class McpSessions {
     this.#values = new ProtectedValues(ringOf(services.config), 'mcp session', 'sealed');
   }
 
-  /**
-   * Returns a new session that belongs to `principal`. If `principal` is '', every client that has the
-   * session id may use it.
-   */
+  /** Returns a new session of `principal`; with '', of each client that has the id. */
   begin({ dialect, logLevel, abilities }: McpSession, principal: string): HttpSession {
     const issuedSeconds = this.#nowSeconds();
     const payload = JSON.stringify([
@@ -68,10 +65,7 @@ export class McpSessions {
     return this.#keep(id, { dialect, logLevel, abilities });
   }
 
-  /**
-   * Returns the session with this id. Returns undefined if the id is invalid or expired, or if the session
-   * has ended or belongs to another client.
-   */
+  /** Returns the session of this client with this id, unless it has expired or ended. */
   find(id: string, principal: string): HttpSession | undefined {
     const opened = this.#open(id);
     if (opened === undefined || (opened.owner !== digest(principal) && opened.owner !== ANONYMOUS))

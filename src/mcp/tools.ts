@@ -149,10 +149,7 @@ function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]+/g, '_').slice(0, MAX_NAME) || '_';
 }
 
-/**
- * Returns the hints that follow from the HTTP method (RFC 9110 §9.2). A method that may change data also
- * counts as destructive.
- */
+/** Returns the hints of an HTTP method (RFC 9110 §9.2). Changes count as destructive. */
 function hintsOf(method: string): ToolHints {
   const readOnlyHint = method === 'GET' || method === 'QUERY';
   return {
@@ -207,10 +204,7 @@ class OutputPlan {
     return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
   }
 
-  /**
-   * Returns the value of a response as `structuredContent`; undefined if the protocol version cannot express
-   * it.
-   */
+  /** Returns `structuredContent`, if the protocol version can express the value. */
   structure(value: unknown, dialect: Dialect): unknown {
     if (!dialect.hasStructure) return undefined;
     if (dialect.isModern) return value;
@@ -332,10 +326,7 @@ class ArgumentPlan {
     }
   }
 
-  /**
-   * Converts the arguments to the parts of a request. Returns issues if this fails. The route validates the
-   * values.
-   */
+  /** Converts arguments to a request, whose values the route validates, or returns issues. */
   read(given: JsonObject): RequestInput | { readonly issues: readonly Issue[] } {
     const issues: Issue[] = [];
     for (const name of Object.keys(given)) if (!this.#byName.has(name)) issues.push(this.#unknown(name));
@@ -370,10 +361,7 @@ class ArgumentPlan {
     };
   }
 
-  /**
-   * Converts the location of an issue in the request to the name of the argument: `query.page` becomes
-   * `page`.
-   */
+  /** Converts the location of an issue to an argument: `query.page` becomes `page`. */
   placeOf(loc: Issue['loc']): string {
     const [part, name, ...rest] = loc;
     if (part === 'argument') return String(name);
@@ -469,10 +457,7 @@ const OF_ARGUMENTS: ReadonlySet<string> = new Set(
   '$schema type properties required additionalProperties title description'.split(' '),
 );
 
-/**
- * Returns the JSON Schema of another library, if all arguments belong to its object and it has rules between
- * them, such as `anyOf` and `if`.
- */
+/** Returns the schema of another library, if it has rules between all arguments. */
 function foreignRules(slots: readonly Slot[], { body }: RouteInputs): JsonSchema {
   if (body?.node.kind !== 'standard' || !slots.every(({ part }) => part === 'body')) return {};
   const document = standardDocument(body.node.schema, 'input') ?? {};

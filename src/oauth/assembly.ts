@@ -249,10 +249,7 @@ function allowlistsOf(
   );
 }
 
-/**
- * Returns the secret for the plugin: its option `authSecret`, or else the secret of the application. If both
- * are set, they must be equal.
- */
+/** Returns the option `authSecret`, or else the secret of the application; both must be equal. */
 function secretsOf(options: ReadOptions, config: Config): Secrets {
   const own = options.authSecret;
   if (own === undefined) return authSecrets(config);
@@ -262,10 +259,7 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
   return own;
 }
 
-/**
- * Returns the proxies of the option `proxy`, or of the environment if Node.js uses those too; undefined if there
- * are none.
- */
+/** Returns the proxies of the option `proxy`, or of the environment if Node.js uses those too. */
 function proxiesOf({ proxy }: ReadOptions): Proxies | undefined {
   const read = Proxies.chosen(proxy);
   if (typeof read === 'string') throw wrongOption('proxy', PROXY_NEEDS, `the variable ${read}`);

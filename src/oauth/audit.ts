@@ -162,10 +162,7 @@ export function outcomeOf(error: unknown): LoginOutcome {
   return isUsersAnswer(error.code) && error.reason === error.code ? 'denied' : 'refused';
 }
 
-/**
- * Error codes of a provider that are no failures: the user refused the login, or must still log in or consent
- * (OpenID Connect Core §3.1.2.6).
- */
+/** Codes of a provider that report a decision of the user (OpenID Connect Core §3.1.2.6). */
 const USER_DECISIONS = [
   'access_denied',
   'login_required',
@@ -174,10 +171,7 @@ const USER_DECISIONS = [
   'account_selection_required',
 ] as const;
 
-/**
- * Returns whether an error code of a provider reports a decision of the user. Clients get such a code
- * unchanged.
- */
+/** Returns whether a code reports a decision of the user. Clients get it unchanged. */
 export function isUsersAnswer(error: string): error is (typeof USER_DECISIONS)[number] {
   return (USER_DECISIONS as readonly string[]).includes(error);
 }

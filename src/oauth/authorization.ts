@@ -34,10 +34,7 @@ export class Authorizations {
     this.#deps = deps;
   }
 
-  /**
-   * Begins a login. Returns the URL of the provider's page. The caller must call `begun.remember(response)`,
-   * which sets the cookie of the login.
-   */
+  /** Begins a login. The caller must call `begun.remember(response)`, which sets its cookie. */
   async begin(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,

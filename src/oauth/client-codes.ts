@@ -69,10 +69,7 @@ export class ClientCodes {
     return clientAddress(client, { code }, this.#deps.options);
   }
 
-  /**
-   * Exchanges a code for tokens. A second use of the code is refused, and ends the login unless it comes within
-   * 10 seconds.
-   */
+  /** Exchanges a code. A second use is refused, and after 10 seconds ends the login. */
   async exchange(req: HttpRequest, parameter: Parameters): Promise<IssuedPair> {
     const { used: records, refreshTokens, dpop, logins, clock } = this.#deps;
     const code = parameter('code');

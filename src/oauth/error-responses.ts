@@ -19,10 +19,7 @@ function unstored<T extends HttpResponse>(response: T): T {
   return response;
 }
 
-/**
- * The error of each failed request. It cannot be read from the response body, because a middleware may have
- * compressed the body.
- */
+/** The error of each failed request. A middleware may have compressed the response body. */
 const refused = new WeakMap<HttpRequest, Failure>();
 
 /**
@@ -34,8 +31,8 @@ export function isRefusal(error: unknown): error is HTTPException {
 }
 
 /**
- * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses, even if the application has
- * an exception handler for them. Redirects of forms to other addresses become pages.
+ * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses. Redirects of forms to other
+ * addresses become pages.
  */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,

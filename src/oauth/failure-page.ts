@@ -159,10 +159,7 @@ export function repostPage(form: FormFields): HttpResponse {
  * HTML pages of OAuthPlugin and DevProvider. They load no external resources.
  */
 
-/**
- * Returns a page with a heading. `head` contains additional elements of `<head>`, and `body` the content
- * below the heading.
- */
+/** Returns a page. `head` is added to `<head>`, and `body` follows the heading. */
 export function pageOf(title: string, head: string, body: string): string {
   return `<!doctype html>
 <html lang="en">

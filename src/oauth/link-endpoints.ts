@@ -204,10 +204,7 @@ function loginRequired(description: string, reason: string): OAuthError {
   });
 }
 
-/**
- * Calls a hook of the application. Returns false if the hook returns false, or throws an exception with a 4xx
- * status.
- */
+/** Calls a hook. Returns false if it returns false, or throws an exception with a 4xx status. */
 async function isAgreed(ask: () => Awaitable<boolean | void>): Promise<boolean> {
   try {
     return (await ask()) !== false;

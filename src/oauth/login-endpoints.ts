@@ -42,10 +42,7 @@ export class LoginEndpoints {
     this.#deps = deps;
   }
 
-  /**
-   * Handles `GET /oauth/login?redirect_uri=...`: redirects to the provider. HEAD requests and prefetches by a
-   * browser start no login.
-   */
+  /** Handles `GET /oauth/login`. HEAD requests and prefetches by a browser start no login. */
   async login(req: HttpRequest, connected: ConnectedProvider): Promise<HttpResponse> {
     if (isLook(req)) return new HttpResponse(null, { status: 204 });
     return this.#deps.guard.audited(req, connected.provider.name, () => this.#begin(req, connected));

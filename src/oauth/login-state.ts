@@ -40,10 +40,7 @@ export interface LinkingUser {
  */
 export interface ClientLogin {
   readonly redirectUri: string;
-  /**
-   * PKCE challenge of the client by the method S256 (RFC 7636 §4.2). Null for a link, at whose end there is no
-   * code.
-   */
+  /** PKCE challenge of the client (RFC 7636 §4.2). Null for a link, which ends without a code. */
   readonly challenge: string | null;
   /** Value of the parameter `client_state`. The client gets it back with the code. */
   readonly state: string | null;
@@ -90,18 +87,12 @@ interface SealedLogin extends BegunLogin {
 const COOKIE = 'svc_oauth_';
 /** Maximum number of unfinished logins in one browser, for example in several tabs. */
 const MAX_PENDING = 8;
-/**
- * Maximum length of all login cookies together, in characters. The headers of a request may have 16 KiB in
- * total.
- */
+/** Maximum characters of all login cookies; the headers of a request may have 16 KiB. */
 const MAX_PENDING_CHARACTERS = 6_144;
 const RANDOM_BYTES = 32;
 const TAG_BYTES = 16;
 const STATE = /^([\w-]{1,64})\.([0-9a-z]{1,10})\.[\w-]{43}\.([\w-]{22})$/;
-/**
- * Time in milliseconds for which a used state is remembered after its expiry. On another host, whose clock is
- * slow, the state may not have expired yet.
- */
+/** Milliseconds for which a used state is remembered after its expiry, as clocks differ. */
 const MARGIN_MS = 60_000;
 
 interface LoginStatesDeps {
@@ -203,10 +194,7 @@ export class LoginStates {
     return isRecord(login) ? (login as unknown as SealedLogin) : 'other_browser';
   }
 
-  /**
-   * Returns the names of the oldest login cookies, which must be deleted because there are too many or they
-   * are too long.
-   */
+  /** Returns the names of the oldest login cookies, if there are too many or they are too long. */
   #surplus(req: HttpRequest, length: number): string[] {
     const prefix = hostCookie(COOKIE, req, this.#deps.env).name;
     const pending = Object.entries(req.cookies)
@@ -223,10 +211,7 @@ export class LoginStates {
   }
 }
 
-/**
- * Returns the time at which an encrypted cookie was created, in seconds since the epoch. Returns 0 for any
- * other text.
- */
+/** Returns when a cookie was created, in seconds since the epoch; 0 for any other text. */
 function issuedOf(sealed: string): number {
   return Number.parseInt(sealed.split('.', 3)[2] ?? '', 10) || 0;
 }

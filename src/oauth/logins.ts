@@ -87,10 +87,7 @@ export class Logins {
     return { login, refreshToken, user, issuedAt };
   }
 
-  /**
-   * Stores a login that activate() completes within `ttlMs`, and returns its id. It ends as other logins
-   * do.
-   */
+  /** Stores a login that activate() completes within `ttlMs`. Returns its id. */
   async prepare(req: HttpRequest, user: TokenUser, how: LoginOrigin, ttlMs: number): Promise<string> {
     return (await this.#store(req, user, how, ttlMs * 1_000)).login.id;
   }

@@ -57,10 +57,7 @@ export class LogoutEndpoints {
     });
   }
 
-  /**
-   * Handles `/oauth/{provider}/backchannel-logout` (Back-Channel Logout 1.0 §2.5). Responds with 200 even if
-   * there was no login to end.
-   */
+  /** Handles a logout token (Back-Channel Logout 1.0 §2.5). Responds with 200 also without a login. */
   async backchannel(req: HttpRequest, { provider, client }: ConnectedProvider): Promise<HttpResponse> {
     const { guard, audit, ends, clock, used } = this.#deps;
     return guard.watched(req, async () => {

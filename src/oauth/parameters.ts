@@ -59,10 +59,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
 
 const PROMPTS: ReadonlySet<string> = new Set(['none', 'login', 'consent', 'select_account']);
 
-/**
- * Returns whether a request is a HEAD request, or a prefetch by the browser. Such a request must not start or
- * complete a login.
- */
+/** Returns whether a request is a HEAD request or a prefetch, which must not affect a login. */
 export function isLook(req: HttpRequest): boolean {
   return (
     req.method === 'HEAD' ||
@@ -124,10 +121,7 @@ export function scopesOf(
 
 const MAX_CLIENT_CHARACTERS = 500;
 
-/**
- * Returns the native client that logs in (RFC 8252); null if the browser itself logs in. `redirects` is the
- * option `nativeRedirects`.
- */
+/** Returns the native client that logs in (RFC 8252); null if the browser itself logs in. */
 export function clientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const client = linkClientOf(parameter, redirects);
   const challenge = parameter('code_challenge');
@@ -146,10 +140,7 @@ export function clientOf(parameter: Parameters, redirects: readonly string[]): C
   return { ...client, challenge };
 }
 
-/**
- * Returns the native client that links an account; null if there is none. A link ends without a code, so the
- * client needs no challenge.
- */
+/** Returns the native client that links an account. A link needs no challenge. */
 export function linkClientOf(parameter: Parameters, redirects: readonly string[]): ClientLogin | null {
   const redirectUri = parameter('client_redirect_uri', MAX_CLIENT_CHARACTERS);
   const state = parameter('client_state', MAX_CLIENT_CHARACTERS) ?? null;

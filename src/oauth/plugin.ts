@@ -232,10 +232,7 @@ export class OAuthPlugin implements Plugin {
     return this.#registered;
   }
 
-  /**
-   * Schedules the next clean-up in 5 to 15 minutes. The time is random, so that several processes do not
-   * clean up at the same moment.
-   */
+  /** Schedules the next clean-up in 5 to 15 minutes, at another time than other processes. */
   #scheduleCleanUp(): void {
     const { clock, log } = this.#use();
     this.#timer = clock.after(CLEAN_UP_MS / 2 + randomInt(CLEAN_UP_MS), () => {

@@ -66,10 +66,7 @@ export interface ProviderTokenOptions {
 }
 
 interface StoredTokens extends Omit<ProviderTokens, 'expiresAt'> {
-  /**
-   * Id of the user at the provider. Null in a record of an earlier build, which held one identity without its
-   * name.
-   */
+  /** Id at the provider. Null in a record of an earlier build, which held one identity. */
   readonly subject: string | null;
   readonly expiresAtMs?: number | undefined;
   readonly isRevoked?: boolean | undefined;
@@ -77,10 +74,7 @@ interface StoredTokens extends Omit<ProviderTokens, 'expiresAt'> {
 
 /** Lifetime of a record after its last write, in milliseconds: one year. */
 const TTL_MS = 31_536_000_000;
-/**
- * A lock ends this many milliseconds after the longest possible call to the provider. Then another process
- * can take the lock.
- */
+/** A lock ends this many milliseconds after the longest possible call, for other processes. */
 const LOCK_MARGIN_MS = 5_000;
 const POLL_MS = 50;
 const MAX_CHARACTERS = 1_000_000;
@@ -88,10 +82,7 @@ const MAX_CHARACTERS = 1_000_000;
 const MAX_IDENTITIES = 20;
 /** Maximum number of attempts to change a record. Each failed attempt means that another one succeeded. */
 const MAX_ATTEMPTS = 100;
-/**
- * Error codes for a refresh token that the provider no longer accepts: one of RFC 6749 §5.2, and one of
- * GitHub.
- */
+/** Codes for a refresh token that is no longer accepted: of RFC 6749 §5.2, and of GitHub. */
 const REVOKED: ReadonlySet<string> = new Set(['invalid_grant', 'bad_refresh_token']);
 
 export function providerTokensOf(
@@ -127,10 +118,7 @@ export class StoredProviderTokens {
     this.#sealed = new ProtectedValues(deps.keys, 'svc-oauth-provider-token', 'sealed', MAX_CHARACTERS);
   }
 
-  /**
-   * Stores the tokens of an identity. If they do not include a refresh token, keeps the stored one, because
-   * some providers send it only once.
-   */
+  /** Stores tokens. Keeps the stored refresh token if there is none, as some providers send it once. */
   async keep(sub: string, provider: string, subject: string, tokens: ProviderTokens): Promise<void> {
     const { expiresAt, ...rest } = tokens;
     await this.#change(keyOf(sub, provider), (stored) => {
@@ -157,10 +145,7 @@ export class StoredProviderTokens {
     return identities.flatMap(({ subject }) => subject ?? []);
   }
 
-  /**
-   * Returns the id_token of the last login by an identity, even if it has expired. The provider's logout page
-   * accepts it as a hint.
-   */
+  /** Returns the last id_token of an identity, even an expired one, as a hint for the logout. */
   async idTokenOf(sub: string, provider: string, subject: string): Promise<string | undefined> {
     return chosen((await this.#read(keyOf(sub, provider))).identities, subject)?.idToken;
   }
@@ -368,10 +353,7 @@ function isSame(left: StoredTokens, right: StoredTokens): boolean {
   );
 }
 
-/**
- * Returns the key of a record. The hashed text contains the length of `sub`, so that each pair of user and
- * provider has its own key.
- */
+/** Returns the key of a record. The length of `sub` keeps pairs apart. */
 function keyOf(sub: string, provider: string): string {
   return hash('sha256', `${sub.length}:${sub}${provider}`, 'hex');
 }

@@ -25,10 +25,7 @@ export class TokenEndpoints {
     this.#codes = codes;
   }
 
-  /**
-   * Handles `POST /oauth/token` with a refresh token, in a form or in JSON. In cookie mode, the cookie is
-   * sufficient.
-   */
+  /** Handles `POST /oauth/token`. In cookie mode, the cookie is sufficient. */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
       const arrivedMs = this.#deps.arrivals.of(req as TransportRequest);
@@ -103,10 +100,7 @@ export class TokenEndpoints {
     });
   }
 
-  /**
-   * Returns the refresh token of a request, and whether it came from the cookie. `token` is undefined if the
-   * text is not a valid token.
-   */
+  /** Returns the refresh token, if it is valid, and whether it came from the cookie. */
   async #presented(
     req: HttpRequest,
     given: string | undefined,
@@ -145,10 +139,7 @@ export class TokenEndpoints {
     return isEnded;
   }
 
-  /**
-   * Completes the rotation of the refresh token after the response was sent. A client that disconnects
-   * earlier may retry with the old token.
-   */
+  /** Completes the rotation after the response was sent: a client may retry before. */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
     const { late, afterwards } = req as TransportRequest;
     if (late !== undefined) return; // a time limit has passed, so the client already has an error response

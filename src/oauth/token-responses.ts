@@ -59,10 +59,7 @@ export class TokenResponses {
     );
   }
 
-  /**
-   * Returns the members of a token response (RFC 6749 §5.1). In cookie mode, they contain no tokens: the
-   * tokens are set as cookies on `response`.
-   */
+  /** Returns the members of a token response (RFC 6749 §5.1), or sets the cookies instead. */
   body(req: HttpRequest, pair: IssuedPair, response: HttpResponse | undefined): TokenBody {
     const { access, clock, cookies, options } = this.#deps;
     const { login, refreshToken, user, issuedAt } = pair;

@@ -382,10 +382,7 @@ export class LineQueue {
     }
   }
 
-  /**
-   * Encodes the next batch, unless a part of the last batch is still unwritten. Returns whether a batch can
-   * be written.
-   */
+  /** Encodes the next batch, unless the last one is unfinished. Returns whether there is one. */
   #nextBatch(): boolean {
     if (this.#batch !== undefined) return true;
     if (this.#dropped > 0) this.#lines.push(this.#takeDropped());

@@ -300,10 +300,7 @@ class GaugeMetric {
     };
   }
 
-  /**
-   * Returns no series if `read` throws, or returns an invalid number. A missing value is better than a wrong
-   * one, and other metrics are still returned.
-   */
+  /** Returns no series if `read` fails: a missing value is better than a wrong one. */
   #series(): MetricSnapshot['series'] {
     try {
       const value = this.#read();

@@ -216,10 +216,7 @@ export function safeText(text: string): string {
   return quote(cut(mask(text.slice(0, 2 * MAX_STRING_CHARACTERS)), text.length, MAX_STRING_CHARACTERS));
 }
 
-/**
- * Escapes control characters, line separators and characters that change the direction of text, for example
- * as `\u001b`.
- */
+/** Escapes control, line and direction characters, for example as `\u001b`. */
 export function visible(text: string): string {
   return UNPRINTABLE.test(text) ? text.replace(UNPRINTABLES, escaped) : text;
 }

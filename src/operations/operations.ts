@@ -58,10 +58,7 @@ export interface OpsOptions {
 const PROBE_TIMEOUT_MS = 2_000;
 /** Upper limits of the histogram of request durations, in seconds; +Inf is added. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-/**
- * HTTP methods with a metric series of their own. All other methods share one series, so that clients cannot
- * create series at will.
- */
+/** Methods with a metric series; all others share one, so that clients cannot create any. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
@@ -84,10 +81,7 @@ export class Operations {
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
   readonly #series = new Map<string, Map<string, RouteSeries>>();
-  /**
-   * Returns the metrics as text. A worker process replaces this function by one that returns the metrics of
-   * all workers.
-   */
+  /** Returns the metrics; a worker replaces this function, for all workers. */
   renderMetrics: () => Awaitable<string>;
   inFlight: () => number = () => 0;
   #isDelayRegistered = false;
@@ -319,10 +313,7 @@ class RouteSeries implements Tally {
   }
 }
 
-/**
- * Returns whether two secrets are equal. It compares digests in constant time, so that the time reveals
- * neither length nor content.
- */
+/** Compares digests in constant time, which reveals neither length nor content. */
 function isSameSecret(given: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(given), digest(expected));
@@ -341,10 +332,7 @@ const PROXY_FIELDS = [
   'cf-connecting-ip',
 ];
 
-/**
- * Returns whether a request comes directly from a private address. False if the request has fields of a
- * proxy, because the client behind the proxy may have any address.
- */
+/** Returns whether a request comes from a private address, without a proxy in front. */
 function isPrivateRequest(req: HttpRequest): boolean {
   return isPrivatePeer(req.ip) && PROXY_FIELDS.every((name) => req.headers[name] === undefined);
 }

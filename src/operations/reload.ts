@@ -101,10 +101,7 @@ class Reloader {
     return this.#started.promise;
   }
 
-  /**
-   * Stops watching, and after the delay of this signal also listening. The child finishes its requests, and
-   * exits.
-   */
+  /** Stops watching, and after the delay listening. The child finishes its requests. */
   async stop(signal?: NodeJS.Signals): Promise<void> {
     if (this.#state === 'stopping') return this.over;
     const state = this.#state;
@@ -274,10 +271,7 @@ export async function superviseReload(options: ReloadOptions): Promise<Supervise
   }
 }
 
-/**
- * Returns the environment variables of this process without variables from `envFile`, because each child
- * reads the file again.
- */
+/** Returns the environment without `envFile`, which each child reads again. */
 function environmentWithout(envFile: string | undefined): NodeJS.ProcessEnv {
   if (envFile === undefined) return { ...process.env };
   const given = parseEnv(readFileSync(envFile, 'utf8'));

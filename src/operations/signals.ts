@@ -20,10 +20,7 @@ export interface StopTimes {
   readonly delayMs: number;
   /** Maximum time for running requests, after the delay. */
   readonly drainMs: number;
-  /**
-   * Time from the signal until the process exits, even if requests or hooks still run. It contains the time for
-   * the last log lines.
-   */
+  /** Time from the signal until the exit, with the time for the last log lines. */
   readonly totalMs: number;
 }
 

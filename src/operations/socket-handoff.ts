@@ -26,10 +26,7 @@ import type { Address, Child } from './supervision.ts';
 /** Maximum number of connections that wait for a child process. */
 const MOST_WAITING = 4_096;
 const WAIT_MS = 30_000;
-/**
- * Maximum number of connections that a child has not confirmed yet. A child with this many is busy, and gets
- * no more.
- */
+/** Maximum number of unconfirmed connections. A child with this many gets no more. */
 const MOST_ON_THEIR_WAY = 4;
 /** Time in milliseconds to complete the parent's own 503 responses before it stops. */
 const FAREWELL_MS = 1_000;
@@ -51,10 +48,7 @@ export class SocketHandoff {
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
-  /**
-   * Children that get connections, each with its unconfirmed connections. The child that has waited longest
-   * for a connection is first.
-   */
+  /** Children with their unconfirmed connections. The one that waits longest is first. */
   readonly #children = new Map<Child, Map<number, Socket>>();
   /** Children that get no further connections, each with its unconfirmed connections. */
   readonly #leaving = new Map<Child, Map<number, Socket>>();

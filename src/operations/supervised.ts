@@ -41,10 +41,7 @@ export interface SupervisedServer extends Address {
 
 /** A server in the process that serves requests, with the two steps of its stop. */
 export interface OpenServer extends SupervisedServer {
-  /**
-   * Lets `/readyz` respond with 503, and ends each connection after its response. The server still accepts
-   * connections.
-   */
+  /** Lets `/readyz` respond with 503, and ends connections after their responses. */
   announce(): void;
 }
 
@@ -188,10 +185,7 @@ class SupervisedChild {
     });
   }
 
-  /**
-   * Returns the metrics of all workers, which the parent adds up. If the parent does not respond, returns the
-   * metrics of this process.
-   */
+  /** Returns the metrics of all workers, or without an answer those of this process. */
   async #renderAll(): Promise<string> {
     const id = ++this.#lastId;
     const { promise, resolve } = Promise.withResolvers<readonly MetricSnapshot[] | undefined>();
@@ -203,10 +197,7 @@ class SupervisedChild {
     return renderMetrics(all ?? this.#app.metrics.snapshot());
   }
 
-  /**
-   * Reports to the parent that this child wants to stop. The parent then sends it no more connections, and
-   * answers with `drain`.
-   */
+  /** Asks the parent to stop this child; it answers with `drain`. */
   async #leave(): Promise<void> {
     if (process.connected) void sendToParent({ svc: 'leaving' });
     else this.#onParentGone();

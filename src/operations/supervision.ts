@@ -200,10 +200,7 @@ export function ownRole(): Role | undefined {
   return own.role;
 }
 
-/**
- * Sends a message to the supervising parent, if there is one. Resolves when the message is written, or cannot
- * be written.
- */
+/** Sends a message to the parent, if any. Resolves when it is written, or cannot be. */
 export function sendToParent(message: ToParent): Promise<void> {
   return new Promise((resolve) => {
     if (own.role === undefined || !process.connected) resolve();

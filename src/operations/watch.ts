@@ -8,10 +8,7 @@ import type { FSWatcher } from 'node:fs';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/**
- * A change is reported after this time in milliseconds without a further event, because editors save a file
- * in several steps.
- */
+/** Milliseconds without a further event, because editors save in several steps. */
 const SILENCE_MS = 50;
 
 interface Directory {

@@ -12,10 +12,7 @@ import type { Child } from './supervision.ts';
 
 /** Time in milliseconds in which a worker must report its metrics. */
 const ANSWER_MS = 1_000;
-/**
- * Maximum number of label sets of a metric that are kept for exited workers. Further label sets are counted
- * under the label value `other`.
- */
+/** Maximum number of label sets for exited workers. Further ones count as `other`. */
 const MOST_SERIES = 1_000;
 
 type Snapshots = readonly MetricSnapshot[];
@@ -111,10 +108,7 @@ function countsOf(metrics: Snapshots): MetricSnapshot[] {
   return metrics.filter(({ kind }) => kind !== 'gauge');
 }
 
-/**
- * Limits the number of label sets, because workers that always add new labels would fill the memory of the
- * parent.
- */
+/** Limits the label sets, which would fill the memory of the parent. */
 function bounded(metrics: MetricSnapshot[]): MetricSnapshot[] {
   if (metrics.every(({ series }) => series.length <= MOST_SERIES)) return metrics;
   return mergeMetrics(

@@ -42,10 +42,7 @@ interface WorkersOptions {
 
 const FIRST_DELAY_MS = 100;
 const MOST_DELAY_MS = 30_000;
-/**
- * If a worker has served for this time in milliseconds before it exits, the count of consecutive failures
- * starts again.
- */
+/** Milliseconds of service after which earlier failures no longer count. */
 const STEADY_MS = 10_000;
 /** Number of consecutive failures after which the supervisor gives up, if no worker serves. */
 const MOST_DEATHS = 5;
@@ -106,10 +103,7 @@ export class Workers {
     return this.#over.promise;
   }
 
-  /**
-   * Starts the first worker, and the others when it serves. Resolves with the address, or with the exit
-   * status if the first worker exits before it serves.
-   */
+  /** Starts the first worker, then the others. Resolves with the address, or its exit status. */
   start(): Promise<Address | ProcessEnd> {
     this.#fork();
     return this.#started.promise;
@@ -200,10 +194,7 @@ export class Workers {
     }
   }
 
-  /**
-   * Sends a message to a WebSocket room to all other serving workers, except workers with too many unwritten
-   * messages.
-   */
+  /** Sends a message to all other serving workers without too many unwritten messages. */
   #passOn(from: Worker, message: RoomMessage): void {
     for (const worker of this.#workers.values()) {
       if (worker === from || worker.state === 'starting' || worker.onTheWay >= MOST_ON_THE_WAY) continue;
@@ -340,10 +331,7 @@ export class Workers {
     return undefined;
   }
 
-  /**
-   * Starts a worker, and waits until it serves. Returns the problem if it does not serve; otherwise
-   * undefined.
-   */
+  /** Starts a worker. Returns the problem if it does not serve. */
   async #startOne(): Promise<string | undefined> {
     const fresh = this.#fork();
     let isLate = false;

@@ -58,10 +58,7 @@ const RETRY_AFTER_SECONDS = 5;
 /** Maximum number of parsed headers. An issuer has one header for each of its keys. */
 const MOST_HEADERS = 64;
 
-/**
- * Yields the reader of one application, and closes it afterwards. Outside of tests, it fetches the keys in the
- * background.
- */
+/** Yields the reader of one application. Outside of tests, it fetches keys in the background. */
 export function* openReader(
   issuers: readonly ResolvedIssuer[],
   options: ReaderOptions,
@@ -233,10 +230,7 @@ export class IssuerReader {
     return result.ok ? Object.assign(found, result.value, { principal }) : 'schema';
   }
 
-  /**
-   * Returns whether the sender of a bound token has proven its key. A proof can be used only once, but several
-   * guards of a request may check it.
-   */
+  /** Returns whether the sender has proven its key: a proof is used once, but may be checked twice. */
   #isFromSender(claims: Record<string, unknown>, asking: HttpRequest): Promise<boolean> {
     const req = carrierOf(asking);
     let judged = PROVEN.get(req);
@@ -269,10 +263,7 @@ export class IssuerReader {
 /** Whether the proof of each request is accepted. */
 const PROVEN = new WeakMap<HttpRequest, Promise<boolean>>();
 
-/**
- * Returns whether a token is an access token: by its header `typ` (RFC 9068 §4). If the issuer sends no such
- * type, only tokens that are surely of another kind are refused.
- */
+/** Returns whether `typ` says access token (RFC 9068 §4), or else that no other kind is sure. */
 function isAccessToken(typ: unknown, claims: JsonObject, isRequired: boolean): boolean {
   if (typ !== undefined && typeof typ !== 'string') return false;
   const type = typ === undefined ? undefined : mediaType(typ);

@@ -85,10 +85,7 @@ const MAX_PORT = 65_535;
 /** Text for a URL that {@link hasUnusablePort} refuses. */
 export const PORT_ISSUE = 'has a port that is not between 1 and 65535';
 
-/**
- * Returns whether a host is this machine: `localhost` or a loopback address. `hostname` comes from
- * `URL.hostname`.
- */
+/** Returns whether `URL.hostname` is `localhost` or a loopback address. */
 export function isLoopback(hostname: string): boolean {
   return (
     hostname === 'localhost' || hostname === '[::1]' || (isIP(hostname) === 4 && hostname.startsWith('127.'))

@@ -31,10 +31,7 @@ export class ProviderFault extends Error {
   }
 }
 
-/**
- * Makes a text from the provider safe for the log. Replaces everything except visible ASCII by `?`, and cuts
- * the text to `most` characters.
- */
+/** Replaces everything except visible ASCII by `?`, and cuts the text, for the log. */
 export function word(text: string, most: number = 40): string {
   return text.slice(0, most).replace(/[^\x21-\x7e]/g, '?');
 }

@@ -13,10 +13,7 @@ import type { OutboundAnswer } from './outbound.ts';
 
 const TTL_MS = 600_000;
 const UNKNOWN_KEY_MS = 60_000;
-/**
- * Time in milliseconds for which cached keys are used while the provider is unreachable. It is limited,
- * because the provider may have withdrawn a key.
- */
+/** Milliseconds for which cached keys are used without the provider, which may withdraw a key. */
 const STALE_MS = 86_400_000;
 /** Pause in milliseconds after a failed fetch. Without it, each login would wait for another failed fetch. */
 const RETRY_MS = 60_000;
@@ -56,10 +53,7 @@ export class KeySource {
     return this.#deps.clock.monotonicMs() < this.#fetchedMs + STALE_MS ? this.#set : undefined;
   }
 
-  /**
-   * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
-   * keys that are at most a day old.
-   */
+  /** Returns the keys, at most ten minutes old, or a day if a fetch fails. */
   current(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
     const known = this.known;

@@ -62,10 +62,7 @@ export interface OutboundAnswer {
   /** Media type in lower case, without parameters. Empty if the response has none. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /**
-   * Whether the response came from a private address. Behind a proxy, whether the URL contains a private
-   * address.
-   */
+  /** Whether the response, or behind a proxy the URL, is of a private address. */
   readonly isPrivate: boolean;
 }
 
@@ -91,10 +88,7 @@ interface Waiting {
   refuse(reason: ProviderFault): void;
 }
 
-/**
- * Sends requests to one provider. At most 16 requests run at once, at most 64 wait, and each stage has a time
- * limit.
- */
+/** Sends requests to one provider: 16 run at once, 64 wait, and each stage has a limit. */
 export class Outbound {
   readonly #deps: OutboundDeps;
   readonly #agents: { readonly plain: Agent; readonly tls: https.Agent };
@@ -428,10 +422,7 @@ function resolveAll(hostname: string, callback: Parameters<Resolve>[1]): void {
   systemLookup(hostname, { all: true, order: 'verbatim' }, callback);
 }
 
-/**
- * Returns a DNS look-up that checks the addresses. The socket connects to the checked addresses, so a later
- * change in DNS has no effect.
- */
+/** Returns a DNS look-up that checks the addresses to which the socket connects. */
 function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, (error, addresses) => {

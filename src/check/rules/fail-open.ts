@@ -3,15 +3,14 @@
  * error, the value that lets the request pass; a token says whether it is verified; a check searches a text for a word.
  */
 import {
+  conditionAround,
   functionAround,
   isRaw,
   leaveIn,
   methodOf,
   nodesAround,
   objectOf,
-  partsIn,
   partsOf,
-  returnsOf,
 } from '../reader/nodes.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored } from '../values/text.ts';
@@ -22,13 +21,13 @@ import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about decisions that fail. */
-export const FAIL_OPEN_RULES: readonly SourceRule[] = [
+export const FAIL_OPEN_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC645',
     severity: 'warning',
@@ -40,41 +39,57 @@ export const FAIL_OPEN_RULES: readonly SourceRule[] = [
     wrong: 'try { return await ask(id); } catch { return true; }',
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
-    find: findOpenFailures,
+    find: findKept,
     watch: watchOptionalSignatures,
     onCall: findLooseSearches,
   },
+  { id: 'SVC645', watch: watchFallbacks },
 ];
-
-/** An expression whose value decides whether a request passes, and the value with which it passes. */
-interface Decision extends Spot {
-  /** Whether a constant lets the request pass. */
-  passes(constant: Node): boolean;
-}
-
-interface Search {
-  readonly report: ReportAt;
-  readonly judged: Set<Fn>;
-  readonly handlers: Sources['handlers'];
-}
-
-const is =
-  (value: string) =>
-  (node: Node): boolean =>
-    isRaw(node, value) || (node.type === 'text' && node.value === value);
-const isOther =
-  (value: string) =>
-  (node: Node): boolean =>
-    /^(?:value|text)$/.test(node.type) && !is(value)(node);
 
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 4;
 
-function findOpenFailures(sources: Sources, report: ReportAt): void {
-  const search: Search = { report, judged: new Set(), handlers: sources.handlers };
-  for (const decision of decisionsIn(sources)) judge(decision, search);
+function findKept(sources: Sources, report: ReportAt): void {
   findSwallowed(sources, report);
   findUnthrown(sources, report);
+}
+
+/** SVC645: checks whose results, after an error, let requests pass. */
+function watchFallbacks(report: ReportAt): Watch {
+  const tell = (fallback: Value | undefined): void => {
+    const [part] = fallback?.texts.flat() ?? [];
+    const from = part?.kind === 'literal' ? part.from?.[0] : undefined;
+    if (from !== undefined)
+      report(
+        from,
+        'when the check fails, its result lets the request pass: every client may do what the check protects',
+      );
+  };
+  /** Whether a condition that a node has as a part refuses requests, but not with this value of the node. */
+  const passes = (node: Node, isTrue: boolean, module: SourceModule): boolean => {
+    const { whole, isNegated } = conditionAround(node, /^(?:&&|\|\|)$/);
+    const { parent } = whole;
+    return (
+      isTrue === isNegated && parent?.type === 'if' && parent.test === whole && refuses(parent.yes, module)
+    );
+  };
+  return {
+    onHandler({ dependencies }) {
+      for (const { gives } of dependencies)
+        if (gives?.type === 'svc.requireIf' && gives.fallback?.constant === true) tell(gives.fallback);
+    },
+    onTest({ node, module, value: { fallback } }) {
+      if (fallback?.constant !== undefined && passes(node, fallback.constant, module)) tell(fallback);
+    },
+    onCompare({ node, module, sides }) {
+      sides.forEach(({ fallback }, index) => {
+        const [given, other] = [constantIn(fallback), constantIn(sides[1 - index])];
+        if (given === undefined || (other ?? '') === '' || node.type !== 'binary') return;
+        const isTrue = (given === other) === node.operator.startsWith('=');
+        if (/^[!=]==?$/.test(node.operator) && passes(node, isTrue, module)) tell(fallback);
+      });
+    },
+  };
 }
 
 /** An error that a statement makes, and that it neither throws nor keeps. */
@@ -126,34 +141,6 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
   }
 }
 
-/** Returns the conditions of branches that refuse a request, and the functions that guards call. */
-function decisionsIn(sources: Sources): readonly Decision[] {
-  const found: Decision[] = [];
-  for (const { module, node } of sources.all('if'))
-    if (refuses(node.yes, module)) addDecisions(node.test, module, false, found);
-  for (const { module, node } of sources.all('call'))
-    if (meaningOfCall(node, module) === 'svc.requireIf' && node.args[0] !== undefined)
-      found.push({ node: node.args[0], module, passes: is('true') });
-  return found;
-}
-
-/** Adds the parts of a condition that refuse a request if they have the value `refusing`. */
-function addDecisions(test: Node, module: SourceModule, isNegated: boolean, found: Decision[]): void {
-  if (test.type === 'unary' && test.operator === '!' && test.value !== undefined)
-    return addDecisions(test.value, module, !isNegated, found);
-  if (test.type === 'await') return addDecisions(test.value, module, isNegated, found);
-  if (test.type !== 'binary') return void found.push({ node: test, module, passes: is(String(isNegated)) });
-  const { operator, left, right } = test;
-  if (operator === '||' || operator === '&&')
-    for (const side of [left, right]) addDecisions(side, module, isNegated, found);
-  const raw = right.type === 'value' ? right.raw : right.type === 'text' ? right.value : undefined;
-  if (!/^[!=]==?$/.test(operator) || raw === undefined || /^(?:null|)$/.test(raw)) return;
-  if (/^(?:true|false)$/.test(raw))
-    return addDecisions(left, module, (operator.startsWith('!') === (raw === 'true')) !== isNegated, found);
-  const refusesEqual = operator.startsWith('=') !== isNegated;
-  found.push({ node: left, module, passes: refusesEqual ? isOther(raw) : is(raw) });
-}
-
 /** Whether a branch responds with 401 or 403 without a further condition. */
 function refuses(branch: Node, module: SourceModule): boolean {
   const statements = branch.type === 'block' ? branch.body : [branch];
@@ -166,69 +153,6 @@ function refuses(branch: Node, module: SourceModule): boolean {
       node.value.args.some((arg) => /\b40[13]\b/.test(module.source.slice(arg.start, arg.end)))
     );
   });
-}
-
-function judge({ node: given, module, passes }: Decision, search: Search, depth = 0): void {
-  if (depth > MAX_DEPTH) return;
-  const { report, judged, handlers } = search;
-  const node = given.type === 'await' ? given.value : given;
-  if (node.type === 'name') return judgeName({ node, module, passes }, search, depth);
-  const [caught] = node.type === 'call' && methodOf(node) === 'catch' ? node.args : [];
-  if (caught?.type === 'function' && plainResults(caught).some(passes)) tell(caught, module, report);
-  const fn =
-    node.type === 'function' ? node : handlers.resolve(node.type === 'call' ? node.callee : node, module);
-  if (fn === undefined || judged.has(fn)) return;
-  judged.add(fn);
-  const home = handlers.homeOf(fn);
-  for (const part of partsOf(fn)) if (part.type === 'try') judgeTry(part, passes, home, report);
-  for (const result of returnsOf(fn)) judge({ node: result, module: home, passes }, search, depth + 1);
-}
-
-/** A variable: `let ok = true; try { ok = await ask(); } catch {}`, or `const ok = await ask();`. */
-function judgeName({ node, module, passes }: Decision, search: Search, depth: number): void {
-  const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
-  if (node.type !== 'name' || binding?.kind !== 'declared') return;
-  const { node: declared, module: home } = binding;
-  const value = declared.type === 'declarator' ? declared.value : declared;
-  if (value === undefined || value.type === 'class') return;
-  if (!passes(value)) return judge({ node: value, module: home, passes }, search, depth + 1);
-  const around = declared.parent?.parent;
-  for (const part of around === undefined ? [] : partsIn(around))
-    if (part.type === 'try' && part.handler !== undefined)
-      if (assigns(part.block, node.name) && !assigns(part.handler, node.name) && !leaveIn(part.handler))
-        tell(value, home, search.report);
-}
-
-/** A `try` whose block returns a computed value, and whose `catch` returns the value that lets requests pass. */
-function judgeTry(
-  { block, handler }: NodeOf<'try'>,
-  passes: Decision['passes'],
-  module: SourceModule,
-  report: ReportAt,
-): void {
-  const [result] = handler === undefined ? [] : plainResults(handler);
-  const isComputed = returnsOf(block).some(({ type }) => type !== 'value');
-  if (isComputed && result !== undefined && passes(result)) tell(result.parent ?? result, module, report);
-}
-
-/** Returns the results of code that no condition decides: a condition after an error tells errors apart. */
-function plainResults(code: Node): readonly Node[] {
-  if (code.type === 'function' && code.isExpression) return code.body;
-  const body = code.type === 'function' || code.type === 'block' ? code.body : [];
-  return body.flatMap((part) => (part.type === 'leave' && part.how === 'return' ? (part.value ?? []) : []));
-}
-
-function tell(node: Node, module: SourceModule, report: ReportAt): void {
-  report(
-    { module, node },
-    'when the check fails, its result lets the request pass: every client may do what the check protects',
-  );
-}
-
-function assigns(within: Node, name: string): boolean {
-  return partsOf(within).some(
-    (part) => part.type === 'assign' && part.target.type === 'name' && part.target.name === name,
-  );
 }
 
 /** A test whether a request has a field, whether the operator has set a variable, or whether a token has a word. */
@@ -464,7 +388,7 @@ function usesPackage(within: Node, module: SourceModule): boolean {
 
 /** Whether a function returns nothing that lets a token pass: `false`, `null` or `undefined`. */
 function isRefusing(value: Node | undefined): boolean {
-  return value === undefined || is('false')(value) || is('null')(value) || value.type === 'name';
+  return value === undefined || isRaw(value, 'false') || isRaw(value, 'null') || value.type === 'name';
 }
 
 /** Whether a condition with this result lets the request go on. */

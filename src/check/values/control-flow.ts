@@ -18,6 +18,8 @@ interface Result {
   readonly value: Value;
   readonly facts: Facts;
   readonly path: Path;
+  /** Whether the result follows an error, under no further condition. */
+  readonly isFallback: boolean;
 }
 
 export const NO_SHIELD = { tries: 0, isCatching: false } as const;
@@ -37,8 +39,15 @@ export abstract class ControlFlow extends Evaluation {
     if (this.shield.tries === 0) this.fails = true;
   }
 
-  protected addResult(value: Value): void {
-    this.results.push({ value, facts: this.path.facts, path: this.path });
+  protected addResult(value: Value, isFallback = false): void {
+    this.results.push({ value, facts: this.path.facts, path: this.path, isFallback });
+  }
+
+  /** Returns the result of a function after an error, which takes the place of a result that it computes. */
+  protected fallbackIn(results: readonly Result[]): Value | undefined {
+    const isComputed = results.some(({ value, isFallback }) => !isFallback && value.constant === undefined);
+    const fallbacks = results.filter(({ isFallback }) => isFallback).map(({ value }) => value);
+    return isComputed && fallbacks.length > 0 ? values.oneOf(fallbacks) : undefined;
   }
 
   protected statements(body: readonly Node[]): void {
@@ -106,9 +115,10 @@ export abstract class ControlFlow extends Evaluation {
     this.path.facts = allFacts(this.path.facts, known);
   }
 
-  #leave({ how, value }: NodeOf<'leave'>): void {
+  #leave({ how, value, parent }: NodeOf<'leave'>): void {
     const result = value === undefined ? ABSENT : this.value(value);
-    if (how === 'return') this.addResult(result);
+    const isFallback = parent?.parent?.type === 'try' && parent.parent.handler === parent;
+    if (how === 'return') this.addResult(result, isFallback);
     if (how === 'throw' && this.shield.tries === Number(this.shield.isCatching)) this.fails = true;
     this.path.end = how === 'return' || how === 'throw' ? 'exit' : 'break';
   }
@@ -170,7 +180,10 @@ export abstract class ControlFlow extends Evaluation {
       branches.push(caught.path);
     }
     this.shield = before;
+    const kept = branches[1]?.keptBeside(branches[0]!) ?? [];
     this.path.join(branches);
+    for (const [variable, fallback] of kept)
+      this.path.set(variable, { ...(this.path.get(variable) ?? ABSENT), fallback });
     const { end } = this.path;
     this.path.end = undefined;
     if (finalizer !== undefined) this.#statement(finalizer);

@@ -400,6 +400,11 @@ const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
   run(callback, [KNOWN]);
   return receiver;
 };
+/** The result of the callback takes the place of a result that cannot be computed. */
+const caught: Effect = ({ receiver, args: [callback = KNOWN], run }) => ({
+  ...receiver,
+  fallback: run(callback, [KNOWN]),
+});
 
 /** Returns an item of a list, or a character of a text. */
 export function itemOf(value: Value): Value {
@@ -483,7 +488,8 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(visited, 'forEach every'),
-  ...alike(handled, 'catch finally'),
+  catch: caught,
+  finally: handled,
   ...alike(cased, 'toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase'),
   ...alike(sliced, 'slice substring substr subarray'),
   ...alike(added, 'push unshift add append'),

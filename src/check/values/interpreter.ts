@@ -191,7 +191,7 @@ export class Interpreter extends Invocation {
         : awaited(this.invoke(made!, [...claims, context], undefined)); // one of the two is defined: see above
     this.handler = before;
     this.path.facts = facts;
-    return predicate === undefined ? value : result;
+    return predicate === undefined ? value : { ...result, fallback: value.fallback };
   }
 
   protected register(call: Call, { receiver, args, method, meaning }: Called): Declaration | undefined {

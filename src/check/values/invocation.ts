@@ -183,7 +183,8 @@ export abstract class Invocation extends ControlFlow {
     const value = values.oneOf(results.map((result) => result.value));
     const [first = NO_FACTS, ...more] = results.map((result) => result.facts);
     const facts = more.reduce((all, each) => sharedFacts(all, each), first);
-    return { value: { ...value, ...values.judgedResults(results) }, facts, fails };
+    const fallback = this.fallbackIn(results) ?? value.fallback;
+    return { value: { ...value, ...values.judgedResults(results), fallback }, facts, fails };
   }
 
   protected found(node: Node, fn: Fn): void {

@@ -54,6 +54,15 @@ export class Path {
     for (const branch of open) for (const [id, value] of branch.replaced) this.replaced.set(id, value);
   }
 
+  /** Returns the variables that another branch assigns and this one does not, with the values that they keep here. */
+  keptBeside(branch: Path): readonly (readonly [Variable, Value])[] {
+    const assigned = this.end === undefined ? [...branch.#values.keys()] : [];
+    return assigned.flatMap((variable) => {
+      const value = this.#values.has(variable) ? undefined : this.get(variable);
+      return value === undefined ? [] : [[variable, value] as const];
+    });
+  }
+
   /** Whether a variable of the path before this one got another value. */
   hasChanged(before: Path): boolean {
     return this.#changedSince(before).some((variable) => before.get(variable) !== undefined);

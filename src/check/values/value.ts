@@ -117,6 +117,8 @@ export interface Value {
   readonly promise?: Promised | undefined;
   /** Result of a dependency: the value that a handler receives for `Depends(…)`. */
   readonly gives?: Value | undefined;
+  /** The value that takes the place of a computed one after an error: a result of a function, or a value that a variable keeps. */
+  readonly fallback?: Value | undefined;
   /** For the result of `requireIf(predicate)`: the function that tests the claims. */
   readonly predicate?: Closure | undefined;
   /** For the result of `provide(spec, fn)`: the spec. */
@@ -206,6 +208,7 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     whole: find('whole'),
     byKey: find('byKey'),
     lasting: find('lasting'),
+    fallback: find('fallback'),
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };

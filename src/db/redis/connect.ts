@@ -97,12 +97,16 @@ async function connectHost(
       throw new SvcError('E_DB_CONNECT', [shown, `the server is ${kind}, not a Redis server`], {
         cause: error,
       });
-    throw error instanceof RedisError && !/max number of clients/i.test(error.message)
-      ? new RedisFault(`${shown} refused the login of "${user || 'default'}" (${error.reply})`, {
-          sqlstate: '28000',
+    if (!(error instanceof RedisError)) throw error;
+    throw /max number of clients/i.test(error.message)
+      ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {
+          sqlstate: '53300',
           cause: error,
         })
-      : passing(error, shown);
+      : new RedisFault(`${shown} refused the login of "${user || 'default'}" (${error.reply})`, {
+          sqlstate: '28000',
+          cause: error,
+        });
   }
 }
 
@@ -176,13 +180,4 @@ function partOf(role: unknown): 'primary' | 'replica' | undefined {
 /** Ignores an error reply, for example if the user has no permission to run ROLE. Throws any other error. */
 function onlyRefused(error: unknown): undefined {
   if (!(error instanceof RedisError)) throw error;
-}
-
-function passing(error: unknown, shown: string): unknown {
-  return error instanceof RedisError
-    ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {
-        sqlstate: '53300',
-        cause: error,
-      })
-    : error;
 }

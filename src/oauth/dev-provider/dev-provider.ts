@@ -324,10 +324,7 @@ export class DevProvider {
     );
   }
 
-  /**
-   * Authenticates the client by `Authorization` or by the form, but not by both (RFC 6749 §2.3.1). Returns an
-   * error response, or undefined on success.
-   */
+  /** Authenticates the client by `Authorization` or by the form (RFC 6749 §2.3.1). */
   #client(form: URLSearchParams, authorization: string | undefined): DevResponse | undefined {
     const basic = /^basic +([A-Za-z0-9+/]+={0,2})$/i.exec(authorization ?? '')?.[1];
     if (authorization !== undefined && form.has('client_secret')) return tokenError('invalid_request');

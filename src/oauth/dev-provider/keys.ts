@@ -47,10 +47,7 @@ export class DevKeys {
     return signedToken(privateKey, { alg: algorithm, typ: 'JWT', kid: keyId }, claims);
   }
 
-  /**
-   * Returns the claims of a compact JWS. Returns undefined unless one of these keys has signed it. Does not
-   * check the expiry.
-   */
+  /** Returns the claims of a JWS that one of these keys has signed. Does not check the expiry. */
   verify(token: string): JsonObject | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
     if (claims === undefined || signature === undefined || rest.length > 0) return undefined;

@@ -80,10 +80,7 @@ export function metadataOf(issuer: string, algorithm: DevAlgorithm, url: string)
   };
 }
 
-/**
- * Checks an authorization request. Returns an error code, or undefined for a valid request (RFC 6749
- * §4.1.2.1, RFC 7636 §4.4.1).
- */
+/** Returns the error code of an authorization request (RFC 6749 §4.1.2.1, RFC 7636 §4.4.1). */
 export function authorizationError(
   given: URLSearchParams,
   one: (name: string) => string | undefined,
@@ -175,10 +172,7 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
   };
 }
 
-/**
- * Returns the page on which a developer chooses a user. Its form also contains the parameters of the
- * authorization request.
- */
+/** Returns the page on which a developer chooses a user, with the request's parameters. */
 export function pickerPage(
   action: string,
   parameters: Readonly<Record<string, string>>,
@@ -261,10 +255,7 @@ interface LogoutDeps {
 /** Parameters of a logout request without a hint that its confirmation needs. */
 const PARAMETERS = ['client_id', 'post_logout_redirect_uri', 'state'];
 
-/**
- * Handles a logout request (RP-Initiated Logout 1.0 §2). The response to an invalid request is a page, never
- * a redirect to the address in the request.
- */
+/** Handles a logout request (RP-Initiated Logout 1.0 §2). An invalid one redirects nowhere. */
 export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: LogoutDeps): DevResponse {
   if (new Set(given.keys()).size < given.size) return refused('A parameter occurs more than once.');
   const hint = given.get('id_token_hint');

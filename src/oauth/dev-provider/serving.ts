@@ -64,10 +64,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
   });
 }
 
-/**
- * Returns a transport that passes requests for the provider at `issuer` to `handle`, without a network
- * connection.
- */
+/** Returns a transport that passes requests for the provider to `handle`, without a network. */
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {

@@ -11,10 +11,7 @@ export interface AuthorizationRequest {
   readonly challenge: string;
   /** Required if the scopes of the provider include `openid`. */
   readonly nonce: string | undefined;
-  /**
-   * Scopes to request instead of the provider's scopes. `openid` is added if the provider's scopes contain
-   * it.
-   */
+  /** Scopes in place of the provider's; `openid` stays if those contain it. */
   readonly scopes?: readonly string[] | undefined;
   /**
    * Parameters from the client's request. Only those in {@link EXTRA_PARAMETERS} are used. A parameter in the

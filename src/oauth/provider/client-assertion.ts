@@ -50,10 +50,7 @@ export class ClientAssertions {
       : new ClientAssertions(key, algorithm, keyId);
   }
 
-  /**
-   * Returns the parameters that authenticate a token request. The assertion is valid once, and for one
-   * minute. `audience` is the URL of the token endpoint.
-   */
+  /** Returns the parameters that authenticate one token request, within a minute. */
   parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
     const claims = {
       iss: clientId,

@@ -6,6 +6,7 @@
  * an application can start while its provider is unreachable. If discovery fails, the next login repeats it.
  */
 import { isRecord, onePer } from '../../base/options.ts';
+import { whenReady } from '../../base/promises.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { verifyLogoutToken } from './logout-token.ts';
@@ -77,10 +78,7 @@ const MAX_SID = 255;
 export class ProviderClient {
   readonly #options: ResolvedProviderOptions;
   readonly #deps: ProviderClientDeps;
-  /**
-   * True if this application serves the provider. Browsers then open the provider at the origin of the
-   * callback.
-   */
+  /** Whether this application serves the provider, at the origin of the callback. */
   readonly #isServedHere: boolean;
   readonly #outbound: InProcess;
   readonly #discovery: Discovery;
@@ -112,10 +110,7 @@ export class ProviderClient {
     });
   }
 
-  /**
-   * Maximum duration of a call in milliseconds. The option `timeoutMs` applies to each of five stages: queue,
-   * connect, TLS, first byte and body.
-   */
+  /** Maximum milliseconds of a call: `timeoutMs` for queue, connect, TLS, first byte and body. */
   get longestCallMs(): number {
     return 5 * this.#options.timeoutMs;
   }
@@ -143,12 +138,9 @@ export class ProviderClient {
    * @throws ProviderFault when discovery fails
    */
   authorizationUrl(input: AuthorizationRequest): Awaitable<string> {
-    const endpoints = this.#discovery.endpoints();
-    return endpoints instanceof Promise
-      ? endpoints.then(({ authorizeUrl }) =>
-          authorizationUrlOf(authorizeUrl, this.#options, this.#isServedHere, input),
-        )
-      : authorizationUrlOf(endpoints.authorizeUrl, this.#options, this.#isServedHere, input);
+    return whenReady(this.#discovery.endpoints(), ({ authorizeUrl }) =>
+      authorizationUrlOf(authorizeUrl, this.#options, this.#isServedHere, input),
+    );
   }
 
   /**
@@ -240,10 +232,7 @@ export class ProviderClient {
     return this.#askToken(endpoints, form, signal);
   }
 
-  /**
-   * Sends a token request with exactly one method of client authentication (RFC 6749 §2.3.1). For HTTP Basic,
-   * the client's id and secret are first encoded as form values.
-   */
+  /** Sends a token request with one method of client authentication (RFC 6749 §2.3.1). */
   #askToken(
     { token, clientAuth }: Endpoints,
     form: URLSearchParams,

@@ -65,10 +65,7 @@ export class Discovery {
     return this.#flight;
   }
 
-  /**
-   * Fetches the document again in the background. If that fails, the old document stays in use, and a retry
-   * is possible after a minute.
-   */
+  /** Fetches the document in the background. After a failure, the next try comes a minute later. */
   #refresh(): void {
     this.#refreshMs = this.#clock.monotonicMs() + RETRY_MS;
     this.#discover().catch(() => undefined);
@@ -142,10 +139,7 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
 }
 
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
-  /**
-   * Client authentication at the token endpoint. Undefined if the endpoint supports neither `post` nor
-   * `basic`.
-   */
+  /** Client authentication at the token endpoint; undefined for neither `post` nor `basic`. */
   readonly clientAuth?: 'post' | 'basic' | undefined;
   /** True if every authorization response has the parameter `iss` (RFC 9207 §3). */
   readonly sendsIssuer: boolean;
@@ -189,10 +183,7 @@ export function readMetadata(
   };
 }
 
-/**
- * Returns the authentication method to use, `post` or `basic`; undefined if the provider's list contains
- * neither. Without a list, returns `basic` (OpenID Connect Discovery §3).
- */
+/** Returns the method to use; without a list, `basic` (OpenID Connect Discovery §3). */
 function clientAuthOf(methods: unknown): 'post' | 'basic' | undefined {
   if (methods === undefined) return 'basic';
   if (!Array.isArray(methods)) return undefined;

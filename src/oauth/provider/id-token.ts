@@ -75,10 +75,7 @@ export async function verifyIdToken(
   return check(await verifiedToken(token, rules, keys, /^jwt$/i), rules);
 }
 
-/**
- * Verifies the format and the signature of a token. `types` matches the allowed values of the header field
- * `typ`, which may also be absent.
- */
+/** Verifies format and signature. `types` matches `typ`, which may also be absent. */
 export async function verifiedToken(
   token: string,
   { algorithms, secret }: Pick<IdTokenRules, 'algorithms' | 'secret'>,

@@ -15,10 +15,7 @@ export interface LogoutClaims {
   /** Id of the session at the provider. If undefined, the token applies to each session of the user. */
   readonly providerSid: string | undefined;
   readonly jti: string;
-  /**
-   * Remaining lifetime of the token in milliseconds. The id `jti` must be remembered for that time, because
-   * the token is valid only once.
-   */
+  /** Remaining lifetime in milliseconds, for which `jti` is remembered: a token is valid once. */
   readonly validMs: number;
 }
 

@@ -35,9 +35,7 @@ export const PRODUCTS: Readonly<Record<'cognito', Preset>> = {
 };
 
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
-  /**
-   * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.
-   */
+  /** GitHub sends errors with the status 200, and issues no id_token. */
   github: {
     // the value of `iss` in GitHub's authorization responses (RFC 9207)
     issuer: 'https://github.com/login/oauth',
@@ -84,10 +82,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     issuer: 'https://gitlab.com',
     clientAuth: 'post',
   },
-  /**
-   * Discord has no OpenID Connect. `verified` refers to the e-mail. `avatar` is a hash, from which the URL of
-   * the picture is built.
-   */
+  /** Discord has no OpenID Connect. `avatar` is a hash, from which the picture's URL is built. */
   discord: {
     authorizeUrl: 'https://discord.com/oauth2/authorize',
     tokenUrl: 'https://discord.com/api/oauth2/token',
@@ -135,10 +130,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     usesPkce: false,
     acceptsTextVerified: true,
   },
-  /**
-   * X has no OpenID Connect. It returns the e-mail, which is always verified, only with the scope
-   * `users.email`.
-   */
+  /** X has no OpenID Connect. E-mails, always verified, need the scope `users.email`. */
   x: {
     authorizeUrl: 'https://x.com/i/oauth2/authorize',
     tokenUrl: 'https://api.x.com/2/oauth2/token',

@@ -216,10 +216,7 @@ export function microsoftProvider(
   return made('microsoft', preset, clientId, clientSecret, options);
 }
 
-/**
- * Converts the claims of Microsoft Entra to a user. There is no picture, because reading it would require an
- * access token.
- */
+/** Converts the claims of Microsoft Entra. A picture would require an access token. */
 function microsoftUser(raw: JsonObject): MappedUser {
   const verified = raw['xms_edov'];
   return {

@@ -20,10 +20,7 @@ export interface TokenAnswer {
 
 const MAX_TOKEN_CHARACTERS = 16_384;
 
-/**
- * Parses a token response. A response with the member `error` is refused even if its status is 200, because
- * GitHub sends errors with this status.
- */
+/** Parses a token response. GitHub sends errors with the status 200. */
 export function readTokenAnswer(
   answer: OutboundAnswer,
   { tokenAnswer, tokenTypes }: Pick<ResolvedProviderOptions, 'tokenAnswer' | 'tokenTypes'>,

@@ -30,10 +30,7 @@ interface AccessTokensDeps {
 }
 
 const MAX_SUB = 255;
-/**
- * Maximum length of an access token in a cookie, in characters. Browsers keep at most 4,096 bytes of a
- * cookie, including its name.
- */
+/** Maximum characters of an access token in a cookie: browsers keep 4,096 bytes with its name. */
 const MAX_COOKIE_TOKEN = 4_000;
 /** Default of the option `maxLength` of BearerAuth(), in characters. */
 const USUAL_TOKEN = 8_192;
@@ -131,10 +128,7 @@ export class AccessTokens {
   }
 }
 
-/**
- * Calls `onRefresh`. If it throws an exception with a 4xx status, the refresh is refused, but the login does
- * not end.
- */
+/** Calls `onRefresh`. An exception with a 4xx status refuses the refresh, but keeps the login. */
 async function answerOf<T>(
   onRefresh: (login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>,
   login: T,
@@ -171,10 +165,7 @@ interface Revocation {
   readonly deadlineMs: number;
 }
 
-/**
- * Refuses access tokens that are older than the last revocation of their user. Reads the store at most every
- * five seconds for each user.
- */
+/** Refuses tokens older than the user's last revocation, read at most every five seconds. */
 export class ValidAfterGate {
   readonly #store: LoginStore;
   readonly #clock: Clock;

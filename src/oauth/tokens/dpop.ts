@@ -36,10 +36,7 @@ interface DPoPDeps {
 /** Verifies DPoP proofs (RFC 9449). A proof is accepted only once, even if there are several processes. */
 export class DPoP {
   readonly #deps: DPoPDeps;
-  /**
-   * Result of accepts() for each request. A proof can be used only once, but several dependencies of a route
-   * may check it.
-   */
+  /** Result of accepts() for each request: a proof is used once, but may be checked twice. */
   readonly #judged = new WeakMap<HttpRequest, Promise<boolean>>();
   /** Error code in `WWW-Authenticate` for each request with a refused proof. */
   readonly #unproven = new WeakMap<HttpRequest, 'invalid_dpop_proof' | 'use_dpop_nonce'>();

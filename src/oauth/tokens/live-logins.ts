@@ -7,7 +7,7 @@
  * Each store method that ends logins is called through {@link ReportedEnds}. So this process knows the
  * end of a login at once, and other processes know it within five seconds.
  */
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import { isRecord } from '../../base/options.ts';
 import { Heartbeat } from '../../http/streaming/heartbeat.ts';
 import { currentLogin, currentUser } from '../login-state.ts';
@@ -79,12 +79,10 @@ export class LiveLogins implements LoginAuthority, Beating {
     if (user === undefined && login === undefined) return true;
     const id = isRecord(login) ? login['id'] : undefined;
     if (typeof user !== 'string' || typeof id !== 'string') return false;
-    const compare = (sub: string | undefined): boolean => {
+    return whenReady(this.#userOf(id), (sub) => {
       if (sub === user) this.#of(req).session = { id, sub };
       return sub === user;
-    };
-    const sub = this.#userOf(id);
-    return isThenable(sub) ? sub.then(compare) : compare(sub);
+    });
   }
 
   noteToken(claims: Claims, req: HttpRequest): void {

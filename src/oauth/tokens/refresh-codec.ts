@@ -102,10 +102,7 @@ export class RefreshTokenCodec {
   }
 }
 
-/**
- * Returns the stored form of a token: the SHA-256 of its secret in hexadecimal. It needs no salt, because the
- * secret has 256 random bits.
- */
+/** Returns the SHA-256 of a secret, whose 256 random bits need no salt. */
 export function hashOf(token: RefreshToken): string {
   return hash('sha256', token.secret, 'hex');
 }
@@ -114,10 +111,7 @@ function tagOf(token: RefreshToken, key: KeyObject): Buffer {
   return mac(key, 'svc-rt-tag', token.id, token.generation, token.secret).subarray(0, TAG_BYTES);
 }
 
-/**
- * Returns the HMAC of several fields. The length of each field precedes the field, so that different fields
- * never produce the same bytes.
- */
+/** Returns the HMAC of several fields, each after its length. */
 function mac(key: KeyObject, purpose: string, id: string, generation: number, secret: Buffer): Buffer {
   const head = `${purpose.length}:${purpose}${id.length}:${id}${String(generation).length}:${generation}${secret.length}:`;
   return createHmac('sha256', key).update(head).update(secret).digest();

@@ -307,10 +307,7 @@ export class RefreshTokens {
     throw new OAuthError('invalid_scope');
   }
 
-  /**
-   * Completes a rotation after its response was sent. After the grace time, a request with the old token ends
-   * the login.
-   */
+  /** Completes a rotation. After the grace time, a request with the old token ends the login. */
   async markDelivered({ login, generation, readyAt }: Refreshed): Promise<void> {
     if (readyAt !== undefined) await this.#deps.store.markDelivered(login.id, generation, readyAt);
   }

@@ -183,10 +183,7 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /**
-   * Ends each login by its own statement. The number of affected rows shows whether this call ended the
-   * login.
-   */
+  /** Ends each login by its own statement, which shows whether this call ended it. */
   async revokeIdentity(
     { provider, subject, providerSid }: ProviderIdentity,
     now: number,
