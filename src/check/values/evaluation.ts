@@ -9,7 +9,7 @@ import { Classes } from './classes.ts';
 import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { COMPUTED, MILLISECONDS, PRINCIPAL, ROW, SECONDS, isClock } from './marks.ts';
+import { PRINCIPAL, arithmetic, isSumOfRows, isUnit, unitAfter } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
@@ -19,7 +19,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts, Made, Part } from './text.ts';
+import type { ClientPart, Facts, Part } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -580,42 +580,6 @@ function principalIn(value: Value): Given | undefined {
 export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
   return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
-}
-
-/** Whether `+` adds numbers of which one is the column of a row. */
-function isSumOfRows(sides: readonly Value[]): boolean {
-  const parts = sides.flatMap(({ texts }) => texts.flat());
-  const isNumeric = parts.every(
-    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
-  );
-  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
-}
-
-/** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
-function arithmetic(made: Made, at: Spot): Made {
-  if (made.by === ROW) return { ...made, by: COMPUTED };
-  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
-}
-
-const THOUSAND = /^1(?:_?000|e3)$/;
-const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
-
-function isUnit(made: Made | undefined): boolean {
-  return made?.by === MILLISECONDS || made?.by === SECONDS;
-}
-
-/** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
-function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
-  const marks = values.madeIn(left);
-  if (operator === '/') {
-    const isTime =
-      marks.some(({ by }) => isClock(by) || by === MILLISECONDS) && !marks.some(({ by }) => by === SECONDS);
-    return isTime && THOUSAND.test(constantIn(right) ?? '') ? SECONDS : undefined;
-  }
-  const isScaled = [left, right].some((side) => IN_MILLISECONDS.test(constantIn(side) ?? ''));
-  return isScaled || [...marks, ...values.madeIn(right)].some(({ by }) => by === MILLISECONDS)
-    ? MILLISECONDS
-    : undefined;
 }
 
 function hasMarkup({ texts }: Value): boolean {
