@@ -438,9 +438,14 @@ function isOfReading(route: RouteCall | undefined): boolean {
 
 /** Whether clients can choose any number of values. */
 function isEndless(value: Value | undefined): boolean {
-  const part = clientIn(value && { texts: value.texts });
-  if (part !== undefined) return !isStored(part) && part.isGuessable !== true;
-  return madeIn(value).some(({ by }) => by.startsWith('endless '));
+  const parts = (value?.texts ?? []).map((text) =>
+    text.flatMap((part) => (part.kind === 'client' && !isStored(part) ? [part] : [])),
+  );
+  // several texts of few digits have many values together
+  return (
+    parts.some((all) => new Set(all.map(({ id }) => id)).size > 1 || all.some((part) => !part.isGuessable)) ||
+    madeIn(value).some(({ by }) => by.startsWith('endless '))
+  );
 }
 
 const LISTENS = /^(?:on|addListener|prependListener|addEventListener)$/;

@@ -13,8 +13,8 @@ import { meaningOfCall } from '../sources.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
-import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import { isOfToken, isRelative, issues, takenFrom, writtenBy } from './races.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
@@ -23,7 +23,8 @@ import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about the owners of rows, sorted by id. */
-export const OWNERSHIP_RULES: readonly SourceRule[] = [
+export const OWNERSHIP_RULES: readonly (SourceRule | SourcePart)[] = [
+  { id: 'SVC203', judge: findSofterWays },
   {
     id: 'SVC640',
     severity: 'error',
@@ -83,6 +84,45 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
       );
     }
   }
+}
+
+/** SVC203: a change that one handler makes for clients with a role only, and another one for every client. */
+function findSofterWays(trace: Trace, report: ReportAt): void {
+  const owners = ownersOf(trace);
+  const changesOf = (run: Run): readonly Sending[] =>
+    trace
+      .sentBy(run)
+      .filter((each) => each.isWrite && each.isByInput && !isCounter(each))
+      .filter(({ equal }) => !equal.some(({ kind }) => kind === 'principal'));
+  const strict = new Set(
+    trace.runs.filter((run) => trace.requiresRights(run)).flatMap((run) => changesOf(run).map(changeOf)),
+  );
+  for (const run of trace.runs) {
+    if (run.route === undefined || !isGuarded(run) || decidesByRights(run, trace)) continue;
+    const tied = owners.tiedInputs(run);
+    const change = changesOf(run).find(
+      (each) =>
+        strict.has(changeOf(each)) &&
+        !each.equal.some(({ value }) => inputsOf(value).some((input) => tied.has(input))),
+    );
+    if (change !== undefined)
+      report(
+        run.route,
+        `every authenticated client makes this change of the table "${change.target}", for which another handler requires a role`,
+      );
+  }
+}
+
+/** Whether a handler, or code before it, decides by rights of its client. */
+function decidesByRights(run: Run, trace: Trace): boolean {
+  return trace.requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware;
+}
+
+/** Returns what a statement changes, in a text that is equal for equal changes. */
+function changeOf(sending: Sending): string {
+  const { outline, target, equal } = sending;
+  const columns = [...writtenBy(sending), ...equal].map(({ column }) => column);
+  return [outline.verb, target, ...columns].join(' ');
 }
 
 /** Whether a statement selects the row that another one has read. */
@@ -333,7 +373,7 @@ const RIGHTS =
 function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   const roles = rolesIn(sources);
   for (const run of trace.runs) {
-    if (trace.requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware) continue;
+    if (decidesByRights(run, trace)) continue;
     findOwnClaims(run, trace, report);
     findOwnPrices(run, trace, report);
     for (const sending of trace.sentBy(run)) {
@@ -390,8 +430,11 @@ function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
         );
       });
       if (price === undefined) continue;
+      const computed = madeIn(value).find(
+        ({ by, node }) => by === `input ${price}` && node.type === 'binary',
+      );
       report(
-        sending.nodeAt(token),
+        computed ?? sending.nodeAt(token),
         `the amount for the column "${column}" is computed from ${price} of the client, although a row of the database has this value`,
         { remedy: 'Read it with the row: select id, unit_cents from product where id = ?' },
       );
@@ -475,16 +518,6 @@ function findAmounts(trace: Trace, report: ReportAt): void {
           `the amount that the statement takes from a column is an input that ${problem}`,
         );
       }
-}
-
-/** Returns the inputs that a statement subtracts from a column: `cents = cents - ?`. */
-function takenFrom(sending: Sending): readonly Binding[] {
-  const { tokens } = sending.outline;
-  const columns = writtenBy(sending).map(({ column }) => column);
-  return (sending.bindings ?? []).filter(({ kind, token }) => {
-    const at = tokens.indexOf(token);
-    return kind === 'input' && tokens[at - 1]?.text === '-' && columns.includes(tokens[at - 2]?.name ?? '');
-  });
 }
 
 function isFloat(value: Value | undefined): boolean {

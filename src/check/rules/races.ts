@@ -2,19 +2,23 @@
  * Rules about statements that belong together (SVC642 … SVC644): rows that are read, compared and written back, writes
  * that refer to each other, and messages that count at each delivery.
  */
-import { methodOf } from '../reader/nodes.ts';
+import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
+import { literalOf } from '../values/text.ts';
 import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall, namesSecret } from '../sources.ts';
-import type { ReportAt, SourceRule, Sources } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
+import type { KnownTable } from '../statements/written-schema.ts';
 
 /** Rules about statements that belong together, sorted by id. */
 export const RACE_RULES: readonly SourceRule[] = [
@@ -92,9 +96,16 @@ function findDoubled(trace: Trace, report: ReportAt): void {
     const sent = trace.sentBy(run);
     for (const write of sent) {
       const table = trace.tableOf(write);
-      const isPlain =
-        write.outline.verb === 'insert' && !write.outline.has(/^(?:conflict|duplicate|exists)$/);
-      if (!isPlain || table === undefined) continue;
+      if (write.outline.verb !== 'insert' || table === undefined || write.outline.has(/^exists$/)) continue;
+      if (write.outline.has(/^(?:conflict|duplicate|ignore)$/)) {
+        if (isAlwaysNew(write, table))
+          report(
+            write.nodeAt(undefined),
+            `the statement leaves out no row that is there already, because no unique key of the table "${write.target}" is among its columns`,
+            { remedy: 'Declare the columns unique, and again where a migration makes the table anew' },
+          );
+        continue;
+      }
       const read = sent.find(
         (each) =>
           isStale(each) &&
@@ -114,6 +125,19 @@ function findDoubled(trace: Trace, report: ReportAt): void {
       );
     }
   }
+}
+
+/** Whether an insert writes no column of a unique key, or only a key that the program has just made. */
+function isAlwaysNew({ outline, written }: Sending, { keys, columns }: KnownTable): boolean {
+  const own = outline.insertion?.columns?.map(({ name }) => name);
+  const isMade = (column: string): boolean =>
+    written.some(
+      (each) => each.column === column && madeIn(each.value).some(({ by }) => /^crypto\.random/.test(by)),
+    );
+  return (
+    own !== undefined &&
+    keys.flat().every((column) => columns.includes(column) && (!own.includes(column) || isMade(column)))
+  );
 }
 
 /** Whether a statement selects by the values that another one inserts. */
@@ -230,24 +254,72 @@ function findHalves(trace: Trace, report: ReportAt): void {
     const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
     for (const first of writes)
       for (const second of writes) {
-        const binding = second.target === first.target ? undefined : referring(first, second, trace);
-        if (binding === undefined) continue;
-        const { node, module } = second.nodeAt(binding.token);
+        const parting = partingOf(first, second);
+        if (parting === undefined) continue;
+        const [own, other, place] = parting;
+        if (moves(first, second) && !isApart(own, other) && !isApart(other, own))
+          report(
+            place,
+            `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
+          );
+        if (second.target === first.target || !isReferring(first, second, trace)) continue;
         report(
-          { module, node: first.module === second.module ? first.nodeAt(undefined).node : node },
+          place,
           `the ${first.outline.verb === 'insert' ? 'new row' : 'counter'} of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
         );
       }
   }
 }
 
-/** Returns the value of a statement that is the key of the row that another one inserts, or whose counter it changes. */
-function referring(first: Sending, second: Sending, trace: Trace): Binding | undefined {
+/** Returns the calls at which the ways to two statements part, with the place to report; undefined for one call. */
+function partingOf(first: Sending, second: Sending): readonly [Node, Node, Spot] | undefined {
+  const index = first.way.findIndex(({ node }, at) => node !== second.way[at]?.node);
+  const [own, other] = [first.way[index], second.way[index]];
+  if (own === undefined || other === undefined) return undefined;
+  return [own.node, other.node, own.node === first.call ? first.nodeAt(undefined) : own];
+}
+
+/** Whether a call runs without another one: in a branch before it, or in a `catch` after it. */
+function isApart(own: Node, other: Node): boolean {
+  return nodesAround(own).some((around) => {
+    const { type, parent } = around;
+    if (parent === undefined || isWithin(other, around)) return false;
+    if (parent.type === 'try') return parent.handler === around;
+    const isBranch = (parent.type === 'if' || parent.type === 'choice') && parent.test !== around;
+    return own.start < other.start && (type === 'case' || isBranch);
+  });
+}
+
+/** Whether one statement takes an input from a column, and the other one adds it to another row. */
+function moves(first: Sending, second: Sending): boolean {
+  const inputsIn = (all: readonly Binding[]): readonly string[] =>
+    all.flatMap(({ value }) => inputsOf(value));
+  const amounts = inputsIn(takenFrom(first));
+  const keys = inputsIn(first.equal);
+  return (
+    inputsIn(addedTo(second)).some((amount) => amounts.includes(amount)) &&
+    (first.target !== second.target ||
+      inputsIn(second.bindings ?? []).some((input) => !amounts.includes(input) && !keys.includes(input)))
+  );
+}
+
+/** Returns the inputs that a statement subtracts from a column: `cents = cents - ?`. */
+export function takenFrom(sending: Sending): readonly Binding[] {
+  const { tokens } = sending.outline;
+  const columns = writtenBy(sending).map(({ column }) => column);
+  return (sending.bindings ?? []).filter(({ kind, token }) => {
+    const at = tokens.indexOf(token);
+    return kind === 'input' && tokens[at - 1]?.text === '-' && columns.includes(tokens[at - 2]?.name ?? '');
+  });
+}
+
+/** Whether a statement has the key of the row that another one inserts, or whose counter it changes. */
+function isReferring(first: Sending, second: Sending, trace: Trace): boolean {
   const references = trace.tableOf(second)?.references ?? [];
   const isNew = first.outline.verb === 'insert';
   const isCounter = writtenBy(first).some(({ column }) => isRelative(first, column));
-  if (!isNew && !(isCounter && second.outline.verb === 'insert')) return undefined;
-  return second.written.find(
+  if (!isNew && !(isCounter && second.outline.verb === 'insert')) return false;
+  return second.written.some(
     ({ column, value }) =>
       references.some((each) => each.column === column && each.table === first.target) &&
       (isNew
@@ -285,7 +357,7 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
     if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
     for (const sending of sent) {
       const column = addedBy(sending);
-      if (column === undefined || !isFromMessage(sending)) continue;
+      if (column === undefined || addedTo(sending).length === 0) continue;
       report(
         sending.nodeAt(undefined),
         `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
@@ -405,11 +477,11 @@ function addition(tokens: readonly Token[]): number {
   });
 }
 
-/** Whether the number that a statement adds comes from the message: `+ ?`, or `+ excluded.n`. */
-function isFromMessage({ bindings = [], outline: { tokens } }: Sending): boolean {
+/** Returns the inputs that a statement adds to a column: `+ ?`, or `+ excluded.n`. */
+function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Binding[] {
   const plus = tokens.findIndex(({ text }, index) => text === '+' && index > addition(tokens));
   const added = tokens[plus + 1];
-  return bindings.some(
+  return bindings.filter(
     ({ kind, token, column }) =>
       kind === 'input' &&
       (token === added ||
@@ -422,4 +494,39 @@ function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
   const method = methodOf(call);
   if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
   return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
+}
+
+/** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
+export function watchLocks(report: ReportAt): Watch {
+  const keys = { SET: new Set<string>(), GET: new Set<string>() };
+  const deletions: { readonly key: string; readonly at: Spot }[] = [];
+  return {
+    onCall({ call, module, meaning, value }) {
+      if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return;
+      const list = value(call.args[0]);
+      const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
+      for (const command of isOfOne ? [list] : (list?.members?.values() ?? [])) {
+        const [name, of, token, ...options] = command?.members?.values() ?? [];
+        const written = of?.texts.map((text) => literalOf(text, '?')).join();
+        const marks = madeIn(of).map(({ by }) => by);
+        const key = [written === '?' ? module.file : written, ...marks].join();
+        const isLock = isToken(token) && options.some((each) => constantIn(each) === 'NX');
+        if (constantIn(name) === 'DEL') deletions.push({ key, at: { node: call, module } });
+        if (constantIn(name) === 'GET') keys.GET.add(key);
+        if (constantIn(name) === 'SET' && isLock) keys.SET.add(key);
+      }
+    },
+    finish() {
+      for (const { key, at } of deletions)
+        if (keys.SET.has(key) && !keys.GET.has(key))
+          report(
+            at,
+            'the lock is deleted without a comparison of its token: work that outlives its lock releases that of the next holder',
+            {
+              remedy:
+                "Compare and delete in one script: if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end",
+            },
+          );
+    },
+  };
 }

@@ -33,6 +33,8 @@ export class Sending {
   readonly module: SourceModule;
   readonly handler: Fn | undefined;
   readonly isInTransaction: boolean;
+  /** The calls that lead to the statement, the one that sends it last. */
+  readonly way: readonly Spot[];
   readonly statement: Statement;
   readonly outline: Outline;
   /** Values of the statement. Undefined if their number is not known. */
@@ -47,6 +49,10 @@ export class Sending {
       transaction !== undefined ||
       receiver?.isTransaction === true ||
       /Transaction\b/.test(receiver?.type ?? '');
+    this.way = [
+      ...site.stack.map((frame) => ({ node: frame.call ?? frame.fn, module: frame.module })),
+      { node: site.call, module: site.module },
+    ];
     this.statement = statement;
     this.outline = new Outline(statement.text('sqlite'), 'sqlite');
     this.bindings = this.#bindings();

@@ -116,7 +116,7 @@ export class Trace {
 
   /** Tables that migrations and texts in the sources create, by their names. */
   get tables(): ReadonlyMap<string, KnownTable> {
-    return (this.#tables ??= tablesIn([...this.migrations, ...sqlTexts(this.#project)]));
+    return (this.#tables ??= tablesIn([...sqlTexts(this.#project), ...this.migrations]));
   }
 
   /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */

@@ -29,6 +29,9 @@ export function holdsKey({ keys }: Pick<KnownTable, 'keys'>, columns: readonly s
 
 const CONSTRAINTS = /^(?:constraint|primary|unique|foreign|check|exclude|key|index|like|fulltext)$/;
 
+/** Names by which statements drop keys. */
+const keyNames = new WeakMap<readonly string[], string>();
+
 /** Returns the tables that statements in texts create, by their names. */
 export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTable> {
   const tables = new Map<string, KnownTable>();
@@ -42,6 +45,11 @@ export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTabl
             ? changeAt(tokens, index, tables)
             : undefined;
       if (found !== undefined) tables.set(found.name, found);
+      if (word === 'drop' && /^(?:index|constraint)$/.test(tokens[index + 1]?.word ?? '')) {
+        const gone = tokens[tokens[index + 2]?.word === 'if' ? index + 4 : index + 2]?.name;
+        for (const table of tables.values())
+          tables.set(table.name, { ...table, keys: table.keys.filter((key) => keyNames.get(key) !== gone) });
+      }
     });
   }
   return tables;
@@ -115,7 +123,11 @@ function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): Kno
       ({ word }, index) => word === 'unique' || (word === 'primary' && part[index + 1]?.word === 'key'),
     );
     const named = own === undefined ? namesIn(part) : [own];
-    if (isKey) keys.push(named);
+    if (isKey) {
+      keys.push(named);
+      const name = `${table.name}_${named.join('_')}_key`;
+      keyNames.set(named, first.word === 'constraint' ? (part[1]?.name ?? name) : name);
+    }
     const to = part.findIndex(({ word }) => word === 'references');
     const [column] = named;
     if (to !== -1 && named.length === 1 && column !== undefined)
@@ -140,11 +152,12 @@ function keyAt(
   const only = tokens[on + 1]?.word === 'only' ? 1 : 0;
   const table = on === -1 ? undefined : tables.get(tableAt(tokens, on + 1 + only).name);
   const open = tokens.findIndex(({ text }, index) => index > on && text === '(');
-  // a partial index leaves some rows out
-  const isPartial = tokens.slice(on, on + 20).some(({ word }) => word === 'where');
-  return table && open !== -1 && !isPartial
-    ? { ...table, keys: [...table.keys, namesIn(tokens.slice(open))] }
-    : undefined;
+  // a partial index leaves some rows out, so no columns hold its key
+  const partial = tokens.slice(on, on + 20).some(({ word }) => word === 'where') ? [''] : [];
+  if (table === undefined || open === -1) return undefined;
+  const key = [...namesIn(tokens.slice(open)), ...partial];
+  keyNames.set(key, tokens[on - 1]?.name ?? '');
+  return { ...table, keys: [...table.keys, key] };
 }
 
 /** Returns the parts between commas in the parentheses at an index. */

@@ -48,6 +48,8 @@ export interface Site {
   readonly route: RouteCall | undefined;
   /** The transaction whose callback makes the call: the database, and the session that the callback received. */
   readonly transaction: OpenTransaction | undefined;
+  /** The functions that run, the innermost one last. */
+  readonly stack: readonly Frame[];
   /** The call in this callback that leads here through functions of the project, without callbacks. */
   readonly led: Frame | undefined;
   /** Whether the route requires a credential. */

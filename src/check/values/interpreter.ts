@@ -154,7 +154,7 @@ export class Interpreter extends Invocation {
   }
 
   protected given(source: Value, node: Call): Value {
-    const given = this.#provided(source);
+    const given = this.#provided(source, { call: node, module: this.module });
     const isGuard = GUARDS.test(given.type ?? '') || source.spec?.members?.has('security') === true;
     const value = isGuard ? values.marked(given, { by: PRINCIPAL, node, module: this.module }) : given;
     return source.meaning === 'svc/db.transaction' || source.isTransaction
@@ -163,8 +163,8 @@ export class Interpreter extends Invocation {
   }
 
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
-  #provided(source: Value): Value {
-    const context = { ...requestValue(source.providedBy, true), members: givenBy(source.spec) };
+  #provided(source: Value, at?: RouteCall): Value {
+    const context = { ...requestValue(source.providedBy ?? at, true), members: givenBy(source.spec) };
     const { predicate } = source;
     const made =
       source.of === undefined

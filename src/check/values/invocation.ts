@@ -260,6 +260,7 @@ export abstract class Invocation extends ControlFlow {
       fn: called.fn?.fn,
       route: this.current?.route,
       transaction: this.#transaction,
+      stack,
       led: ledFrom(this.#transaction?.work, stack),
       isGuarded: this.current?.isGuarded === true,
       handler: this.handler,

@@ -1,5 +1,9 @@
 /** Marks of values that rules of access follow: the principal, and results of the database. */
+import { constantIn } from './tests.ts';
+import { madeIn } from './value.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { Made } from './text.ts';
+import type { Value } from './value.ts';
 
 /** Mark of the client that a guard has authenticated, and of its claims. */
 export const PRINCIPAL = 'principal';
@@ -36,4 +40,41 @@ export function isPrincipal(meaning: string): boolean {
 /** Whether a mark says that a number is the time, in milliseconds. */
 export function isClock(by: string): boolean {
   return /^(?:Date|Date\.now|svc\.Clock\.nowMs)$/.test(by);
+}
+
+/** Whether `+` adds numbers of which one is the column of a row. */
+export function isSumOfRows(sides: readonly Value[]): boolean {
+  const parts = sides.flatMap(({ texts }) => texts.flat());
+  const isNumeric = parts.every(
+    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
+  );
+  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
+}
+
+/** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
+export function arithmetic(made: Made, at: Spot): Made {
+  if (made.by === ROW) return { ...made, by: COMPUTED };
+  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
+}
+
+const THOUSAND = /^1(?:_?000|e3)$/;
+const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
+
+/** Whether a mark is the unit of a time. */
+export function isUnit(made: Made | undefined): boolean {
+  return made?.by === MILLISECONDS || made?.by === SECONDS;
+}
+
+/** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
+export function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
+  const marks = madeIn(left);
+  if (operator === '/') {
+    const isTime =
+      marks.some(({ by }) => isClock(by) || by === MILLISECONDS) && !marks.some(({ by }) => by === SECONDS);
+    return isTime && THOUSAND.test(constantIn(right) ?? '') ? SECONDS : undefined;
+  }
+  const isScaled = [left, right].some((side) => IN_MILLISECONDS.test(constantIn(side) ?? ''));
+  return isScaled || [...marks, ...madeIn(right)].some(({ by }) => by === MILLISECONDS)
+    ? MILLISECONDS
+    : undefined;
 }

@@ -323,7 +323,7 @@ class One extends Schema { product = Field(int, { ge: 1 }); amount = Field(int, 
 export const app = new Svc();
 app.post('/orders', { body: NewOrder, tx: Depends(transaction), me: Depends(BearerAuth()) }, async ({ tx, me, body }) => {
   const cents = await total(tx, body.lines);
-  await tx.execute('insert into orders (buyer, total_cents) values (?, ?)', [me.sub, cents]); // SVC641
+  await tx.execute('insert into orders (buyer, total_cents) values (?, ?)', [me.sub, cents]);
 });
 app.post('/one', { body: One, tx: Depends(transaction), me: Depends(BearerAuth()) }, async ({ tx, me, body }) => {
   const price = await tx.scalar('select unit_cents from product where id = ?', [body.product], { as: int });
@@ -342,7 +342,7 @@ export const total = async (tx: Transaction, lines: any): Promise<number> => {
   for (const { product, amount, unitCents } of lines) {
     const isSold = await tx.scalar('select 1 from product where id = ?', [product], { as: int });
     if (isSold === undefined) throw new UnprocessableContent('It is not on sale');
-    sum += unitCents * amount;
+    sum += unitCents * amount; // SVC641
   }
   return sum;
 };

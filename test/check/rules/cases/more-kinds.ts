@@ -575,4 +575,212 @@ export class Rates {
   async latest(signal: AbortSignal) { return (await this.#ask('https://rates.example/latest', { signal: AbortSignal.any([signal, AbortSignal.timeout(2000)]) })).json(); }
 }
 `,
+  'changes that ask for less': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, requireIf, requireScopes, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { Rooms } from './rooms.ts';
+class Chosen extends Schema { id = Field(int); }
+export const app = new Svc();
+app.delete('/rooms/{id:int}', { me: Depends(requireScopes('rooms:write')), store: Depends(db) }, ({ params, store }) => new Rooms(store).remove(params.id));
+app.post('/rooms/closed', { body: Chosen, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, store }) => { // SVC203
+  await store.execute(sql\`delete from room where id = \${body.id}\`);
+});
+app.put('/rooms/{id:int}/name', { me: Depends(requireIf((claims) => claims.office === 'main')), store: Depends(db) }, ({ params, req, store }) => new Rooms(store).rename(params.id, req.query.get('name')));
+const renames = { args: { id: Field(int), name: Field(str) }, description: 'Renames a room', me: Depends(BearerAuth()), store: Depends(db) };
+app.tool('rename_room', renames, async ({ args, me, store }) => { // SVC203
+  await new Rooms(store).rename(args.id, args.name + me.sub);
+  return 'renamed';
+});
+// FILE rooms.ts
+import type { Database } from 'svc/db';
+export class Rooms {
+  constructor(readonly store: Database) {}
+  async remove(id: number) { await this.store.execute('delete from room where id = ?', [id]); }
+  async rename(id: number, name: string) { await this.store.execute('update room set name = ? where id = ?', [name, id]); }
+}
+`,
+  'right: changes that ask for less': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Forbidden, Schema, Svc, int, requireScopes } from 'svc';
+import { db, sql } from 'svc/db';
+class Chosen extends Schema { id = Field(int); }
+export const app = new Svc();
+app.delete('/rooms/{id:int}', { me: Depends(requireScopes('rooms:write')), store: Depends(db) }, ({ params, store }) => store.execute('delete from room where id = ?', [params.id]));
+app.post('/rooms/closed', { body: Chosen, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  if (me.office !== 'main') throw new Forbidden();
+  await store.execute(sql\`delete from room where id = \${body.id}\`);
+});
+app.post('/rooms/own', { body: Chosen, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  await store.execute('delete from room where id = ? and owner = ?', [body.id, me.sub]);
+});
+`,
+  'moved amounts': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db, sql } from 'svc/db';
+import { put, take } from './seats.ts';
+class Payment extends Schema { to = Field(int); cents = Field(int, { ge: 1, le: 9_000 }); }
+class Change extends Schema { from = Field(int); to = Field(int); seats = Field(int, { ge: 1, le: 9 }); }
+export const app = new Svc();
+app.post('/pay', { body: Payment, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  const taken = await store.execute(sql\`update purse set cents = cents - \${body.cents} where owner = \${me.sub} and cents >= \${body.cents}\`); // SVC643
+  if (taken.affectedRows === 1) await store.execute('update purse set cents = cents + ? where owner = ?', [body.cents, body.to]);
+});
+app.post('/change', { body: Change, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, store }) => {
+  await put(store, body.to, body.seats);
+  await take(store, body.from, body.seats); // SVC643
+});
+// FILE seats.ts
+import type { Database } from 'svc/db';
+export const put = (store: Database, train: number, seats: number) =>
+  store.execute('update train set taken = taken + ? where id = ?', [seats, train]);
+export const take = (store: Database, train: number, seats: number) =>
+  store.execute('update train set taken = taken - ? where id = ?', [seats, train]);
+`,
+  'right: moved amounts': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db } from 'svc/db';
+import { put, take } from './seats.ts';
+class Change extends Schema { from = Field(int); to = Field(int); seats = Field(int, { ge: 1, le: 9 }); }
+export const app = new Svc();
+app.post('/change', { body: Change, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, store }) => {
+  await store.transaction(async (tx) => {
+    await put(tx, body.to, body.seats);
+    await take(tx, body.from, body.seats);
+  });
+});
+app.post('/one', { body: Change, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, store }) => {
+  if (body.from > 0) await take(store, body.from, body.seats);
+  else await put(store, body.to, body.seats);
+});
+app.post('/tried', { body: Change, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, store, signal }) => {
+  await take(store, body.from, body.seats);
+  try {
+    await fetch('https://trains.example/', { signal });
+  } catch (error) {
+    await put(store, body.from, body.seats);
+    throw error;
+  }
+});
+// FILE seats.ts
+import type { Session } from 'svc/db';
+export const put = (store: Session, train: number, seats: number) =>
+  store.execute('update train set taken = taken + ? where id = ?', [seats, train]);
+export const take = (store: Session, train: number, seats: number) =>
+  store.execute('update train set taken = taken - ? where id = ?', [seats, train]);
+`,
+  'deliveries of a dependency': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, Unauthorized, int, str } from 'svc';
+import { db, transaction } from 'svc/db';
+import { verified } from './signed.ts';
+class Refill extends Schema { id = Field(str); card = Field(int); cents = Field(int, { ge: 1, le: 9_000 }); }
+const refill = async ({ req }) => Refill.parse(JSON.parse(await verified(req)));
+export const app = new Svc();
+app.post('/hooks/refill', { public: 'signed', refill: Depends(refill), store: Depends(db) }, async ({ refill, store }) => {
+  await store.execute('update card set cents = cents + ? where id = ?', [refill.cents, refill.card]); // SVC644
+});
+app.post('/hooks/once', { public: 'signed', refill: Depends(refill), tx: Depends(transaction) }, async ({ refill, tx }) => {
+  await tx.execute('insert into seen (id) values (?)', [refill.id]);
+  await tx.execute('update card set cents = cents + ? where id = ?', [refill.cents, refill.card]);
+});
+// FILE signed.ts
+import { Unauthorized } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export async function verified(req) {
+  const bytes = await req.body();
+  const own = createHmac('sha256', process.env.HOOK_KEY ?? '').update(bytes).digest();
+  const sent = Buffer.from(req.headers['x-signature'] ?? '', 'hex');
+  if (own.length !== sent.length || !timingSafeEqual(own, sent)) throw new Unauthorized();
+  return Buffer.from(bytes).toString();
+}
+`,
+  'locks of others': `
+// FILE app.ts
+import { BearerAuth, Conflict, Depends, Svc } from 'svc';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { RedisScript, redis } from 'svc/db';
+const KEY = 'lock:report';
+const release = new RedisScript("if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0");
+export const app = new Svc();
+app.post('/report', { me: Depends(BearerAuth()), cache: Depends(redis) }, async ({ cache }) => {
+  if ((await cache.command(['SET', KEY, randomUUID(), 'EX', 30, 'NX'])) !== 'OK') throw new Conflict();
+  await cache.transaction([['INCR', 'reports'], ['DEL', KEY]]); // SVC658
+});
+app.post('/orders/{id:int}/pay', { me: Depends(BearerAuth()), cache: Depends(redis) }, async ({ params, cache }) => {
+  const end = () => cache.command(['DEL', \`order:\${params.id}\`]); // SVC658
+  if ((await cache.command(['SET', \`order:\${params.id}\`, randomBytes(9).toString('hex'), 'NX', 'PX', 9_000])) !== 'OK') throw new Conflict();
+  await end();
+});
+app.post('/scripted', { me: Depends(BearerAuth()), cache: Depends(redis) }, async ({ cache }) => {
+  const token = randomUUID();
+  if ((await cache.command(['SET', 'scripted', token, 'NX', 'PX', 9_000])) !== 'OK') throw new Conflict();
+  await cache.script(release, ['scripted'], [token]);
+  await cache.command(['DEL', 'reports']);
+});
+app.post('/compared', { me: Depends(BearerAuth()), cache: Depends(redis) }, async ({ cache }) => {
+  const token = randomUUID();
+  if ((await cache.command(['SET', 'compared', token, 'NX', 'PX', 9_000])) !== 'OK') throw new Conflict();
+  if ((await cache.command(['GET', 'compared'])) === token) await cache.command(['DEL', 'compared']);
+});
+`,
+  'entries of two inputs': `
+// FILE app.ts
+import { Field, Svc, str } from 'svc';
+import { Distances } from './distances.ts';
+const digits = Field(str, { pattern: '^[0-9]{5}$', maxLength: 5 });
+const distances = new Distances();
+const routes = {};
+export const app = new Svc();
+app.get('/distance', { query: { from: digits, to: digits }, public: 'x' }, ({ query }) => distances.between(query.from, query.to));
+app.get('/route', { query: { from: digits, to: digits }, public: 'x' }, ({ query }) => (routes[query.from + '-' + query.to] ??= { from: query.from })); // SVC653
+app.get('/town', { query: { code: digits }, public: 'x' }, ({ query }) => distances.town(query.code));
+// FILE distances.ts
+export class Distances {
+  readonly #known = new Map();
+  readonly #towns = new Map();
+  between(from, to) {
+    const key = [from, to].join('/');
+    if (!this.#known.has(key)) this.#known.set(key, measure(from, to)); // SVC653
+    return this.#known.get(key);
+  }
+  town(code) {
+    if (!this.#towns.has(code)) this.#towns.set(code, { code });
+    return this.#towns.get(code);
+  }
+}
+const measure = (from, to) => from.length * to.length;
+`,
+  'conflicts that never come': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { db, sql } from 'svc/db';
+import { randomUUID } from 'node:crypto';
+class Vote extends Schema { poll = Field(int); }
+export const app = new Svc();
+app.onStartup(() => app.state.db.script('create table guest (id text primary key, poll integer not null, person text not null)'));
+app.post('/votes', { body: Vote, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  await store.execute(sql\`insert into vote (poll, person) values (\${body.poll}, \${me.sub}) on conflict do nothing\`); // SVC642
+});
+app.post('/guests', { body: Vote, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  await store.execute('insert or ignore into guest (id, poll, person) values (?, ?, ?)', [randomUUID(), body.poll, me.sub]); // SVC642
+});
+app.post('/kept', { body: Vote, me: Depends(BearerAuth()), store: Depends(db) }, async ({ body, me, store }) => {
+  await store.execute('insert into member (poll, person) values (?, ?) on conflict do nothing', [body.poll, me.sub]);
+  await store.execute('insert into seat (poll, person) values (?, ?) on conflict do nothing', [body.poll, me.sub]);
+});
+// FILE 1.sql
+create table vote (id integer primary key, poll integer not null, person text not null);
+create unique index one_vote on vote (poll, person);
+create table member (id integer primary key, poll integer not null, person text not null, unique (poll, person));
+create table seat (id integer primary key, poll integer not null, person text not null, gone text);
+create unique index one_seat on seat (poll, person) where gone is null;
+// FILE 2.sql
+drop index one_vote;
+create table member_new (id integer primary key, poll integer not null, person text not null, unique (poll, person));
+drop table member;
+alter table member_new rename to member;
+`,
 };

@@ -25,6 +25,16 @@ const secret: string = process.env['APP_SECRET'] ?? '';
 ${code}
 `;
 
+/** An application with two routes for one change, one of which has this guard. */
+const closed = (guard: string): string => `
+import { BearerAuth, Depends, Svc, requireRoles } from 'svc';
+import { db as database } from 'svc/db';
+import type { Context } from 'svc';
+export const app: Svc = new Svc();
+app.delete('/rooms/{id:int}', { db: Depends(database), me: Depends(requireRoles('clerk')) }, ({ db, params }: Context) => db.execute('delete from room where id = ?', [params.id]));
+app.post('/rooms/{id:int}/closed', { db: Depends(database), me: Depends(${guard}) }, ({ db, params }: Context) => db.execute('delete from room where id = ?', [params.id]));
+`;
+
 /** An application that takes a code of this form. */
 const redeemed = (pattern: string): string => `
 import { Field, Schema, Svc, Unauthorized, str } from 'svc';
@@ -49,6 +59,7 @@ export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly r
       'Depends',
     ),
   },
+  SVC203: { wrong: closed('BearerAuth()'), right: closed("requireRoles('clerk')") },
   SVC204: { wrong: redeemed("'^[0-9]{6}$'"), right: redeemed("'^[0-9a-f]{32}$'") },
   SVC205: {
     wrong: declared(
