@@ -371,6 +371,28 @@ function checked(at: Date): Date {
 function both(at: Date): Date { const next = new Date(at); next.setMonth(next.getMonth() + 1, 1); return next; }
 app.get('/dates', { me: Depends(BearerAuth()) }, () => { const now = new Date(); return [first(now), last(now), clamped(now), checked(now), both(now)].map(String); });
 `,
+  'content of people in logs': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, createLogger, date, list, str } from 'svc';
+import { describe } from './describe.ts';
+export class Visit extends Schema { name = Field(str, { maxLength: 99 }); born = Field(date); complaints = Field(list(str), { maxLength: 9 }); }
+class Letter extends Schema { to = Field(str, { maxLength: 99 }); subject = Field(str, { maxLength: 99 }); text = Field(str, { maxLength: 999 }); }
+const log = createLogger();
+export const app: Svc = new Svc();
+app.post('/visits', { me: Depends(BearerAuth()), body: Visit }, ({ body }) => {
+  log.info('visit', { summary: describe(body) }); // SVC625
+  log.info('visit', { complaints: body.complaints.length, name: body.name.length });
+  return { ok: true };
+});
+app.post('/letters', { me: Depends(BearerAuth()), body: Letter }, ({ body: { to, subject, text } }) => {
+  log.info('letter', { to, subject, text }); // SVC625
+  log.info('letter', { to });
+  return { ok: true };
+});
+// FILE describe.ts
+import type { Visit } from './app.ts';
+export const describe = ({ name, born, complaints }: Visit): string => \`\${name} \${born} \${complaints.join()}\`;
+`,
   'failed call recorded as done': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
