@@ -238,7 +238,7 @@ export class Declarations {
     const { report, refuses } = this.#examine(compilation, this.rules.filter(countsAtStart));
     if (refuses) {
       const { findings } = this.#examine(compilation).report;
-      throw new SvcError('E_COMPILE', [findings], { findings });
+      throw new SvcError('E_COMPILE', [report.findings], { findings });
     }
     // Findings that do not prevent a start are not logged, except weak secrets: an attacker who guesses a
     // secret can sign tokens that the application accepts.

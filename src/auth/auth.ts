@@ -232,7 +232,8 @@ class BearerReader {
     const checks = keys.issuer === undefined ? this.#checks : this.#issuedChecks;
     const found = readToken(keys.keyring, token, checks, keys.nowSeconds);
     if (typeof found === 'string') throw this.#refusal(found, req, keys);
-    const claims = this.#schema === undefined ? found : this.#checked(found);
+    const read = this.#schema?.parseJson(found);
+    const claims = read === undefined ? found : read.ok ? Object.assign(found, read.value) : undefined;
     if (claims === undefined) throw this.#refusal('schema', req, keys);
     const standing = keys.issuer?.accepts(claims, req) ?? true;
     if (isThenable(standing)) return standing.then((counts) => this.#verified(counts, claims, context, keys));
@@ -249,12 +250,6 @@ class BearerReader {
       if (isAccepted === true) return claims;
       throw this.#refusal('verify', req, keys);
     });
-  }
-
-  /** Converts the claims by the schema. Returns undefined if they do not match. */
-  #checked(claims: Claims): Claims | undefined {
-    const result = this.#schema!.parseJson(claims);
-    return result.ok ? Object.assign(claims, result.value) : undefined;
   }
 
   #refusal(reason: TokenRefusal, req: HttpRequest, keys: BearerKeys): RefusedToken {
@@ -314,7 +309,6 @@ export function isRealm(value: unknown): boolean {
   return typeof value === 'string' && /^[\x20\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(value);
 }
 
-/** How a dependency authenticates a client. */
 interface Way {
   readonly bare: DependencySource;
   readonly requirement: SecurityRequirement;
@@ -326,7 +320,6 @@ const WAYS = new WeakMap<object, Way>();
 export function wayIn<P>(name: string, way: Way & { readonly bare: AuthSource<P> }): AuthSource<P> {
   const source = provide(
     { found: Depends(way.bare), security: way.requirement },
-    // the cast is safe: `found` is the value of the dependency `way.bare`, which has the type P
     named(name, ({ found }: { found: unknown }) => found as P),
   );
   WAYS.set(source, way);
@@ -343,7 +336,6 @@ export function wayOf(source: DependencySource): Way {
   return { bare: source, requirement, realm: undefined };
 }
 
-/** Returns an OpenAPI security requirement without roles and scopes. */
 export function requirementOf(
   scheme: SecurityRequirement['scheme'],
   isOptional = false,

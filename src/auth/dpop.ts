@@ -15,8 +15,8 @@ import { CARRIER } from '../http/state.ts';
 import type { VerificationKey } from '../crypto/jwk.ts';
 import type { SignatureInput } from '../crypto/jws.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
+import type { JsonObject } from '../crypto/jwt-json.ts';
 
-/** Reason why a proof is refused. */
 type ProofIssue =
   | 'absent'
   | 'malformed'
@@ -35,7 +35,6 @@ type ProofIssue =
   | 'other_scheme'
   | 'replayed';
 
-/** Requirements for a proof. */
 export interface ProofChecks {
   readonly nowSeconds: number;
   /** Access token of the request, whose hash must be the claim `ath`. Undefined at the token endpoint. */
@@ -53,7 +52,7 @@ export interface ProofChecks {
 
 interface OpenedProof extends SignatureInput {
   readonly key: VerificationKey;
-  readonly claims: Readonly<Record<string, unknown>>;
+  readonly claims: JsonObject;
 }
 
 const ALGORITHMS = ['ES256', 'EdDSA', 'RS256'] as const;
@@ -90,7 +89,7 @@ export function carrierOf(req: HttpRequest): HttpRequest {
  * An unbound token must be sent as `Bearer`. Returns undefined, or the reason to refuse the token.
  */
 export async function issueOfSender(
-  claims: Readonly<Record<string, unknown>>,
+  claims: JsonObject,
   req: HttpRequest,
   checks: Omit<ProofChecks, 'accessToken' | 'thumbprint'>,
 ): Promise<ProofIssue | undefined> {
@@ -125,7 +124,6 @@ export async function readProof(
   return (await checks.use(use, REMEMBERED_MS)) ? { thumbprint } : 'replayed';
 }
 
-/** Parses a proof, without verifying its signature. */
 function openProof(text: string): OpenedProof | ProofIssue {
   const opened = openJws(text, MAX_CHARACTERS);
   if (typeof opened === 'string') return 'malformed';
@@ -142,7 +140,7 @@ function openProof(text: string): OpenedProof | ProofIssue {
 }
 
 function issueOf(
-  { jti, htm, htu, iat, ath }: Readonly<Record<string, unknown>>,
+  { jti, htm, htu, iat, ath }: JsonObject,
   req: HttpRequest,
   nowSeconds: number,
   accessToken: string | undefined,

@@ -15,9 +15,9 @@
  */
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
-import { Forbidden, Unauthorized } from '../base/errors.ts';
+import { Forbidden, Unauthorized, type HTTPExceptionOptions } from '../base/errors.ts';
 import { given, isFunction, isTextList, readOptions, text } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { whenReady } from '../base/promises.ts';
 import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
 import type { Claims } from '../crypto/jwt.ts';
@@ -162,15 +162,10 @@ export function requireIf(
     'requireIf',
     auth,
     { roles: [], scopes: [] },
-    (claims, context) => {
-      // the cast is safe: the predicate accepts the claims of `auth`, as the overloads require
-      const answer = predicate(claims as never, context);
-      return isThenable(answer)
-        ? answer.then((isAllowed) => (isAllowed === true ? undefined : 'condition'))
-        : answer === true
-          ? undefined
-          : 'condition';
-    },
+    (claims, context) =>
+      whenReady(predicate(claims as never, context), (isAllowed) =>
+        isAllowed === true ? undefined : 'condition',
+      ),
     detail,
   );
   predicates.set(source, predicate);
@@ -258,22 +253,15 @@ function demand(
   const scheme = SCHEMES[requirement.scheme];
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
-  const forbidden = (
-    by: string,
-  ): { readonly code?: string; readonly headers?: Readonly<Record<string, string>> } =>
-    scope === undefined
-      ? {}
-      : {
-          code: 'insufficient_scope',
-          // only the challenges for access tokens list the required scopes (RFC 6750 §3, RFC 9449 §7.1)
-          ...(scheme === SCHEMES.bearer
-            ? {
-                headers: { 'WWW-Authenticate': challenge(by, { realm, error: 'insufficient_scope', scope }) },
-              }
-            : {}),
-        };
-  const forBearer = forbidden(scheme),
-    forDPoP = forbidden('DPoP');
+  const code = 'insufficient_scope';
+  const forbidden = (by: string): HTTPExceptionOptions => {
+    if (scope === undefined) return {};
+    // only the challenges for access tokens list the required scopes (RFC 6750 §3, RFC 9449 §7.1)
+    if (scheme !== SCHEMES.bearer) return { code };
+    return { code, headers: { 'WWW-Authenticate': challenge(by, { realm, error: code, scope }) } };
+  };
+  const forBearer = forbidden(scheme);
+  const forDPoP = forbidden('DPoP');
   const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: SecurityLog): object => {
     if (lack === undefined) return claims;
     log.refused('access_denied', req, { lacks: lack, sub: ownOf(claims, 'sub') });
@@ -289,10 +277,7 @@ function demand(
       const { claims, req } = context;
       if (typeof claims !== 'object' || claims === null)
         throw new Unauthorized('Authentication is required', absent);
-      const lack = judge(claims, context);
-      return isThenable(lack)
-        ? lack.then((ready) => decide(ready as Lack | undefined, claims, req, context.audit))
-        : decide(lack, claims, req, context.audit);
+      return whenReady(judge(claims, context), (lack) => decide(lack, claims, req, context.audit));
     }),
   );
 }

@@ -67,7 +67,7 @@ interface UnknownVariable {
 }
 
 const PREFIX = 'SVC_';
-const ENVS: readonly Env[] = ['production', 'development', 'test'];
+export const ENVS: readonly Env[] = ['production', 'development', 'test'];
 const TRUE: ReadonlySet<string> = new Set(['true', '1', 'yes', 'on']);
 const FALSE: ReadonlySet<string> = new Set(['false', '0', 'no', 'off']);
 const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;

@@ -164,8 +164,7 @@ export const FAULTS = {
       'Run one statement at a time, with ? in place of each value; use transaction() for a transaction, and script() for several statements',
   },
   E_DB_URL: {
-    describe: (shown: string, problem: string): string =>
-      `Cannot read the database address "${shown}": ${problem}`,
+    describe: (url: string, issue: string): string => `Cannot read the database address "${url}": ${issue}`,
     remedy:
       'Write sqlite:./data.db for a file in the working directory, sqlite:///var/lib/app/data.db for an absolute path, sqlite::memory: for a database in memory, or postgres://user:password@host:5432/database',
   },
@@ -279,7 +278,8 @@ export const FAULTS = {
   },
   E_MIGRATION_ORDER: {
     describe: (origin: string, problem: string): string => `Cannot migrate to ${origin}: ${problem}`,
-    remedy: 'Give a new migration the number after the last one; "svc migrate status" lists all migrations',
+    remedy:
+      'Give a new migration the number after the last one; undo a migration that was applied under another number before you rename its files: svc migrate down <module>',
   },
   E_MIGRATION_PENDING: {
     describe: (database: string, names: readonly string[]): string =>
@@ -382,8 +382,7 @@ export const FAULTS = {
     remedy: 'Correct the address of Redis, start its server, or grant the user of the address access',
   },
   E_REDIS_URL: {
-    describe: (shown: string, problem: string): string =>
-      `Cannot read the address of Redis "${shown}": ${problem}`,
+    describe: (url: string, issue: string): string => `Cannot read the address of Redis "${url}": ${issue}`,
     remedy:
       'Write the address as redis://user:password@host:6379/0, with rediss:// for TLS, or as redis+unix:///run/redis.sock?db=0',
   },
@@ -507,8 +506,9 @@ export const FAULTS = {
     rule: 'SVC001',
   },
   E_STATE_UNSET: {
-    describe: (name: string): string => `Cannot read the state "${name}": no code has set the state`,
-    remedy: 'Register the plugin that provides the state, or set the state in a middleware before it is read',
+    describe: (name: string): string => `Cannot read the state "${name}": no code has set the state yet`,
+    remedy:
+      'Register the plugin that provides the state, or set the state in a middleware before it is read; in a test, read it after the first request, which starts the application',
   },
   E_STATIC_DIRECTORY: {
     describe: (path: string, problem: string): string => `Cannot serve the directory "${path}": ${problem}`,

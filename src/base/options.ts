@@ -81,17 +81,14 @@ export function isFunction(value: unknown): boolean {
   return typeof value === 'function';
 }
 
-/** Whether a value is an object or an array. */
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether a value is a list of strings. */
 export function isTextList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }
 
-/** Whether a value is an object and not an array. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return isObject(value) && !Array.isArray(value);
 }
@@ -135,16 +132,12 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
       throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value === undefined ? kind.fallback : value;
   }
-  // the cast is safe: each value is the default of its option, or was checked above
   return values as OptionValues<K>;
 }
 
 /**
  * Like {@link readOptions}, but options that are not given are absent from the result. This saves memory for
  * declarations, such as routes, of which a program may have thousands.
- *
- * @throws SvcError `E_OPTION_UNKNOWN` for a name that is not in `kinds`, `E_OPTION_RANGE` for a value that is
- *   not valid
  */
 export function readGiven<K extends Record<string, OptionKind<unknown>>>(
   owner: string,
@@ -162,12 +155,21 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
     if (!kind.accepts(value)) throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value;
   }
-  return values as Partial<OptionValues<K>>; // the cast is safe: each option was checked above
+  return values as Partial<OptionValues<K>>;
+}
+
+/** Returns a function that makes one value for each object, and then returns this value. */
+export function onePer<K extends object, V extends object>(make: (key: K) => V): (key: K) => V {
+  const made = new WeakMap<K, V>();
+  return (key) => {
+    let value = made.get(key);
+    if (value === undefined) made.set(key, (value = make(key)));
+    return value;
+  };
 }
 
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
-  // the cast is safe: only members that are undefined are left out
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 

@@ -26,7 +26,6 @@ export const FORGOTTEN_AWAIT = 'is a promise: await it';
  * or a promise of it.
  */
 export function whenReady<T, R>(value: T | Promise<T>, use: (value: T) => R | Promise<R>): R | Promise<R> {
-  // the casts are safe: T itself has no then()
   return isThenable(value) ? (value as Promise<T>).then(use) : use(value as T);
 }
 
@@ -38,7 +37,6 @@ export function promised<T>(read: () => T | Promise<T>): Promise<T> {
   try {
     return handled(Promise.resolve(read()));
   } catch (error) {
-    // the cast is safe: reject() accepts any value
     return handled(Promise.reject(error as Error));
   }
 }

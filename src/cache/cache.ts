@@ -201,7 +201,6 @@ function grown(numbers: Float64Array): Float64Array {
   return larger;
 }
 
-/** An object that is stored as the bytes of its structured clone. */
 class Cloned {
   readonly bytes: Uint8Array;
   constructor(bytes: Uint8Array) {
@@ -216,7 +215,6 @@ class Cloned {
 }
 
 function readKept(value: object | null): unknown {
-  // the cast is safe, because every stored object is a Cloned or a Shared
   return value === null ? null : (value as Cloned | Shared).read();
 }
 
@@ -240,7 +238,6 @@ function isPlain(value: unknown): boolean {
 }
 
 function sizeOf(kept: unknown): number {
-  // the cast is safe, because every stored object is a Cloned or a Shared
   if (typeof kept === 'object' && kept !== null) return (kept as Cloned | Shared).size;
   return typeof kept === 'string' ? 2 * kept.length : 0;
 }

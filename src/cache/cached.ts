@@ -117,7 +117,6 @@ export function cached<A extends readonly unknown[], R>(
   fn: (...args: A) => R,
   options: CachedOptions<A> = {},
 ): Cached<A, Awaited<R>> {
-  // the cast is correct: `R` is Awaited<R>, or a promise of it
   const calls = new CachedCalls<A, Awaited<R>>(fn as (...args: A) => Awaitable<Awaited<R>>, options);
   return Object.assign((...args: A) => calls.call(args), {
     delete: (...args: A) => calls.delete(args),
@@ -206,11 +205,7 @@ class CachedCalls<A extends readonly unknown[], R> {
     return { ...this.#counts };
   }
 
-  /**
-   * Returns the cache key for the arguments of a call.
-   *
-   * @throws SvcError `E_CACHED_KEY` when no key can be computed from the arguments
-   */
+  /** Returns the cache key for the arguments of a call. */
   #keyOf(args: A): string {
     if (this.#options.key !== undefined) {
       const key: unknown = this.#options.key(...args);
@@ -261,11 +256,6 @@ class CachedCalls<A extends readonly unknown[], R> {
     return entry;
   }
 
-  /**
-   * Stores a result. Logs a failure of the backend.
-   *
-   * @throws SvcError `E_CACHE_VALUE` for a result that the backend cannot store
-   */
   #write(key: string, value: R): Promise<void> | undefined {
     const entry =
       this.#options.staleMs === 0 && value !== undefined && !Array.isArray(value)
@@ -369,18 +359,13 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 
   #throwKept(key: string): void {
-    // the cast is safe: `#failures` contains only values of this form
     const kept = this.#failures.get(key) as { readonly error: unknown } | undefined;
     if (kept === undefined) return;
     this.#counts.negativeHits++;
     throw kept.error;
   }
 
-  /**
-   * Returns a function that returns a new copy of `value` at each call.
-   *
-   * @throws SvcError `E_CACHE_VALUE` for a result without a structured clone
-   */
+  /** Returns a function that returns a new copy of `value` at each call. */
   #giver(value: R): Give<R> {
     if (
       this.#options.shareReferences ||
@@ -399,7 +384,6 @@ class CachedCalls<A extends readonly unknown[], R> {
   }
 }
 
-/** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
 function readCachedOptions<A extends readonly unknown[]>(options: CachedOptions<A>) {
   const { ttlSeconds, staleSeconds, negativeTtlSeconds, name, ...read } = readOptions('cached()', options, {
     ttlSeconds: number(60, 0.001, TEN_YEARS_SECONDS),
@@ -536,7 +520,6 @@ function textOfObject(value: object, where: () => string, depth: number): string
 }
 
 function nameOf(prototype: unknown): string {
-  // the cast is safe: textOfObject() calls this function only if the prototype is not null
   const { constructor } = prototype as { constructor?: unknown };
   return typeof constructor === 'function' && constructor.name !== ''
     ? constructor.name

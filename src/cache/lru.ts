@@ -83,7 +83,6 @@ export class LruIndex {
     return slot;
   }
 
-  /** Removes the key of a slot, and frees the slot. */
   remove(slot: number): void {
     this.#slots.delete(this.#keys[slot]!);
     this.#keys[slot] = '';

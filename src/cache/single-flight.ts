@@ -27,7 +27,6 @@ export class SharedCall<R> {
     this.#release = release;
   }
 
-  /** Number of waiting callers. */
   get waiting(): number {
     return this.#waiting;
   }

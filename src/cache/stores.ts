@@ -382,7 +382,6 @@ export class ExpiryHeap<T extends Timed> {
     return this.#entries.get(key);
   }
 
-  /** Adds an entry with a new key. */
   add(entry: T): void {
     this.#entries.set(entry.key, entry);
     this.#put(entry, this.#heap.length);

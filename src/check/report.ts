@@ -129,9 +129,10 @@ function scopeLine(
 }
 
 /** Returns the numbers of the SQL statements in words; nothing for sources without statements. */
-function statementsIn({ described, other, unknown }: StatementScope): readonly string[] {
+function statementsIn({ described, other, unknown, remedy }: StatementScope): readonly string[] {
   if (described + other + unknown.length === 0) return [];
-  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
+  const how = remedy === undefined ? '' : `; ${remedy}`;
+  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length}${how})`;
   return [`${plural(described, 'statement')}${left}`];
 }
 
@@ -253,16 +254,31 @@ function rowsOf(
   }));
 }
 
-/** Returns the source files that were not read, from the root of the repository, with the reason. */
-function unreadOf({ scope, cwd, root = cwd }: ReportContext): readonly { file: string; why: string }[] {
-  return (scope?.unread ?? []).map(({ file, why }) => ({
-    file: relativeFile(file, root),
-    why: `the file was not read: ${relativeText(why, root)}`,
-  }));
+/**
+ * Returns what was not checked, with the reason: source files that were not read, from the root of the repository, and
+ * statements, for which the file is that of the target.
+ */
+function unreadOf(context: ReportContext): readonly { file: string; why: string }[] {
+  const { scope, target, cwd, root = cwd } = context;
+  const { described = 0, other = 0, unknown = [], remedy } = scope?.statements ?? {};
+  return [
+    ...(scope?.unread ?? []).map(({ file, why }) => ({
+      file: relativeFile(file, root),
+      why: `the file was not read: ${relativeText(why, root)}`,
+    })),
+    ...(remedy === undefined
+      ? []
+      : [
+          {
+            file: relativeFile(resolve(cwd, fileOf(target)), root),
+            why: `SQL statements that were not judged: ${other} of ${described + other + unknown.length}; ${remedy}`,
+          },
+        ]),
+  ];
 }
 
 /**
- * Returns one workflow command of GitHub Actions for each finding and for each file that was not read, then a
+ * Returns one workflow command of GitHub Actions for each finding and for all that was not checked, then a
  * summary. GitHub shows only ten findings of each level, so the most severe come first.
  */
 export function githubReport(report: Report, context: ReportContext): string {
@@ -366,7 +382,7 @@ function digestOf(rule: string, subject: string): string {
 
 /**
  * Returns a JUnit report with one test case for each rule. If `fails` returns true for a finding, its test
- * case fails. Other findings become output of the test case. A source file that was not read is a skipped case.
+ * case fails. Other findings become output of the test case. A part that was not checked is a skipped case.
  */
 export function junitReport(
   report: Report,
@@ -549,7 +565,7 @@ function resultOf(row: Row, fingerprint: string, rules: readonly RuleText[]): ob
   };
 }
 
-/** Returns a notification for each file that was not read. */
+/** Returns a notification for all that was not checked. */
 function notificationsOf(context: ReportContext): object {
   const toolExecutionNotifications = unreadOf(context).map(({ file, why }) => ({
     level: 'warning',

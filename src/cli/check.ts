@@ -22,12 +22,12 @@ import {
 import { isLock, readLock } from '../check/statements/lock.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readPlaces, readWord, writeOutput } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, readCount } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, readCount, textOf, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { repositoryRoot } from './repository.ts';
 import { nearest } from '../base/options.ts';
-import type { ReportContext, ReportScope } from '../check/report.ts';
+import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Command, Invocation, Subject } from './command.ts';
@@ -145,11 +145,6 @@ interface CheckOptions extends Selection {
   readonly wants: 'report' | 'live';
 }
 
-/** Returns the scope of a report. It lists calls that no rule could judge only if the user asks for them. */
-function scopeOf({ unjudged, ...scope }: ReportScope, isVerbose: boolean): ReportScope {
-  return isVerbose ? { ...scope, unjudged } : scope;
-}
-
 /** Returns every rule of this package. Loads the rules that read sources, which other commands do not need. */
 async function coreRules(): Promise<readonly RuleText[]> {
   return (await import('../check/rules/rules.ts')).CORE_RULES;
@@ -182,7 +177,6 @@ async function check({ values, subject }: Invocation): Promise<number> {
   return status;
 }
 
-/** Prints the report and returns the exit status. */
 async function print(
   answer: Extract<Answer, { report: Report }>,
   target: string,
@@ -197,10 +191,11 @@ async function print(
       : withoutKnown(selected, answer.rules, { ...options, known: options.known });
   const cwd = process.cwd();
   const isVerbose = values['verbose'] === true;
-  const scope = answer.kind === 'checked' ? scopeOf(answer.scope, isVerbose) : undefined;
+  const isLoaded = answer.kind === 'checked';
+  // calls that no rule could judge are listed only if the user asks for them
+  const scope = isLoaded ? { ...answer.scope, ...(isVerbose ? {} : { unjudged: undefined }) } : undefined;
   const known = report.suppressed.length - selected.suppressed.length;
   const context = { target, cwd, root: repositoryRoot(cwd), rules: answer.rules, scope, isVerbose, known };
-  const isLoaded = answer.kind === 'checked';
   await printAll(
     render(options.format, report, context, { options, isLoaded, hasColour: hasColours(values) }),
   );
@@ -226,7 +221,6 @@ function selectedOf(
 /**
  * Suppresses the findings that the file of `--known` lists. If the file does not exist, writes all findings
  * to it. Removes findings that no longer occur, so that the file only shrinks.
- * @throws SvcError `E_CLI_USAGE` if the file has no list of known findings, or cannot be written
  */
 function withoutKnown(
   report: Report,
@@ -277,8 +271,7 @@ function keysOf(findings: readonly Finding[]): string[] {
  * lost, and each run would pass.
  */
 function readKnownFile(values: Invocation['values']): string | undefined {
-  // the option has type string, so parseArgs returns a string
-  const file = values['known'] as string | undefined;
+  const file = textOf(values, 'known');
   if (file !== undefined && process.env['CI'] && !existsSync(file))
     throw new SvcError('E_CLI_USAGE', [
       `the file "${file}" of --known does not exist: write it on your machine, and commit it`,
@@ -373,8 +366,7 @@ async function printRules(
       ['schemaVersion', 'rules', 'id', 'severity', 'phase', 'why', 'remedy'],
       2,
     );
-  // the option has type string, so parseArgs returns a string
-  const id = values['explain'] as string | undefined;
+  const id = textOf(values, 'explain');
   if (id === undefined) {
     const width = Math.max(...rules.map((rule) => rule.id.length));
     await printAll(
@@ -413,7 +405,6 @@ function unknownRule(id: string, near: string | undefined): SvcError<'E_CLI_USAG
   ]);
 }
 
-/** @throws SvcError `E_CLI_USAGE` if the value of an option is invalid */
 async function readCheckOptions(values: Invocation['values']): Promise<CheckOptions> {
   return {
     ...readFiles(values),
@@ -425,31 +416,26 @@ async function readCheckOptions(values: Invocation['values']): Promise<CheckOpti
       FORMATS,
       process.env['GITHUB_ACTIONS'] === 'true' ? 'github' : 'human',
     ),
-    // the option has type string, so parseArgs returns strings
-    outputs: ((values['output'] ?? []) as readonly string[]).map(readOutput),
+    outputs: textsOf(values, 'output').map(readOutput),
     failLevel: readWord('fail-level', values['fail-level'], SEVERITIES, 'error'),
     maxWarnings: readCount('max-warnings', values['max-warnings'], 0, 999_999_999),
     timeoutMs:
       (readCount('timeout', values['timeout'], 1, MAX_TIMEOUT_SECONDS) ?? DEFAULT_TIMEOUT_SECONDS) * 1_000,
     wants: values['live'] === true ? 'live' : 'report',
-    only: await readPatterns('only', values['only']),
-    skip: await readPatterns('skip', values['skip']),
+    only: await readPatterns('only', textsOf(values, 'only')),
+    skip: await readPatterns('skip', textsOf(values, 'skip')),
   };
 }
 
 /**
  * Reads the files of `--baseline` and `--statements`. The first line of a file says whether it has statements: both
  * kinds of baselines are what the previous release has left, so they share an option.
- *
- * @throws SvcError `E_CLI_USAGE` if a file cannot be read, or has another content
  */
 function readFiles(values: Invocation['values']): Pick<CheckOptions, 'baseline' | 'statementFiles'> {
-  // the options have type string, so parseArgs returns strings
-  const files = (values['baseline'] ?? []) as readonly string[];
-  const read = files.map((file) => ({ file, text: readGiven('baseline', file) }));
+  const read = textsOf(values, 'baseline').map((file) => ({ file, text: readGiven('baseline', file) }));
   const document = read.findLast(({ text }) => !isLock(text));
   const previous = read.findLast(({ text }) => isLock(text));
-  const lock = values['statements'] as string | undefined;
+  const lock = textOf(values, 'statements');
   const text = lock === undefined || !existsSync(lock) ? '' : readGiven('statements', lock);
   if (text !== '' && !isLock(text))
     refuseFile('statements', lock!, 'svc check --statements has not written the file');
@@ -495,7 +481,6 @@ function openapiIn(file: string, text: string): AskOptions['baseline'] {
   return document as NonNullable<AskOptions['baseline']>;
 }
 
-/** Parses the option `--output`, such as `sarif=check.sarif`. */
 function readOutput(given: string): Output {
   const [form, file] = [given.slice(0, given.indexOf('=')), given.slice(given.indexOf('=') + 1)];
   if (!given.includes('=') || file === '')
@@ -510,8 +495,8 @@ function readOutput(given: string): Output {
  * rule, because it is probably misspelt. Accepts any pattern with a slash, because it may match rules of
  * plugins.
  */
-async function readPatterns(option: string, given: unknown): Promise<string[]> {
-  const patterns = ((given ?? []) as readonly string[])
+async function readPatterns(option: string, given: readonly string[]): Promise<string[]> {
+  const patterns = given
     .flatMap((text) => text.split(','))
     .map((pattern) => pattern.trim())
     .filter((pattern) => pattern !== '');

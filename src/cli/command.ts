@@ -7,16 +7,13 @@ import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Target } from './load.ts';
 
-/** The application that a command loads. */
 export interface Subject {
   /** The argument that names the application, as written on the command line. */
   readonly given: string;
   readonly target: Target;
-  /** URL of the module's file. */
   readonly module: URL;
 }
 
-/** Input of a command. */
 export interface Invocation {
   readonly positionals: readonly string[];
   readonly values: Readonly<Record<string, unknown>>;
@@ -26,10 +23,12 @@ export interface Invocation {
   readonly subject: Subject | undefined;
 }
 
+/** Input of a command whose `takesModule` is true. */
+export type ModuleInvocation = Invocation & { readonly subject: Subject };
+
 /** Values of an option. A function loads them when shell completion is written. */
 type Choices = readonly string[] | (() => Promise<readonly string[]>);
 
-/** A command of `svc`. */
 export interface Command {
   readonly usage: string;
   readonly summary: string;
@@ -68,11 +67,20 @@ export interface Command {
   run(invocation: Invocation): Promise<number | undefined>;
 }
 
+/** Returns the value of an option of type string. */
+export function textOf(values: Invocation['values'], option: string): string | undefined {
+  return values[option] as string | undefined;
+}
+
+/** Returns the values of an option of type string that may be repeated. */
+export function textsOf(values: Invocation['values'], option: string): readonly string[] {
+  return (values[option] ?? []) as readonly string[];
+}
+
 /** Help text for `--env-file`, which every command with a module has. */
 export const ENV_FILE_HELP =
   '  --env-file <file>   first reads environment variables from a file; a variable that is already set keeps its value';
 
-/** Values of the option `--env`. */
 export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
 
 /** Help text for `--env`, of commands that take the environment of the application. */
@@ -86,7 +94,6 @@ const NOTICE_MS = 5_000;
 /**
  * Imports the application. In production, its checks must pass. If `isChecked` is false, findings are only
  * logged.
- * @throws SvcError `E_LOAD` if the module exports no application, `E_COMPILE` if the application has errors
  */
 export async function openApplication(
   subject: Subject,
@@ -101,10 +108,6 @@ export async function openApplication(
   return app;
 }
 
-/**
- * Imports the application without checking it.
- * @throws SvcError `E_LOAD` if the import fails, or if the module exports no application
- */
 export async function importApplication({ target, module, given }: Subject): Promise<Svc> {
   let what = 'a top-level await';
   const loading = loadApplication(target, module, (name) => {

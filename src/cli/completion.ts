@@ -10,21 +10,28 @@ import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
 
-/** An option in the completion script. */
 interface Option {
   readonly name: string;
   readonly summary: string;
-  readonly takesValue: boolean;
-  /** Possible values; empty for free text, undefined for a file name. */
-  readonly choices: readonly string[] | undefined;
+  readonly value: 'none' | 'free' | 'file' | readonly string[];
 }
 
-/** A command in the completion script. */
 interface Completed {
   readonly name: string;
   readonly summary: string;
   readonly words: readonly string[];
   readonly options: readonly Option[];
+}
+
+/** Texts for the value of an option. */
+const VALUES = {
+  bash: { none: '', free: `-W ''`, file: '-f', words: (list: string) => `-W '${list}'` },
+  zsh: { none: '', free: ':value: ', file: ':value:_files', words: (list: string) => `:value:(${list})` },
+  fish: { none: '', free: ' -x', file: ' -r', words: (list: string) => ` -x -a '${list}'` },
+};
+
+function valueText(shell: (typeof SHELLS)[number], { value }: Option): string {
+  return typeof value === 'string' ? VALUES[shell][value] : VALUES[shell].words(value.join(' '));
 }
 
 /**
@@ -70,56 +77,42 @@ async function run(
   return 0;
 }
 
-async function listed(
-  choices: NonNullable<Command['choices']>[string] | undefined,
-): Promise<Option['choices']> {
-  return typeof choices === 'function' ? await choices() : choices;
-}
-
 async function describe(
   name: string,
   { summary, details, options, verbs = [], choices = {}, optionalValues = [] }: Command,
 ): Promise<Completed> {
-  const own = Object.entries(options).map(async ([option, { type }]): Promise<Option> => ({
-    name: option,
+  const own = Object.entries(options).map(async ([option, { type }]): Promise<Option> => {
+    const given = choices[option];
+    const listed = typeof given === 'function' ? await given() : given;
     // a value that may be absent is not the next word
-    takesValue: type === 'string' && !optionalValues.includes(option),
-    choices: await listed(choices[option]),
-    summary:
-      new RegExp(`^ +--${option}(?![\\w-])(?:\\[=\\S*| <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
-        .exec(details)?.[1]
-        ?.split(/[;:] /)[0] ?? '',
-  }));
-  return {
-    name,
-    summary,
-    words: verbs,
-    options: [
-      ...(await Promise.all(own)),
-      { name: 'help', takesValue: false, choices: [], summary: 'prints the help of the command' },
-    ],
-  };
+    const takesValue = type === 'string' && !optionalValues.includes(option);
+    return {
+      name: option,
+      value: !takesValue ? 'none' : listed === undefined ? 'file' : listed.length === 0 ? 'free' : listed,
+      summary:
+        new RegExp(`^ +--${option}(?![\\w-])(?:\\[=\\S*| <[^>]*>(?:=<[^>]*>)?)?\\s+(.*)$`, 'm')
+          .exec(details)?.[1]
+          ?.split(/[;:] /)[0] ?? '',
+    };
+  });
+  const help: Option = { name: 'help', value: 'none', summary: 'prints the help of the command' };
+  return { name, summary, words: verbs, options: [...(await Promise.all(own)), help] };
 }
 
 function bash(commands: readonly Completed[]): string {
   const names = commands.map(({ name }) => name);
-  const cases = commands.map(({ name, words, options }) => {
-    const valued = options.flatMap(({ name: option, takesValue, choices }) =>
-      takesValue && choices !== undefined
-        ? [
-            `      ${name}:--${option}) COMPREPLY=($(compgen -W '${choices.join(' ')}' -- "$current")); return ;;`,
-          ]
-        : [],
-    );
-    const files = options.flatMap(({ name: option, takesValue, choices }) =>
-      takesValue && choices === undefined ? [`${name}:--${option}`] : [],
-    );
-    return {
-      words: `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${words.join(' ')}' ;;`,
-      valued,
-      files,
-    };
-  });
+  const values = commands.flatMap(({ name, options }) =>
+    options
+      .filter(({ value }) => value !== 'none')
+      .map(
+        (option) =>
+          `      ${name}:--${option.name}) COMPREPLY=($(compgen ${valueText('bash', option)} -- "$current")); return ;;`,
+      ),
+  );
+  const words = commands.map(
+    ({ name, words: verbs, options }) =>
+      `      ${name}) options='${options.map((option) => `--${option.name}`).join(' ')}'; words='${verbs.join(' ')}' ;;`,
+  );
   return `# bash completion of svc
 _svc() {
   local current="\${COMP_WORDS[COMP_CWORD]}" previous="\${COMP_WORDS[COMP_CWORD-1]}" command="\${COMP_WORDS[1]}" options='' words=''
@@ -129,11 +122,10 @@ _svc() {
     return
   fi
   case "$command:$previous" in
-${cases.flatMap(({ valued }) => valued).join('\n')}
-      ${cases.flatMap(({ files }) => files).join('|')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+${values.join('\n')}
   esac
   case "$command" in
-${cases.map(({ words }) => words).join('\n')}
+${words.join('\n')}
       help) words='${names.join(' ')}' ;;
   esac
   case "$current" in
@@ -150,8 +142,7 @@ function zsh(commands: readonly Completed[]): string {
   const bracketed = (text: string): string => quoted(text.replace(/[[\]\\:]/g, '\\$&'));
   const cases = commands.map(({ name, words, options }) => {
     const specs = options.map(
-      (option) =>
-        `'*--${option.name}[${bracketed(option.summary)}]${!option.takesValue ? '' : option.choices === undefined ? ':value:_files' : option.choices.length > 0 ? `:value:(${option.choices.join(' ')})` : ':value: '}'`,
+      (option) => `'*--${option.name}[${bracketed(option.summary)}]${valueText('zsh', option)}'`,
     );
     return `    ${name}) _arguments ${[...specs, words.length > 0 ? `'1:action:(${words.join(' ')})'` : "'1:module:_files'", "'*:module:_files'"].join(' ')} ;;`;
   });
@@ -185,7 +176,7 @@ function fish(commands: readonly Completed[]): string {
       ...words.map((word) => `complete -c svc ${when} -a ${word}`),
       ...options.map(
         (option) =>
-          `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${!option.takesValue ? '' : option.choices === undefined ? ' -r' : option.choices.length > 0 ? ` -x -a ${quoted(option.choices.join(' '))}` : ' -x'}`,
+          `complete -c svc ${when} -l ${option.name} -d ${quoted(option.summary)}${valueText('fish', option)}`,
       ),
     ];
   });

@@ -32,7 +32,6 @@ export async function leave(): Promise<never> {
 
 const onSignal = (): void => void leave();
 
-/** Describers of the databases of one application. Disposing of it closes them. */
 export class Describers implements AsyncDisposable {
   readonly #view: Plugins;
   readonly #plugins: readonly Migratable[];

@@ -37,6 +37,7 @@ import type { Project } from '../check/reader/modules.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/examine.ts';
 
+const FAULTY = { rule: 'SVC001', severity: 'error' } as const;
 const STACK_FRAMES = 50;
 const SLOW_IMPORT_MS = 1_500;
 
@@ -74,7 +75,10 @@ async function work(job: Job): Promise<Answer> {
   if (baseline !== undefined) found.push(...findBreakingChanges(app.inspect(), baseline));
   if (wants === 'report' || wants === 'live') {
     judgeAsDeployed(app);
-    await probe(app.inspect(), () => namesFor(job));
+    // texts that may contain the host names that CORS origin functions accept
+    await probe(app.inspect(), () =>
+      [...projectOf(job).modules.map(({ source }) => source), ...Object.values(process.env)].join('\n'),
+    );
     await parseHandlers();
   }
   const checked = app.check();
@@ -82,8 +86,9 @@ async function work(job: Job): Promise<Answer> {
     ({ rule, severity }) => severity === 'error' && rule.startsWith('SVC1'),
   );
   // for an application with errors, the answer is a report, because its OpenAPI document would lack routes
-  if (wants === 'openapi' && !isBroken) return openapiOf(job, app);
-  return reportOn(job, app, { found, checked, secrets, network });
+  if (wants !== 'openapi' || isBroken) return reportOn(job, app, { found, checked, secrets, network });
+  const problems = openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
+  return { token, kind: 'openapi', document: JSON.stringify(app.openapi(), null, 2), problems };
 }
 
 function prepareProcess(): void {
@@ -100,13 +105,11 @@ function prepareProcess(): void {
 
 interface Imported {
   readonly loaded: Loaded;
-  /** Findings about what the module has done while it was imported. */
   readonly found: Finding[];
   /** Unfinished work that keeps the process alive. */
   readonly running: readonly string[];
 }
 
-/** Imports the application, and watches what the import does. */
 async function importIn(job: Job, network: Network): Promise<Imported> {
   const escaped: unknown[] = [];
   for (const event of ['uncaughtException', 'unhandledRejection'])
@@ -199,7 +202,6 @@ function judgeAsDeployed(app: Svc): void {
   }
 }
 
-/** Returns the option `--workers` of `svc run` in the scripts of package.json or in the Dockerfile. */
 function workersOfScripts(): string | undefined {
   for (const file of ['package.json', 'Dockerfile'])
     if (existsSync(file)) {
@@ -214,15 +216,6 @@ let project: Project | undefined;
 /** Returns the sources of the application. They are read once, because this process inspects one application. */
 function projectOf({ module }: Job): Project {
   return (project ??= readProject([fileURLToPath(module)]));
-}
-
-/**
- * Returns text that may contain the host names that CORS origin functions accept: the sources, and the values
- * of environment variables.
- */
-function namesFor(job: Job): string {
-  const { modules } = projectOf(job);
-  return [...modules.map(({ source }) => source), ...Object.values(process.env)].join('\n');
 }
 
 /** Returns secret settings whose values are set in code and not by environment variables. */
@@ -267,16 +260,12 @@ function unloaded(
   running: readonly string[],
 ): readonly Finding[] {
   if ('hung' in loaded) {
-    const message =
-      running.length === 0
-        ? loaded.hung
-        : `${loaded.hung}: unfinished work of the module (${running.join(', ')}) keeps the process alive`;
+    const work = `: unfinished work of the module (${running.join(', ')}) keeps the process alive`;
     return [
       {
-        rule: 'SVC001',
-        severity: 'error',
+        ...FAULTY,
         subject: job.given,
-        message,
+        message: loaded.hung + (running.length === 0 ? '' : work),
         remedy:
           'At the top level of the module, await only work that ends soon. Do other work in app.onStartup()',
       },
@@ -346,8 +335,7 @@ async function placed(job: Job, found: readonly Trespass[]): Promise<readonly Tr
 
 function trespasses({ given }: Job, found: readonly Trespass[]): Finding[] {
   return found.map(({ what, place }) => ({
-    rule: 'SVC001',
-    severity: 'error',
+    ...FAULTY,
     subject: given,
     message: `the import ${what}`,
     remedy: coreRule('SVC001').remedy,
@@ -368,9 +356,13 @@ function loadFinding(job: Job, error: unknown): Finding {
   const located = /^((?:file:|\/|[A-Za-z]:\\).*?):(\d+): (.*)$/s.exec(said);
   const place =
     (cause instanceof Error ? known(placeOf(cause.stack ?? '')) : undefined) ??
-    (located === null ? undefined : { file: located[1]!, line: Number(located[2]), column: 1 });
+    (located?.[1] === undefined ? undefined : { file: located[1], line: Number(located[2]), column: 1 });
   const text = cause instanceof Error ? cause.message : said;
   const absent = absentVariables(new Sources(projectOf(job)), text, place);
+  const unsaid = absent.filter((name) => !said.includes(name));
+  const [variables, are] = unsaid.length === 1 ? ['variable', 'is'] : ['variables', 'are'];
+  const note =
+    unsaid.length === 0 ? '' : `; the environment ${variables} ${unsaid.join(', ')} ${are} not set`;
   const remedy =
     isFault(cause) && !(cause instanceof Denied)
       ? cause.remedy
@@ -379,8 +371,7 @@ function loadFinding(job: Job, error: unknown): Finding {
     rule: isFault(cause) ? (faultOf(cause.code)?.rule ?? 'SVC001') : 'SVC001',
     severity: 'error',
     subject: job.given,
-    message:
-      (located === null ? said : located[3]!) + absentNote(absent.filter((name) => !said.includes(name))),
+    message: (located?.[3] ?? said) + note,
     remedy:
       absent.length === 0
         ? remedy
@@ -389,21 +380,8 @@ function loadFinding(job: Job, error: unknown): Finding {
   };
 }
 
-/** Returns the end of a message that names variables which are not set. */
-function absentNote(names: readonly string[]): string {
-  if (names.length === 0) return '';
-  return names.length === 1
-    ? `; the environment variable ${names[0]!} is not set`
-    : `; the environment variables ${names.join(', ')} are not set`;
-}
-
 function known(place: Place): Place | undefined {
   return place.line === 0 ? undefined : place;
-}
-
-function openapiOf({ token }: Job, app: Svc): Answer {
-  const problems = openapiFindings(app.inspect()).map(({ subject, message }) => `${subject}: ${message}`);
-  return { token, kind: 'openapi', document: JSON.stringify(app.openapi(), null, 2), problems };
 }
 
 function routesOf(app: Svc): ListedRoute[] {

@@ -11,29 +11,27 @@ import { makeReport } from '../check/check.ts';
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { within } from '../base/promises.ts';
+import { textsOf } from './command.ts';
 import { codeOf, makeFolder } from './load.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { DescribedPlace } from '../db/describe/describer.ts';
 import type { RuleText } from '../check/check.ts';
-import type { Finding } from '../base/findings.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
 import type { Subject } from './command.ts';
-import type { Place, Report } from '../base/findings.ts';
+import type { Finding, Place, Report } from '../base/findings.ts';
 import type { Target } from './load.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
 /** Databases by the name of their plugin. The name is empty if the command line names no plugin. */
 export type DescribedPlaces = Readonly<Record<string, DescribedPlace>>;
 
-/** Request to the child process. */
 export interface Job {
   /** Each message of the child repeats this token, because the application may send its own messages. */
   readonly token: string;
   readonly wants: 'report' | 'live' | 'routes' | 'openapi';
   readonly given: string;
   readonly target: Target;
-  /** URL of the module. */
   readonly module: string;
   readonly timeoutMs: number;
   /** An earlier OpenAPI document, which is compared with the document of the application. */
@@ -65,11 +63,9 @@ export type Answer = { readonly token: string } & (
   | {
       readonly kind: 'checked';
       readonly report: Report;
-      /** Findings of the report about statements that could not be prepared. They are shown whatever `--only` selects. */
       readonly unprepared: readonly Finding[];
       readonly rules: readonly RuleText[];
       readonly scope: ReportScope;
-      /** Text for the file of --statements. */
       readonly lock: string | undefined;
     }
   | { readonly kind: 'routes'; readonly routes: readonly ListedRoute[] }
@@ -114,7 +110,6 @@ interface Kinds {
   readonly openapi: 'openapi' | 'checked';
 }
 
-/** Options of an inspection. */
 export interface AskOptions<W extends Job['wants'] = Job['wants']> {
   readonly wants: W;
   readonly timeoutMs: number;
@@ -182,7 +177,6 @@ export async function ask<W extends Job['wants']>(
       throw new Error('The child process of svc that inspects the application has crashed', {
         cause: answer.stack,
       });
-    // the cast is safe: inspect-child.ts answers a job with the kind that `Kinds` assigns to `wants`
     return answer as Extract<Answer, { kind: Kinds[W] | 'failed' }>;
   } finally {
     deadline[Symbol.dispose]();
@@ -243,8 +237,7 @@ export function readWord<const T extends string>(
 export function readPlaces(values: Readonly<Record<string, unknown>>): DescribedPlaces {
   const places: Record<string, DescribedPlace> = {};
   for (const option of ['database', 'scratch-database'] as const)
-    // the options have type string, so parseArgs returns strings
-    for (const given of (values[option] ?? []) as readonly string[]) {
+    for (const given of textsOf(values, option)) {
       const [, name = '', url = ''] = /^(?:([\w.@/-]+)=)?(.*)$/s.exec(given) ?? [];
       const refuse = (problem: string): never => {
         throw new SvcError('E_CLI_USAGE', [`--${option} ${problem}`]);

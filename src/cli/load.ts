@@ -151,7 +151,6 @@ export async function loadApplication(
 ): Promise<Svc> {
   findTypeScriptToo();
   const name = `${target.module}:${target.exportName}`;
-  // the cast is safe: every module is an object of its exports
   const exports = (await attempt(target.module, () => import(module.href))) as Record<string, unknown>;
   const found = exports[target.exportName];
   if (found === undefined)

@@ -36,7 +36,6 @@ import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
 import type { FaultCode } from '../base/faults.ts';
 
-/** All commands by name. */
 export const COMMANDS: Readonly<Record<string, Command>> = {
   check: checkCommand,
   completion: completionCommand(() => COMMANDS),

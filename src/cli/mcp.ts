@@ -3,12 +3,12 @@
  */
 import { systemClock } from '../base/clock.ts';
 import { printAll, readWord } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, openApplication } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, openApplication, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
 import { endOnSignals } from '../operations/signals.ts';
-import type { Command, Invocation } from './command.ts';
+import type { Command, Invocation, ModuleInvocation } from './command.ts';
 import type { Tool } from '../mcp/tools.ts';
 
 const FORMATS = ['human', 'json'] as const;
@@ -38,15 +38,15 @@ export const mcpCommand: Command = {
   takesModule: true,
   check: (values) => {
     readFormat(values);
-    for (const header of headersOf(values)) readHeader(header);
+    for (const header of textsOf(values, 'header')) readHeader(header);
   },
   run,
 };
 
-async function run({ values, subject }: Invocation): Promise<number> {
+async function run({ values, subject }: ModuleInvocation): Promise<number> {
   // standard output is reserved for MCP: other output, also during the import, goes to standard error
   const reserved = reserveOutput(process.stdout, process.stderr);
-  const app = await openApplication(subject!); // `subject` is set, because this command takes a module
+  const app = await openApplication(subject);
   if (values['list'] === true) {
     const tools = app.mcpTools();
     reserved[Symbol.dispose]();
@@ -61,7 +61,7 @@ async function run({ values, subject }: Invocation): Promise<number> {
   const abort = new AbortController();
   const served = app
     .mcpServer({
-      headers: Object.fromEntries(headersOf(values).map((header) => valueOf(readHeader(header)))),
+      headers: Object.fromEntries(textsOf(values, 'header').map((header) => valueOf(readHeader(header)))),
     })
     .serve({ signal: abort.signal });
   using _signals = endOnSignals({
@@ -82,11 +82,6 @@ const SHUTDOWN_MS = 20_000;
 
 function readFormat(values: Invocation['values']): 'human' | 'json' {
   return readWord('format', values['format'], FORMATS, 'human');
-}
-
-function headersOf(values: Invocation['values']): readonly string[] {
-  // the option has type string, so parseArgs returns strings
-  return (values['header'] as readonly string[] | undefined) ?? [];
 }
 
 function readHeader(text: string): readonly [name: string, variable: string] {
@@ -112,7 +107,6 @@ function listing(tools: readonly Tool[]): string {
   if (tools.length === 0) return 'No route is a tool';
   return tools
     .map(({ name, description = '', inputSchema, annotations }) => {
-      // the cast is safe: the schema of a tool's arguments always describes an object
       const { properties = {}, required = [] } = inputSchema as {
         readonly properties?: object;
         readonly required?: readonly string[];

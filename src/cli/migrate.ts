@@ -4,10 +4,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
-import { ENV_FILE_HELP, importApplication, readCount } from './command.ts';
+import { ENV_FILE_HELP, importApplication, readCount, textOf } from './command.ts';
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
 import { printAll, writeOutput } from './inspect.ts';
-import { isMigratable, labelOf, type Migratable } from '../db/migrations/start.ts';
+import { isMigratable, labelOf, type Migratable, type OpenMigrator } from '../db/migrations/start.ts';
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
@@ -15,7 +15,6 @@ import { codeOf, makeFolder } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 import type { MigrationDone } from '../db/migrations/migrations.ts';
-import type { OpenMigrator } from '../db/migrations/start.ts';
 
 const DEFAULT_DIRECTORY = 'migrations';
 
@@ -23,8 +22,7 @@ type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<numb
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
-    // the option has type string, so parseArgs returns a string
-    printRest(await migrator.up({ to: values['to'] as string | undefined }), 'Nothing to apply'),
+    printRest(await migrator.up({ to: textOf(values, 'to') }), 'Nothing to apply'),
   down: async ({ migrator }, values) =>
     printRest(await migrator.down({ steps: readSteps(values) }), 'Nothing to undo'),
   status: printStatus,
@@ -102,11 +100,10 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   const app = await importApplication(subject!); // `subject` is set, because this command takes a module
   const view = app.inspect();
   const action = actionOf(positionals);
-  // the option has type string, so parseArgs returns a string
-  const database = values['database'] as string | undefined;
+  const database = textOf(values, 'database');
   const address = action === 'types' && database?.includes(':') === true ? database : undefined;
   const plugin = pluginOf(view.plugins.filter(isMigratable), address === undefined ? database : undefined);
-  if (action === 'types') return writeTypes(plugin, address, values['output'] as string | undefined);
+  if (action === 'types') return writeTypes(plugin, address, textOf(values, 'output'));
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
   await using open = await plugin.openMigrator({ onDone: printDone });
   return await ACTIONS[action]!(open, values);
@@ -162,7 +159,6 @@ async function printStatus({ migrator }: OpenMigrator): Promise<number> {
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }
 
-/** @throws SvcError `E_CLI_USAGE` if `--steps` is not a number from 1 to 9999 */
 function readSteps(values: Invocation['values']): number {
   return readCount('steps', values['steps'], 1, 9_999) ?? 1;
 }
@@ -253,8 +249,7 @@ async function create({ positionals: [, given, ...surplus], values }: Invocation
         : `svc migrate new takes one name, but found a second argument "${surplus[0]!}"`,
     ]);
   const name = nameOf(given);
-  // the option has type string, so parseArgs returns a string
-  const directory = (values['directory'] as string | undefined) ?? DEFAULT_DIRECTORY;
+  const directory = textOf(values, 'directory') ?? DEFAULT_DIRECTORY;
   const number = nextNumber(directory);
   const earlier = fileNamed(directory, name);
   if (earlier !== undefined)

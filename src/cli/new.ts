@@ -30,7 +30,7 @@ import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
 import { makeFolder, ownPackage } from './load.ts';
 import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
-import type { Command, Invocation } from './command.ts';
+import { textOf, type Command, type Invocation } from './command.ts';
 import type { PackageSource } from './starter/starter.ts';
 
 export const newCommand: Command = {
@@ -77,8 +77,7 @@ async function run({ positionals, values }: Invocation): Promise<number> {
   }
   const source = sourceOf(values);
   const target = resolve(given);
-  // the option has type string, so parseArgs returns a string
-  const name = nameFor(target, values['name'] as string | undefined);
+  const name = nameFor(target, textOf(values, 'name'));
   if (values['if-absent'] === true && existsSync(join(target, 'package.json'))) {
     // package.json is moved into the folder last, so its existence shows that the project is complete
     process.stdout.write(`${given} already exists: nothing changed\n`);
@@ -153,7 +152,6 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    // the cast is safe: the functions above throw only errors of node:fs
     throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error });
   }
 }

@@ -10,9 +10,9 @@
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP } from './command.ts';
+import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, textOf } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
-import type { Command, Invocation } from './command.ts';
+import type { Command, ModuleInvocation } from './command.ts';
 
 /** Time limit in milliseconds for the import of the module. */
 const TIMEOUT_MS = 60_000;
@@ -47,19 +47,18 @@ export const openapiCommand: Command = {
   run,
 };
 
-async function run({ values, subject }: Invocation): Promise<number> {
-  // `subject` is set, because this command takes a module
-  const answer = await ask(subject!, { wants: 'openapi', timeoutMs: TIMEOUT_MS });
+async function run({ values, subject }: ModuleInvocation): Promise<number> {
+  const answer = await ask(subject, { wants: 'openapi', timeoutMs: TIMEOUT_MS });
   if (answer.kind !== 'openapi') {
     const grave = makeReport(answer.report.findings.filter(({ severity }) => severity === 'error'));
     process.stderr.write(
-      `${humanReport(grave, { target: subject!.given, cwd: process.cwd(), rules: answer.rules }, hasColours(values))}\n`,
+      `${humanReport(grave, { target: subject.given, cwd: process.cwd(), rules: answer.rules }, hasColours(values))}\n`,
     );
     return 3;
   }
   for (const problem of answer.problems) process.stderr.write(`svc: ${problem}\n`);
-  const file = values['output'] as string | undefined;
-  const client = values['client'] as string | undefined;
+  const file = textOf(values, 'output');
+  const client = textOf(values, 'client');
   if (client !== undefined)
     writeOutput(client, clientText(JSON.parse(answer.document) as object).trimEnd(), 'client');
   if (file !== undefined) writeOutput(file, answer.document);

@@ -4,7 +4,7 @@
 import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord } from './inspect.ts';
 import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP } from './command.ts';
-import type { Command, Invocation } from './command.ts';
+import type { Command, Invocation, ModuleInvocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
@@ -35,13 +35,12 @@ export const routesCommand: Command = {
   run,
 };
 
-async function run({ values, subject }: Invocation): Promise<number> {
-  // `subject` is set, because this command takes a module
-  const answer = await ask(subject!, { wants: 'routes', timeoutMs: TIMEOUT_MS });
+async function run({ values, subject }: ModuleInvocation): Promise<number> {
+  const answer = await ask(subject, { wants: 'routes', timeoutMs: TIMEOUT_MS });
   const cwd = process.cwd();
   if (answer.kind !== 'routes') {
     process.stderr.write(
-      `${humanReport(answer.report, { target: subject!.given, cwd, rules: answer.rules }, false)}\n`,
+      `${humanReport(answer.report, { target: subject.given, cwd, rules: answer.rules }, false)}\n`,
     );
     return 3;
   }

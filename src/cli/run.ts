@@ -2,7 +2,7 @@
  * `svc run`: serves an application.
  */
 import { systemClock } from '../base/clock.ts';
-import { ENV_FILE_HELP, openApplication, readCount, settling } from './command.ts';
+import { ENV_FILE_HELP, openApplication, readCount, settling, textOf } from './command.ts';
 import { Config } from '../base/config.ts';
 import { fileOfPlace, placeOf } from '../base/findings.ts';
 import { SvcError } from '../base/errors.ts';
@@ -12,7 +12,7 @@ import { ownRole } from '../operations/supervision.ts';
 import type { Svc } from '../app/svc.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
 import type { Logger } from '../observability/log.ts';
-import type { Command, Invocation, Subject } from './command.ts';
+import type { Command, Invocation, ModuleInvocation, Subject } from './command.ts';
 
 /** Port of Node's inspector. */
 const USUAL_INSPECTOR_PORT = 9_229;
@@ -61,22 +61,20 @@ export const runCommand: Command = {
   run,
 };
 
-async function run({ values, subject }: Invocation): Promise<number | undefined> {
+async function run({ values, subject }: ModuleInvocation): Promise<number | undefined> {
   const { inspector, ...options } = readRunOptions(values);
   const { workers, reload } = options;
   if ((workers !== undefined || reload) && ownRole() === undefined)
-    // the option has type string, so parseArgs returns a string
     return supervise(options, {
-      envFile: values['env-file'] as string | undefined,
+      envFile: textOf(values, 'env-file'),
       checked: values['no-check'] === true ? undefined : subject,
     });
   if (reload) process.env['SVC_ENV'] ??= 'development';
   if (inspector !== undefined) await openInspector(inspector);
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
-  // `subject` is set, because this command takes a module
-  app = await openApplication(subject!, { isChecked: values['no-check'] !== true });
-  await settling(app.run(options), subject!.given, () => 'a startup hook');
+  app = await openApplication(subject, { isChecked: values['no-check'] !== true });
+  await settling(app.run(options), subject.given, () => 'a startup hook');
   return undefined;
 }
 
@@ -113,8 +111,7 @@ async function openInspector({ host, port, waits }: InspectorOptions): Promise<v
 
 function readInspector(values: Invocation['values']): InspectorOptions | undefined {
   const waits = values['inspect-brk'] !== undefined;
-  // the options have type string, so parseArgs returns strings
-  const text = (values['inspect-brk'] ?? values['inspect']) as string | undefined;
+  const text = textOf(values, 'inspect-brk') ?? textOf(values, 'inspect');
   if (text === undefined) return undefined;
   const match = /^(?:(\[[0-9a-f:]+\]|[\w.-]+):)?(\d{0,5})$/i.exec(text);
   const port = Number(match?.[2] || USUAL_INSPECTOR_PORT);
@@ -137,14 +134,13 @@ function readRunOptions(values: Invocation['values']): RunOptions {
     throw new SvcError('E_CLI_USAGE', [
       '--workers and --reload cannot be combined: with --reload, one process serves the application',
     ]);
-  // the options have type string, so parseArgs returns strings
-  const mode = values['socket-mode'] as string | undefined;
+  const mode = textOf(values, 'socket-mode');
   const socketMode = mode === undefined ? undefined : readMode(mode);
   if (mode !== undefined && socketMode === undefined)
     throw new SvcError('E_CLI_USAGE', [
       `--socket-mode needs permissions in octal, such as 660, found "${mode}"`,
     ]);
-  const socket = values['socket'] as string | undefined;
+  const socket = textOf(values, 'socket');
   if (socket !== undefined && (values['host'] ?? values['port']) !== undefined)
     throw new SvcError('E_CLI_USAGE', [
       '--socket cannot be combined with --host or --port: a server listens either on a socket or on a port',
@@ -157,7 +153,7 @@ function readRunOptions(values: Invocation['values']): RunOptions {
       `--inspect cannot be combined with ${count} workers, because an address belongs to one process: use --workers 1`,
     ]);
   return {
-    host: values['host'] as string | undefined,
+    host: textOf(values, 'host'),
     port: readCount('port', values['port'], 0, 65_535),
     socket,
     socketMode,

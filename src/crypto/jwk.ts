@@ -12,6 +12,7 @@ import { isSignedBy } from './jws.ts';
 import { withoutNulls } from './jwt-json.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { SignatureAlgorithm, SignatureInput } from './jws.ts';
+import type { JsonObject } from './jwt-json.ts';
 
 /** Maximum number of keys that are read from a key set. */
 const MAX_KEYS = 64;
@@ -25,7 +26,6 @@ const COSTLY_CURVES: ReadonlySet<unknown> = new Set(['P-384', 'P-521']);
 /** Maximum number of keys to try for a token without a key id, because a key set can be large. */
 const MAX_TRIED = 8;
 
-/** A public key that verifies signatures. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly keyId: string | undefined;
@@ -39,7 +39,6 @@ export interface VerificationKey {
   readonly issuer: string | undefined;
 }
 
-/** A parsed JWK set. */
 export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** Key ids that occur more than once in the set. */
@@ -128,7 +127,7 @@ export function thumbprintOf(key: KeyObject): string {
  * Converts a JWK to a key. Returns undefined if the JWK is invalid, too weak, of an unknown type, or not for
  * signatures.
  */
-function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | undefined {
+function readKey(jwk: JsonObject): VerificationKey | undefined {
   if (jwk['use'] !== undefined && jwk['use'] !== 'sig') return undefined;
   if (jwk['key_ops'] !== undefined && !(Array.isArray(jwk['key_ops']) && jwk['key_ops'].includes('verify')))
     return undefined;
@@ -148,7 +147,6 @@ function readKey(jwk: Readonly<Record<string, unknown>>): VerificationKey | unde
   };
 }
 
-/** Signature algorithm of each curve (RFC 7518 §3.4). */
 const CURVES: ReadonlyMap<unknown, SignatureAlgorithm> = new Map([
   ['P-256', 'ES256'],
   ['P-384', 'ES384'],
@@ -156,7 +154,7 @@ const CURVES: ReadonlyMap<unknown, SignatureAlgorithm> = new Map([
 ]);
 
 function kindOf(
-  jwk: Readonly<Record<string, unknown>>,
+  jwk: JsonObject,
 ): { readonly algorithms: readonly SignatureAlgorithm[]; readonly members: readonly string[] } | undefined {
   switch (jwk['kty']) {
     case 'RSA':
@@ -178,10 +176,7 @@ function kindOf(
  * Returns the public key of a JWK, or undefined if the JWK is invalid. Ignores private members, which a key
  * set may contain by mistake.
  */
-function publicKey(
-  jwk: Readonly<Record<string, unknown>>,
-  members: readonly string[],
-): KeyObject | undefined {
+function publicKey(jwk: JsonObject, members: readonly string[]): KeyObject | undefined {
   const picked: Record<string, unknown> = { kty: jwk['kty'] };
   for (const name of members) picked[name] = jwk[name];
   try {

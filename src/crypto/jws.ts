@@ -12,7 +12,6 @@ import { objectOf, segmentOf } from './jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 import type { JsonObject } from './jwt-json.ts';
 
-/** Signature algorithms of asymmetric keys (RFC 7518 §3.1). `EdDSA` and `Ed25519` are one algorithm (RFC 9864 §2.2). */
 export type SignatureAlgorithm =
   | 'RS256'
   | 'RS384'
@@ -26,7 +25,6 @@ export type SignatureAlgorithm =
   | 'EdDSA'
   | 'Ed25519';
 
-/** Input for the verification of a signature. */
 export interface SignatureInput {
   readonly algorithm: SignatureAlgorithm;
   readonly signed: Buffer;
@@ -81,7 +79,6 @@ export function openJws(
   if (token.length > maxCharacters) return 'too_long';
   const segments = token.split('.', 4);
   if (segments.length !== 3) return 'segments';
-  // the cast is safe: there are three segments
   const [head, payload, tail] = segments as [string, string, string];
   const header = parsed?.get(head) ?? objectOf(head);
   const [claims, signature] = [objectOf(payload), Buffer.from(tail, 'base64url')];
@@ -146,7 +143,7 @@ export function signedToken(
     readonly typ?: string;
     readonly kid: string | undefined;
   },
-  claims: Readonly<Record<string, unknown>>,
+  claims: JsonObject,
 ): string {
   const signed = [header, claims].map((part) => segmentOf(JSON.stringify(part))).join('.');
   const signature = sign(header.alg === 'EdDSA' ? null : 'sha256', Buffer.from(signed), {

@@ -8,8 +8,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 
-/** A parsed JSON object. */
-export type JsonObject = Record<string, unknown>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * Header members that change how a token must be read, such as critical extensions (RFC 7515 §4.1.11). None

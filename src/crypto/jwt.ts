@@ -169,7 +169,7 @@ export function createToken(sub: string, secret: Secrets, options: CreateTokenOp
   return `${signed}.${hmacSha256(keyring.current.key, signed)}`;
 }
 
-function refuseTaken(claims: Readonly<Record<string, unknown>>): void {
+function refuseTaken(claims: JsonObject): void {
   for (const name of Object.keys(claims)) {
     if (TAKEN.has(name))
       throw new SvcError('E_TOKEN_CLAIM', [
@@ -218,11 +218,6 @@ export interface TokenChecks {
   readonly maxLength: number;
 }
 
-/**
- * Validates requirements for tokens. Error messages name the function `owner`.
- *
- * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
- */
 export function tokenChecks(owner: string, requirements: TokenRequirements): TokenChecks {
   const { audience, type, ...others } = readOptions(owner, requirements, READING);
   return Object.freeze({
@@ -286,8 +281,7 @@ export function readToken(
   const claims = objectOf(token.slice(first + 1, second));
   return claims === undefined
     ? 'payload'
-    : // the cast is safe: issueOfClaims() has checked the types of the registered claims
-      (issueOfClaims(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
+    : (issueOfClaims(claims, checks, nowSeconds) ?? (claims as unknown as Claims));
 }
 
 /** Values of `typ` that are accepted if the option `type` is not set. */
@@ -343,7 +337,6 @@ function headerOf(segment: string): Header | TokenRefusal {
   return { type: typ === undefined ? undefined : mediaType(typ), kid };
 }
 
-/** Returns a value of `typ` in lower case, without the prefix `application/`. */
 export function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
 }
@@ -355,7 +348,6 @@ function own(object: JsonObject, name: string): unknown {
 
 // -- claims --
 
-/** Returns the reason to refuse a token because of its claims; undefined if they meet the requirements. */
 export function issueOfClaims(
   claims: JsonObject,
   { issuer, audiences, leewaySeconds, requireExp }: TokenChecks,

@@ -41,7 +41,6 @@ const MOST_RINGS = 256;
 const MOST_LABELS = 64;
 const KEY_BYTES = 32;
 const ID_BYTES = 9;
-/** Cached keyrings. The key of the map is the JSON text of the secrets. */
 const rings = new Map<string, Keyring>();
 
 /** Keys for signatures, made from a list of secrets. A printed keyring shows no keys or secrets. */
@@ -67,7 +66,6 @@ export class Keyring {
     return rings.get(text) ?? remember(rings, MOST_RINGS, text, new Keyring(keysOf(list)));
   }
 
-  /** All keys: first the current key, then the previous keys. */
   get keys(): readonly RingKey[] {
     return this.#keys;
   }
@@ -77,7 +75,6 @@ export class Keyring {
     return this.#keys[0]!; // a keyring has at least one key, because keysOf() refuses an empty list
   }
 
-  /** Returns the key with this id, or undefined. */
   find(id: string): RingKey | undefined {
     return this.#byId.get(id);
   }

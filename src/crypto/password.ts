@@ -189,7 +189,7 @@ function parse(stored: unknown, { maxIterations, peppers }: HashOptions): Stored
   const parts =
     typeof stored === 'string' && stored.length <= MAX_STORED_CHARACTERS ? STORED.exec(stored) : null;
   if (parts === null) return undefined;
-  const algorithm = parts[1] as Algorithm; // the cast is safe: the pattern matches only these algorithms
+  const algorithm = parts[1] as Algorithm;
   const [iterations, keyId] = [Number(parts[2]), parts[3]];
   const pepper = peppers.find(({ id }) => id === keyId);
   const [salt, hash] = [bytesOfBase64(parts[4]!), bytesOfBase64(parts[5]!)];

@@ -24,12 +24,10 @@ import type {
   Notified,
   Purpose,
   Row,
+  RowBatches,
 } from './driver.ts';
 
-/**
- * Longest pause in milliseconds before the first retry of a transaction. It doubles with each further retry,
- * up to MAX_PAUSE_MS.
- */
+/** Longest milliseconds before the first retry of a transaction; doubles up to MAX_PAUSE_MS. */
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
@@ -62,15 +60,9 @@ interface TransactionStart {
 /** @internal */
 interface DatabaseDeps {
   readonly clock: Clock;
-  /** Default `timeoutMs` of every method; 0 means no limit. */
   readonly statementTimeoutMs: number;
   readonly conversion?: Conversion | undefined;
-  /** Makes a span for each statement; undefined without a tracer. */
   readonly spans?: DatabaseSpans | undefined;
-  /**
-   * Called after a caller has waited for a connection, with the wait in seconds. Not called when a connection
-   * is free at once.
-   */
   readonly onWait?: ((seconds: number) => void) | undefined;
 }
 
@@ -135,7 +127,7 @@ export class Database extends Session {
               limit,
               statementTimeoutMs: this.#statementTimeoutMs,
             }),
-          asThrown,
+          (error) => error,
         );
       } catch (error) {
         if (attempt >= retries || !(error instanceof DatabaseError && error.isRetryable)) throw error;
@@ -208,7 +200,7 @@ export class Database extends Session {
   }
 
   /** @internal */
-  run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+  run<T>(purpose: Purpose, work: Work<T>, options?: QueryOptions): Promise<T> {
     const lent = options?.longRead === true ? 'read' : purpose;
     return this.#with(lent, options, undefined, (connection, limit, hold) => {
       const result = work(connection, limit);
@@ -226,7 +218,7 @@ export class Database extends Session {
    */
   whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
     return this.#with('transaction', options, undefined, (connection, limit, hold) =>
-      this.#transact((tx) => tx.run('statement', work, undefined), connection, hold, {
+      this.#transact((tx) => tx.run('statement', work), connection, hold, {
         begin: WRITING,
         limit,
         statementTimeoutMs: 0, // `limit` already includes the default
@@ -235,10 +227,7 @@ export class Database extends Session {
   }
 
   /** @internal */
-  async *batches(
-    open: OpenStream,
-    options: QueryOptions | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *batches(open: OpenStream, options: QueryOptions | undefined): RowBatches {
     try {
       refuseInsideTransaction(this);
       const source = this.#spans === undefined ? this.#driver : this.#spans.source(this.#driver);
@@ -249,7 +238,6 @@ export class Database extends Session {
     }
   }
 
-  /** Begins a transaction on a connection, runs `fn` in it, and ends it. */
   async #transact<T>(
     fn: (tx: Transaction) => Awaitable<T>,
     connection: Connection,
@@ -347,9 +335,7 @@ export class Database extends Session {
     }
   }
 
-  /**
-   * Sleeps before a retry, for a random time. So two transactions that collided retry at different moments.
-   */
+  /** Sleeps for a random time, so that two transactions that collided retry at different moments. */
   async #pause(attempt: number, limit: Limit | undefined): Promise<void> {
     const longestMs = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** attempt);
     await sleepWithin(longestMs - (randomInt(0, 1_000) / 2_000) * longestMs, limit, this.clock);
@@ -360,11 +346,7 @@ export class Database extends Session {
  * Yields the rows of `source` in batches until the limit. Then closes `source` without waiting, even if the
  * reader does not ask for the next batch.
  */
-async function* withinLimit(
-  source: AsyncIterable<readonly Row[]>,
-  limit: Limit,
-  clock: Clock,
-): AsyncGenerator<readonly Row[], void, undefined> {
+async function* withinLimit(source: AsyncIterable<readonly Row[]>, limit: Limit, clock: Clock): RowBatches {
   const rows = source[Symbol.asyncIterator]();
   let reached: DatabaseError | undefined;
   let isReading = false;
@@ -393,11 +375,6 @@ async function* withinLimit(
     watched?.[Symbol.dispose]();
     await settledBy(leave(), limit, clock, ignore);
   }
-}
-
-/** An error of the application's callback keeps the stack with which it was thrown. */
-function asThrown(error: unknown): unknown {
-  return error;
 }
 
 function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {

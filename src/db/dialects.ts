@@ -8,10 +8,7 @@ import type { BeginOptions, Dialect } from './driver.ts';
 /** Maximum length of a name. PostgreSQL truncates a name after 63 bytes; MySQL allows 64 characters. */
 const MAX_NAME_BYTES = 63;
 
-/**
- * Quotes a table or column name. A dot is part of the name: for a table in a schema, use
- * `sql.identifier('main', 'users')`.
- */
+/** Quotes a name. A dot is part of it: `sql.identifier('main', 'users')` names a table in a schema. */
 export function quotedName(dialect: Dialect, name: string): string {
   if (
     typeof name !== 'string' ||
@@ -27,7 +24,6 @@ export function quotedName(dialect: Dialect, name: string): string {
   return isMySql(dialect) ? `\`${name.replaceAll('`', '``')}\`` : `"${name.replaceAll('"', '""')}"`;
 }
 
-/** Returns whether the dialect is `mysql` or `mariadb`. Both use the SQL of MySQL. */
 export function isMySql(dialect: Dialect): dialect is 'mysql' | 'mariadb' {
   return dialect === 'mysql' || dialect === 'mariadb';
 }
@@ -38,10 +34,7 @@ const WRITES = new RegExp(
   'i',
 );
 
-/**
- * Returns the table that an `insert`, `replace` or `update` changes, and its schema if the statement names
- * it. Returns undefined for other statements.
- */
+/** Returns the table that an `insert`, `replace` or `update` changes, and its schema if named. */
 export function writtenTable(
   sql: string | undefined,
 ): { readonly schema: string | undefined; readonly table: string } | undefined {
@@ -54,7 +47,6 @@ export function writtenTable(
   return { schema, table: table! };
 }
 
-/** Returns the statements that begin a transaction, in the order in which they run. */
 export function beginTexts(dialect: Dialect, { isolation, isReadOnly }: BeginOptions): readonly string[] {
   switch (dialect) {
     // `begin deferred` is only for reads: after it, a write fails if another connection has written meanwhile

@@ -65,7 +65,6 @@ export interface EngineType {
   readonly modifier?: number | undefined;
 }
 
-/** A column of a statement that the engine has prepared and not run. */
 export interface PreparedColumn {
   readonly name: string;
   /** Undefined for an expression whose type the engine does not tell. */
@@ -74,7 +73,6 @@ export interface PreparedColumn {
   readonly table: string | undefined;
   /** Schema of the table. Undefined if the server finds the table without its schema. */
   readonly schema?: string | undefined;
-  /** Name of the column in its table. */
   readonly column: string | undefined;
   /** Whether the column of the table may be NULL; undefined if the engine does not tell. */
   readonly isNullable: boolean | undefined;
@@ -108,7 +106,6 @@ export interface Limit {
  */
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** Options of a new transaction. */
 export interface BeginOptions {
   readonly isolation: Isolation | undefined;
   readonly isReadOnly: boolean;
@@ -116,6 +113,9 @@ export interface BeginOptions {
 
 /** Purpose of a borrowed connection. For `read`, the driver may lend a connection that cannot write. */
 export type Purpose = 'statement' | 'transaction' | 'read';
+
+/** Rows that are read on demand, in batches. */
+export type RowBatches = AsyncGenerator<readonly Row[], void, undefined>;
 
 /** A connection to the database. Only one caller uses it at a time. */
 export interface Connection {

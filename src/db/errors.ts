@@ -297,10 +297,7 @@ export function atCaller(error: unknown): unknown {
   return error;
 }
 
-/**
- * Place in the application that called a database method. Capturing it is cheap, because V8 formats the stack
- * only when it is read.
- */
+/** Place of a call in the application. Capturing it is cheap: V8 formats a stack when it is read. */
 export class Caller {
   readonly stack?: string;
 
@@ -310,7 +307,6 @@ export class Caller {
   }
 }
 
-/** Captures the stack of the running database method. */
 export function callerHere(): Caller {
   const caller = new Caller();
   Error.captureStackTrace(caller, callerHere);
@@ -329,15 +325,11 @@ function foreign(stack: string): string[] {
     );
 }
 
-/**
- * The peer sent bytes that break the protocol, so the bytes after them cannot be interpreted. The message
- * never shows the bytes.
- */
+/** The peer broke the protocol, so its next bytes have no meaning. The message never shows bytes. */
 export class ProtocolViolation extends Error {
   override readonly name = 'ProtocolViolation';
 }
 
-/** Returns the ConnectionLost error for a connection whose server broke the protocol. */
 export function lostByProtocol(cause: unknown): ConnectionLost {
   const problem =
     cause instanceof ProtocolViolation ? cause.message : 'the server sent a value that cannot be read';

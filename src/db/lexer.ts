@@ -6,10 +6,7 @@
  */
 import type { Dialect } from './driver.ts';
 
-/**
- * Kinds of tokens. `mark` opens or closes a comment that MySQL executes. `other` is any other single
- * character.
- */
+/** Kinds of tokens. `mark` bounds a comment that MySQL executes. `other` is any other character. */
 type TokenKind = 'space' | 'comment' | 'quoted' | 'word' | 'number' | 'placeholder' | 'mark' | 'other';
 
 interface Syntax {
@@ -70,7 +67,6 @@ const COMMENT_MARK = /\/\*|\*\//g;
  */
 const CONTINUED = /[ \t\f]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f]|--[^\n\r]*[\n\r])*(?=')/y;
 
-/** Options of a {@link Lexer}. */
 export interface LexerOptions {
   /** Whether a backslash in a string is a plain character, as with NO_BACKSLASH_ESCAPES of MySQL. */
   readonly hasPlainBackslashes?: boolean | undefined;
@@ -80,24 +76,17 @@ export interface LexerOptions {
   readonly isScript?: boolean | undefined;
 }
 
-/** Reads one token at a time. */
 export class Lexer {
   readonly source: string;
   kind: TokenKind = 'space';
   start = 0;
   end = 0;
-  /**
-   * Whether the current token is a quoted text or a comment without an end. It then extends to the end of the
-   * text.
-   */
+  /** Whether the current token is a quoted text or a comment that has no end. */
   isOpen = false;
   readonly #syntax: Syntax;
   readonly #space: RegExp;
   readonly #escaping: string;
-  /**
-   * Whether the previous token was the `E` of a string such as `E'\n'`, in which a backslash escapes a
-   * character.
-   */
+  /** Whether the previous token was the `E` of a string such as `E'\n'`, which has escapes. */
   #isBehindE = false;
   #isExecutable = false;
 
@@ -112,10 +101,7 @@ export class Lexer {
     return this.source.slice(this.start, this.end);
   }
 
-  /**
-   * Moves to the next token. Returns false at the end. `isBetween` is true between two statements, where
-   * comments may have another syntax.
-   */
+  /** Moves on. Returns false at the end. `isBetween`: between statements, where comments may differ. */
   next(isBetween: boolean = false): boolean {
     this.start = this.end;
     this.isOpen = false;
@@ -209,7 +195,6 @@ export class Lexer {
   }
 }
 
-/** A token of a text. */
 export interface Token {
   readonly kind: TokenKind;
   readonly text: string;

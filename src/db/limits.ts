@@ -30,10 +30,7 @@ export interface QueryOptions {
   readonly longRead?: boolean | undefined;
 }
 
-/**
- * Returns the limit of a statement. `outer`, the limit of the transaction around it, also applies. Returns
- * undefined when there is no limit.
- */
+/** Returns the limit of a statement inside the limit `outer` of its transaction; undefined for none. */
 export function limitOf(
   options: QueryOptions | undefined,
   defaultTimeoutMs: number,
@@ -61,15 +58,11 @@ export function limitOf(
   };
 }
 
-/** Returns a limit that ends `timeoutMs` milliseconds from now. */
 export function limitIn(timeoutMs: number, clock: Clock, signal?: AbortSignal): Limit {
   return { signal, deadlineMs: clock.monotonicMs() + timeoutMs, timeoutMs };
 }
 
-/**
- * Minimum time in milliseconds for COMMIT or ROLLBACK, even if the caller's limit leaves less. With less
- * time, the outcome of the transaction could stay unknown.
- */
+/** Least milliseconds for COMMIT or ROLLBACK, because their outcome should become known. */
 const END_MS = 5_000;
 
 /**
@@ -93,10 +86,7 @@ export function endingLimit(
     : { signal: undefined, deadlineMs: nowMs + timeoutMs, timeoutMs: Math.round(timeoutMs) };
 }
 
-/**
- * Milliseconds that a caller still waits after its limit for the server's response to the cancel request.
- * With the response, the outcome of the statement is known.
- */
+/** Milliseconds that a caller waits after its limit for the answer to a cancellation. */
 const ANSWER_MS = 200;
 
 /** Work that a caller waits for until its limit. */
@@ -158,7 +148,6 @@ export function settledBy<T>(
   });
 }
 
-/** Returns the error of the limit if it has been reached, otherwise undefined. */
 export function limitReached(
   limit: Limit | undefined,
   clock: Clock,
@@ -171,16 +160,12 @@ export function limitReached(
     : undefined;
 }
 
-/** Throws the error of limitReached(), if there is one. */
 export function checkLimit(limit: Limit | undefined, clock: Clock, sql?: string): void {
   const reached = limitReached(limit, clock, sql);
   if (reached !== undefined) throw reached;
 }
 
-/**
- * Calls `reached` when the limit is reached. If it is already reached, calls `reached` immediately. Dispose
- * of the result to stop.
- */
+/** Calls `reached` when the limit is reached, also if that is now. Dispose of the result to stop. */
 export function watchLimit(
   limit: Limit | undefined,
   clock: Clock,
@@ -213,11 +198,6 @@ export function watchLimit(
   return { [Symbol.dispose]: stop };
 }
 
-/**
- * Sleeps for `ms` milliseconds, but at most until the limit.
- *
- * @throws QueryCanceled when the signal aborts, QueryTimeout when the deadline passes
- */
 export async function sleepWithin(
   ms: number,
   limit: Limit | undefined,

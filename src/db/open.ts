@@ -23,10 +23,7 @@ import type { MySqlUrl } from './mysql/url.ts';
 import type { PostgresUrl } from './postgres/url.ts';
 
 const BUSY_MS = 5_000;
-/**
- * Default `statementCache` for MySQL. It is less than for other engines, because a MySQL server keeps at most
- * 16,382 statements for all its connections.
- */
+/** Default `statementCache` for MySQL, whose servers keep 16,382 statements over all connections. */
 const MYSQL_STATEMENTS = 128;
 /** Default `slowStatementMs` for SQLite, whose statements block the event loop. */
 const SQLITE_SLOW_MS = 50;
@@ -239,7 +236,6 @@ function sqliteDriver(
   return () => driver;
 }
 
-/** Returns a function that loads the modules of the database engine, and creates the driver. */
 function serverDriver(
   address: PostgresUrl | MySqlUrl,
   shown: string,
@@ -297,7 +293,6 @@ function serverDriver(
   return async () => new (await import('./postgres/connect.ts')).PostgresDriver({ ...deps, session });
 }
 
-/** Returns a callback that passes pool events to `onPoolEvent` and to the subscribers of `svc:db:pool`. */
 function poolEventReporter({
   name,
   onPoolEvent,

@@ -96,8 +96,6 @@ const MAX_LEVELS = 6;
 
 /**
  * Encodes the values that {@link typed} has marked, also inside lists. Returns `params` itself when it contains no such value.
- *
- * @throws SvcError `E_DB_PARAMETER` when `encode` is missing, throws, or returns neither text nor bytes
  */
 export function encodeTyped(params: Params, types: OwnTypes, row?: number): Params {
   // the caller's list may be something else in spite of the types: the driver refuses it
@@ -128,7 +126,6 @@ function encodedIn(value: Parameter, types: OwnTypes, place: string, level: numb
   ]);
 }
 
-/** Encodes the values that {@link typed} has marked, in each row of values. */
 export function* encodeRows(rows: Iterable<Params>, types: OwnTypes): Generator<Params, void, undefined> {
   let row = 0;
   for (const params of rows) yield encodeTyped(params, types, ++row);

@@ -76,7 +76,6 @@ export interface ParameterPlace {
   readonly errno?: number | undefined;
 }
 
-/** Throws the error for a refused value: a DataError for wrong content, an SvcError for a wrong type. */
 export function refuseParameter(
   { problem, sqlstate }: Refusal,
   { position, row, sql, errno }: ParameterPlace,
@@ -86,7 +85,6 @@ export function refuseParameter(
   throw new DataError(`Cannot bind the value of ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 
-/** Throws the error for a wrong number of values. */
 export function refuseCount(needed: number, given: number, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
 }

@@ -33,11 +33,9 @@ type StatementKind =
    */
   | 'other';
 
-/** Result of scanning the text of one statement. */
 export interface ScannedStatement {
   /** Text to send to the server. */
   readonly text: string;
-  /** Number of values that the statement needs. */
   readonly placeholders: number;
   readonly kind: StatementKind;
   /** Reason why the text cannot run as one statement; undefined when it can. */
@@ -90,7 +88,6 @@ export function scanned(
   return found;
 }
 
-/** Scans the text of a statement. */
 export function checkedStatement(
   text: string,
   dialect: Dialect,

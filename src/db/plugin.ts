@@ -16,7 +16,7 @@ import { dirname } from 'node:path';
 import { SvcError } from '../base/errors.ts';
 import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { AppState, services, stateKey } from '../http/state.ts';
-import { oneOf, readOptions, text } from '../base/options.ts';
+import { onePer, oneOf, readOptions, text } from '../base/options.ts';
 import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
 import { hashOf, readMigrations } from './migrations/source.ts';
@@ -241,7 +241,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
-   * Returns the tables that the migrations make, for `svc migrate types`. For SQLite, applies the migrations to a
+   * Returns the tables that the migration files make, for `svc migrate types`. For SQLite, applies the migrations to a
    * database in memory. For a server, only reads the database.
    *
    * @throws SvcError `E_MIGRATION_DIFFERS` when the migrations of the server differ from the files
@@ -251,7 +251,9 @@ export class DatabasePlugin implements Plugin {
     const isSqlite = parseDatabaseUrl(url).dialect === 'sqlite';
     const describer = await this.#describer(isSqlite ? {} : { url });
     try {
-      const { dialect, snakeCase, hash, tables } = describer;
+      const { dialect, snakeCase, hash } = describer;
+      const others = createdBy(this.migrationsFor(dialect).filter(({ isContributed }) => isContributed));
+      const tables = describer.tables.filter(({ name }) => !others.has(name.toLowerCase()));
       return { database: this.name, dialect, snakeCase, hash, tables };
     } finally {
       await describer[Symbol.asyncDispose]();
@@ -287,12 +289,15 @@ export class DatabasePlugin implements Plugin {
   }
 
   #prepare(isCommand: boolean = false): PreparedDatabase {
-    const { clock, log } = this.#host!;
+    const host = this.#host!;
+    const { clock, log } = host;
     const { waits, statements, poolEvents } = this.#metrics!;
     const { name } = this;
+    // capturing stacks costs time
+    const pool = { leakSeconds: host.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
     return prepareDatabase(
       this.#url,
-      { clock, log, tracer: this.#host!.get(services).tracer, ...this.#options, pool: this.#pool() },
+      { clock, log, tracer: host.get(services).tracer, ...this.#options, pool },
       {
         name,
         isCommand,
@@ -301,14 +306,6 @@ export class DatabasePlugin implements Plugin {
         onPoolEvent: (kind) => poolEvents.add(1, name, kind),
       },
     );
-  }
-
-  /**
-   * Returns the pool options. In production, the default of `leakSeconds` is 0, because capturing stacks
-   * costs time.
-   */
-  #pool(): DatabaseOptions['pool'] {
-    return { leakSeconds: this.#host!.env === 'production' ? 0 : LEAK_SECONDS, ...this.#options.pool };
   }
 
   /**
@@ -364,12 +361,10 @@ export class DatabasePlugin implements Plugin {
           }
         },
       },
-      ...this.#warnings(dialect).map(({ id, why, remedy, message, applies = isProduction }): Rule => ({
-        id,
+      ...this.#warnings(dialect).map(({ message, applies = isProduction, ...rule }): Rule => ({
+        ...rule,
         severity: 'warning',
         phase: 'environment',
-        why,
-        remedy,
         run: (view, report) => {
           if (applies(view)) report(`plugin ${this.name}`, message);
         },
@@ -439,10 +434,10 @@ function isProduction({ env }: CompiledView): boolean {
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
 const STATEMENT_BUCKETS = [0.000_01, 0.000_05, 0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
-const known = new WeakMap<Metrics, DatabaseMetrics>();
-
 /** Metrics that all database plugins of an application share. */
 export class DatabaseMetrics {
+  /** Returns the metrics of an application. The first call declares them. */
+  static readonly of: (metrics: Metrics) => DatabaseMetrics = onePer((own) => new DatabaseMetrics(own));
   readonly waits: Histogram;
   readonly statements: Histogram;
   readonly poolEvents: Counter;
@@ -474,21 +469,22 @@ export class DatabaseMetrics {
   }
 
   /**
-   * Returns the metrics of an application. The first call declares them.
-   *
-   * @throws SvcError `E_METRIC` when the name of a metric is taken
-   */
-  static of(metrics: Metrics): DatabaseMetrics {
-    let own = known.get(metrics);
-    if (own === undefined) known.set(metrics, (own = new DatabaseMetrics(metrics)));
-    return own;
-  }
-
-  /**
    * Adds a database to the metrics. `load` returns the numbers of its connections, or undefined while the
    * database is not open.
    */
   add(load: () => DriverLoad | undefined): void {
     this.#loads.add(load);
   }
+}
+
+/** Returns the names of the tables that migrations create, in lower case. */
+function createdBy(migrations: readonly MigrationStamp[]): ReadonlySet<string> {
+  return new Set(
+    migrations.flatMap(({ up }) =>
+      up.statements.flatMap(({ text }) => {
+        const name = /\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?["`]?(\w+)/i.exec(text)?.[1];
+        return name === undefined ? [] : [name.toLowerCase()];
+      }),
+    ),
+  );
 }

@@ -96,7 +96,7 @@ export class DatabaseRecordStore implements RecordStore {
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
-  #statements: Readonly<Record<Text, string>> | undefined;
+  #statements: Statements | undefined;
 
   /**
    * Takes an open database, or the plugin of an application. A plugin gets the migration that creates the table.
@@ -123,7 +123,7 @@ export class DatabaseRecordStore implements RecordStore {
     return 'database' in this.#source ? this.#source.database : this.#source;
   }
 
-  get #sql(): Readonly<Record<Text, string>> {
+  get #sql(): Statements {
     const { dialect } = this.#db;
     return (this.#statements ??= statements(quotedName(dialect, this.#table), dialect));
   }
@@ -184,21 +184,15 @@ export class DatabaseRecordStore implements RecordStore {
    */
   async #insert(key: string, value: string, deadlineMs: number, overwrites: boolean): Promise<boolean> {
     const expiredMs = overwrites ? Number.MAX_SAFE_INTEGER : this.#now();
+    const added: Added = [this.#stored(key), this.#stored(value), deadlineMs, expiredMs];
     if (this.#headroom <= 0) await (this.#counting ??= this.#count());
     if (this.#headroom > 0) {
       this.#headroom--;
-      return (await this.#add([this.#stored(key), this.#stored(value), deadlineMs, expiredMs])) === 1;
+      return (await this.#add(added)) === 1;
     }
     // wait for running inserts, because the count would miss them
     await Promise.allSettled(this.#adding);
-    const affectedRows = await this.#addBelow([
-      this.#stored(key),
-      this.#stored(value),
-      deadlineMs,
-      this.#maxRecords,
-      this.#stored(key),
-      expiredMs,
-    ]);
+    const affectedRows = await this.#addBelow(added);
     if (affectedRows === 0 && (await this.get(key)) === undefined) throw new StoreFull();
     return affectedRows === 1;
   }
@@ -207,8 +201,10 @@ export class DatabaseRecordStore implements RecordStore {
    * Inserts a record if the table has fewer than `maxRecords` records. On a server, a lock makes concurrent
    * writers take turns, so that each writer counts the records of the others.
    */
-  async #addBelow(params: Params): Promise<number> {
-    if (isMySql(this.#db.dialect)) return this.#addBelowInMySql(params);
+  async #addBelow(added: Added): Promise<number> {
+    if (isMySql(this.#db.dialect)) return this.#addBelowInMySql(added);
+    const [key, value, deadlineMs, expiredMs] = added;
+    const params = [key, value, deadlineMs, this.#maxRecords, key, expiredMs];
     if (this.#db.dialect !== 'postgres')
       return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
     return this.#db.transaction(
@@ -226,34 +222,24 @@ export class DatabaseRecordStore implements RecordStore {
    * Implements #addBelow() for MySQL. A lock of MySQL belongs to a connection, so all statements run on one
    * connection.
    */
-  async #addBelowInMySql([key, value, deadlineMs, most, , expiredMs]: Params): Promise<number> {
-    const params = [key!, value!, deadlineMs!, expiredMs!];
-    return this.#db.run(
-      'statement',
-      async (connection, limit) => {
-        // if the lock is not free within 10 seconds, insert anyway: the table may then exceed its limit by a
-        // few records
-        await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
-        try {
-          const isThere = async (): Promise<boolean> =>
-            (await connection.scalar(this.#sql.exists, [key!], limit)) !== undefined;
-          if (
-            !(await isThere()) &&
-            Number(await connection.scalar(this.#sql.count, [], limit)) >= Number(most)
-          )
-            return 0;
-          return await insertOrUpdate(
-            this.#sql,
-            params,
-            async (sql, values) => (await connection.execute(sql, values, limit)).affectedRows,
-            isThere,
-          );
-        } finally {
-          await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
-        }
-      },
-      undefined,
-    );
+  async #addBelowInMySql(added: Added): Promise<number> {
+    return this.#db.run('statement', async (connection, limit) => {
+      // if the lock is not free within 10 seconds, insert anyway: the table may then exceed its limit by a
+      // few records
+      await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
+      try {
+        const isThere = async (): Promise<boolean> =>
+          (await connection.scalar(this.#sql.exists, [added[0]], limit)) !== undefined;
+        const count = async (): Promise<number> =>
+          Number(await connection.scalar(this.#sql.count, [], limit));
+        if (!(await isThere()) && (await count()) >= this.#maxRecords) return 0;
+        const execute = async (sql: string, values: Params): Promise<number> =>
+          (await connection.execute(sql, values, limit)).affectedRows;
+        return await insertOrUpdate(this.#sql, added, execute, isThere);
+      } finally {
+        await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
+      }
+    });
   }
 
   /**
@@ -284,12 +270,12 @@ export class DatabaseRecordStore implements RecordStore {
     }
   }
 
-  async #add(params: Params): Promise<number> {
+  async #add(added: Added): Promise<number> {
     const isThere = async (): Promise<boolean> =>
-      (await this.#db.scalar(this.#sql.exists, [params[0]!])) !== undefined;
+      (await this.#db.scalar(this.#sql.exists, [added[0]])) !== undefined;
     const adding = isMySql(this.#db.dialect)
-      ? insertOrUpdate(this.#sql, params, (sql, values) => this.#execute(sql, values), isThere)
-      : this.#execute(this.#sql.add, params);
+      ? insertOrUpdate(this.#sql, added, (sql, values) => this.#execute(sql, values), isThere)
+      : this.#execute(this.#sql.add, added);
     this.#adding.add(adding);
     try {
       return await adding;
@@ -325,41 +311,31 @@ export class DatabaseRecordStore implements RecordStore {
   }
 }
 
-type Text =
-  | 'get'
-  | 'set'
-  | 'add'
-  | 'addBelow'
-  | 'replace'
-  | 'delete'
-  | 'sweep'
-  | 'count'
-  | 'exists'
-  | 'insert'
-  | 'update';
+type Statements = ReturnType<typeof statements>;
+type Added = readonly [key: Parameter, value: Parameter, deadlineMs: number, expiredMs: number];
 
 /**
  * Inserts a record, or overwrites an expired record with the same key, by two statements: MySQL and MariaDB
  * cannot do this in one. Tries again if another process deletes the expired record in between.
  */
 async function insertOrUpdate(
-  sql: Readonly<Record<Text, string>>,
-  [key, value, deadlineMs, expiredMs]: Params,
+  sql: Statements,
+  [key, value, deadlineMs, expiredMs]: Added,
   execute: (sql: string, params: Params) => Promise<number>,
   isThere: () => Promise<boolean>,
 ): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await execute(sql.insert, [key!, value!, deadlineMs!]);
+      return await execute(sql.insert, [key, value, deadlineMs]);
     } catch (error) {
       if (!(error instanceof UniqueViolation)) throw error;
-      const affectedRows = await execute(sql.update, [value!, deadlineMs!, key!, expiredMs!]);
+      const affectedRows = await execute(sql.update, [value, deadlineMs, key, expiredMs]);
       if (affectedRows > 0 || attempt === ATTEMPTS || (await isThere())) return affectedRows;
     }
   }
 }
 
-function statements(table: string, dialect: Dialect): Readonly<Record<Text, string>> {
+function statements(table: string, dialect: Dialect) {
   const overwrite = `on conflict (record_key) do update set record_value = excluded.record_value, deadline_ms = excluded.deadline_ms where ${table}.deadline_ms <= ?`;
   const insert = `insert into ${table} (record_key, record_value, deadline_ms) values (?, ?, ?)`;
   const unlessSwept = dialect === 'postgres' ? ' for update skip locked' : '';

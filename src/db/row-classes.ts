@@ -18,9 +18,7 @@ export interface MigratedTables {
   /** Name of the plugin. */
   readonly database: string;
   readonly dialect: Dialect;
-  /** Whether the database has the option `snakeCase`. */
   readonly snakeCase: boolean;
-  /** Hash of the migrations. */
   readonly hash: string;
   readonly tables: readonly TableDescription[];
 }

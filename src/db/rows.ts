@@ -3,7 +3,7 @@
  * of columns.
  */
 import { SvcError } from '../base/errors.ts';
-import { shown, outOfRange } from '../base/options.ts';
+import { onePer, shown, outOfRange } from '../base/options.ts';
 import { classPlan, compileType } from '../schema/plan.ts';
 import { columnCheck, rowReading, snakeCased, type RowReading } from '../schema/rows.ts';
 import { FAIL, isSchemaClass } from '../schema/types.ts';
@@ -92,9 +92,8 @@ interface ColumnReading extends Pick<RowReading, 'check'> {
   readonly snakeCase: boolean;
 }
 
-const READINGS = new WeakMap<SchemaClass, Readings>();
+const readingsOf = onePer((_: SchemaClass): Readings => ({ byColumns: new Map(), last: undefined }));
 
-/** Reads rows as instances of a schema. */
 export class RowDecoder<T extends object> {
   readonly #schema: SchemaClass<T>;
   readonly #dialect: Dialect;
@@ -113,10 +112,7 @@ export class RowDecoder<T extends object> {
     this.#readings = readingsOf(as);
   }
 
-  /**
-   * Replaces each row in the array with an instance, and returns the array.
-   * @throws SvcError `E_DB_ROW` when a row does not match the schema
-   */
+  /** Replaces each row in the array with an instance, and returns the array. */
   all(rows: Row[]): T[] {
     if (rows.length === 0) return [];
     const { check } = this.#reading(rows[0]!);
@@ -126,7 +122,6 @@ export class RowDecoder<T extends object> {
     return rows as object[] as T[];
   }
 
-  /** Returns the instance for a row. @throws SvcError `E_DB_ROW` when the row does not match the schema */
   one(row: Row): T {
     return this.#read(this.#reading(row).check, row, new Run(false, false));
   }
@@ -199,12 +194,6 @@ function checkOf(source: TypeSource, dialect: Dialect): Check {
   const check = columnCheck(node, JSON_TEXT[dialect]);
   CHECKS.set(source, new Map([...(CHECKS.get(source) ?? []), [dialect, check]]));
   return check;
-}
-
-function readingsOf(schema: SchemaClass): Readings {
-  let readings = READINGS.get(schema);
-  if (readings === undefined) READINGS.set(schema, (readings = { byColumns: new Map(), last: undefined }));
-  return readings;
 }
 
 function hasColumns(row: Row, columns: readonly string[]): boolean {

@@ -13,7 +13,6 @@ import { isMySql } from './dialects.ts';
 import { Lexer, type LexerOptions } from './lexer.ts';
 import type { Dialect } from './driver.ts';
 
-/** A statement of a script. */
 export interface Statement {
   readonly text: string;
   readonly line: number;
@@ -23,7 +22,6 @@ export interface Statement {
   readonly words: readonly string[];
 }
 
-/** A mistake in a script, with its line. */
 export class ScriptIssue extends Error {
   readonly line: number;
   constructor(line: number, problem: string) {
@@ -54,18 +52,12 @@ const HEAD_END = /^(?:\)|sql|data|definer|invoker|deterministic|unsigned)$/;
 /** Words that may come two tokens before the body of a function, such as `returns` in `returns int begin`. */
 const BEFORE_NAME = /^(?:returns|charset|set|collate|comment)$/;
 
-/** Result of splitting a script into statements. */
 export interface SplitScript {
   /** Comments above the first statement, as they are written in the script. */
   readonly head: readonly string[];
   readonly statements: readonly Statement[];
 }
 
-/**
- * Splits a script into statements.
- *
- * @throws ScriptIssue for a quote or comment without an end, unless `mayBeOpen` is true
- */
 export function splitScript(script: string, dialect: Dialect, mayBeOpen: boolean = false): SplitScript {
   const splitter = new Splitter(script, dialect, { isScript: true });
   while (splitter.next()) {
@@ -105,7 +97,6 @@ const CONTROL: Readonly<Record<Dialect, readonly string[]>> = {
   mariadb: MYSQL_CONTROL,
 };
 
-/** Returns whether a statement with these first words begins or ends a transaction. */
 export function isTransactionControl(
   dialect: Dialect,
   [first = '', second = '']: readonly string[],
@@ -113,7 +104,6 @@ export function isTransactionControl(
   return CONTROL[dialect].includes(first) || CONTROL[dialect].includes(`${first} ${second}`);
 }
 
-/** Reads the tokens of a text and collects the statements. */
 export class Splitter implements SplitScript {
   readonly head: string[] = [];
   readonly statements: Statement[] = [];

@@ -22,7 +22,17 @@ import { SOURCE, settledBy, type QueryOptions } from './limits.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Infer, SchemaClass, TypeSource } from '../schema/types.ts';
-import type { Connection, Dialect, ExecuteResult, Limit, Purpose, Row, SqlValue, Table } from './driver.ts';
+import type {
+  Connection,
+  Dialect,
+  ExecuteResult,
+  Limit,
+  Purpose,
+  Row,
+  RowBatches,
+  SqlValue,
+  Table,
+} from './driver.ts';
 import type { Parameter, Params } from './values.ts';
 
 const NO_PARAMS: Params = Object.freeze([]);
@@ -303,14 +313,11 @@ export abstract class Session {
   }
 
   /** Runs `work` on a connection. @internal */
-  abstract run<T>(purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T>;
+  abstract run<T>(purpose: Purpose, work: Work<T>, options?: QueryOptions): Promise<T>;
   /** Runs `work` in a transaction, so that all of its changes happen or none. @internal */
   abstract whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T>;
   /** Yields the rows of a stream in batches. The stream opens at the first read. @internal */
-  abstract batches(
-    open: OpenStream,
-    options: QueryOptions | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined>;
+  abstract batches(open: OpenStream, options: QueryOptions | undefined): RowBatches;
 }
 
 /** Settings for the conversion of parameters and rows. @internal */

@@ -5,13 +5,11 @@
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 
-/** Options for timing the statements of a connection. */
 export interface TimingOptions {
   readonly clock: Clock;
   readonly log: Logger | undefined;
   /** Milliseconds after which a statement is logged; 0 disables the log. */
   readonly slowStatementMs: number;
-  /** Called after each statement with its duration in seconds. */
   readonly onStatement?: ((seconds: number) => void) | undefined;
 }
 
@@ -32,7 +30,6 @@ export interface BatchTiming {
 /** A {@link BatchTiming} that records nothing. */
 export const UNTIMED: BatchTiming = { wait: (batch) => batch(), end: () => undefined };
 
-/** Measures the time of the statements of one connection. */
 export class StatementTiming {
   readonly #options: TimingOptions;
 
@@ -40,17 +37,14 @@ export class StatementTiming {
     this.#options = options;
   }
 
-  /** Returns the start time of a statement, for {@link end}. */
   begin(): number {
     return this.#options.clock.monotonicMs();
   }
 
-  /** Records the duration of a statement that has ended. */
   end(startedMs: number, sql: string): void {
     this.#took(this.#options.clock.monotonicMs() - startedMs, sql);
   }
 
-  /** Runs a whole statement, and records its duration. */
   async around<T>(sql: string, work: () => Promise<T>): Promise<T> {
     const startedMs = this.begin();
     try {

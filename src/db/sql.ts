@@ -159,7 +159,6 @@ const VALUES = 'sql.values()';
 /** Returns the values of a row. Refuses a row that lacks a value. */
 function completeRow(list: unknown, number: number, pairs: ColumnPairs | undefined): readonly Piece[] {
   if (!Array.isArray(list)) refuse(VALUES, `row ${number} is not an array, and the columns are missing`);
-  // the cast is safe: a value that cannot be bound is refused when the statement runs
   const pieces = list as readonly (Piece | undefined)[];
   const absent = pieces.indexOf(undefined);
   if (absent >= 0) {
@@ -205,7 +204,6 @@ function columnsOf(owner: string, columns: object): ColumnPairs {
 
 /** Returns an own member, because an inherited one such as `constructor` was not set by the caller. */
 function memberOf(row: unknown, member: string): Piece | undefined {
-  // the cast is safe: a value that cannot be bound is refused when the statement runs
   return isObject(row) && Object.hasOwn(row, member) ? (row as Record<string, Piece>)[member] : undefined;
 }
 

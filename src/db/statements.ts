@@ -26,7 +26,6 @@ export class TextCache<V> {
     return this.#capacity > 0 && text.length <= MAX_KEPT_CHARACTERS;
   }
 
-  /** Returns the value of a text, and marks the text as the most recently used. */
   get(text: string): V | undefined {
     return this.#values[this.#index.touch(text)];
   }
@@ -98,7 +97,6 @@ export class PreparedStatements<S, H extends string | number> extends TextCache<
     return statement;
   }
 
-  /** Marks statements by their names or numbers on the server. The next request closes them. */
   closeHandles(...handles: readonly H[]): void {
     this.#closing.push(...handles);
   }

@@ -59,6 +59,19 @@ interface Found extends TableColumn {
   readonly keyPosition: number;
 }
 
+/** Properties of a column that the catalogues of all engines have. */
+interface CatalogueColumn {
+  readonly table: string;
+  readonly name: string;
+  readonly type: string;
+  readonly default: string | null;
+}
+
+interface CommentedColumn extends CatalogueColumn {
+  readonly tableComment: string | null;
+  readonly comment: string | null;
+}
+
 const OWN_TABLE = 'svc_migrations';
 
 /**
@@ -123,13 +136,9 @@ const presentText = (text: string | null): string | undefined =>
 
 // -- SQLite --
 
-interface SqliteColumn {
-  readonly table: string;
+interface SqliteColumn extends CatalogueColumn {
   readonly sql: string;
-  readonly name: string;
-  readonly type: string;
   readonly isRequired: number;
-  readonly default: string | null;
   readonly keyPosition: number;
   readonly keyColumns: number;
   readonly keyIndexes: number;
@@ -200,7 +209,7 @@ function sqliteType(declared: string, ownTypes: ReadonlySet<string>): ColumnType
   const [first] = name.split(' ', 1) as [string];
   if (ownTypes.has(name)) return { kind: 'any' };
   const known = Object.hasOwn(SQLITE_TYPES, first) ? SQLITE_TYPES[first] : undefined;
-  if (known !== undefined) return { kind: known } as ColumnType; // the cast is safe: the table has scalar kinds
+  if (known !== undefined) return { kind: known } as ColumnType;
   if (name.includes('int')) return { kind: 'int' };
   if (/char|clob|text/.test(name)) return { kind: 'str' };
   if (name.includes('blob')) return { kind: 'bytes' };
@@ -255,17 +264,9 @@ function unquoted(token: string): string {
 
 // -- PostgreSQL --
 
-interface PostgresColumn {
-  readonly table: string;
-  readonly tableComment: string | null;
-  readonly name: string;
-  readonly type: string;
-  readonly modifier: number;
-  readonly dimensions: number;
-  readonly isRequired: boolean;
-  readonly default: string | null;
+interface PostgresColumn
+  extends CommentedColumn, Pick<CatalogueType, 'modifier' | 'dimensions' | 'isRequired'> {
   readonly isGenerated: boolean;
-  readonly comment: string | null;
   readonly keyPosition: number;
   readonly checks: readonly string[];
 }
@@ -408,19 +409,13 @@ function numericOptions(modifier: number): Readonly<Record<string, number>> {
 
 // -- MySQL and MariaDB --
 
-interface MySqlColumn {
-  readonly table: string;
-  readonly tableComment: string | null;
-  readonly name: string;
-  readonly type: string;
+interface MySqlColumn extends CommentedColumn {
   readonly declared: string;
   readonly digits: number | bigint | string | null;
   readonly places: number | bigint | string | null;
   readonly length: number | bigint | string | null;
   readonly isNullable: string;
-  readonly default: string | null;
   readonly extra: string;
-  readonly comment: string | null;
   readonly keyPosition: number | bigint | string;
 }
 

@@ -11,7 +11,7 @@ import { DatabaseError } from './errors.ts';
 import { isUnixHost, type ServerHost } from './wire/server-url.ts';
 import type { Awaitable } from '../cache/stores.ts';
 import type { Span, SpanStart, SpanValue, Tracer } from '../observability/tracer.ts';
-import type { Connection, Dialect, Row } from './driver.ts';
+import type { Connection, Dialect, Row, RowBatches } from './driver.ts';
 
 const SYSTEMS: Readonly<Record<Dialect | 'redis', string>> = {
   sqlite: 'sqlite',
@@ -22,7 +22,6 @@ const SYSTEMS: Readonly<Record<Dialect | 'redis', string>> = {
 };
 const FIRST_WORD = /^(?:\s|--[^\n]*\n|\/\*(?:[^*]|\*(?!\/))*\*\/)*([a-z]+)/i;
 
-/** A database, as its spans name it. */
 export interface TracedDatabase {
   readonly system: Dialect | 'redis';
   /** Name of the database; undefined if the address has none. */
@@ -97,10 +96,7 @@ export class DatabaseSpans {
   }
 
   /** The span lasts from the first batch of rows to the last one, or until the reader leaves the loop. */
-  async *#stream(
-    text: string,
-    rows: AsyncIterable<readonly Row[]>,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#stream(text: string, rows: AsyncIterable<readonly Row[]>): RowBatches {
     const operation = operationOf(text);
     const span = this.#tracer.start(
       `${operation} ${this.#target}`.trimStart(),

@@ -20,7 +20,7 @@ import {
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Connection, Dialect, Isolation, Limit, Purpose, Row } from './driver.ts';
+import type { Connection, Dialect, Isolation, Limit, Purpose, RowBatches } from './driver.ts';
 
 /** Options of a transaction. */
 export interface TransactionOptions {
@@ -81,7 +81,6 @@ interface TransactionDeps {
   readonly conversion: Conversion;
   readonly clock: Clock;
   readonly limit: Limit | undefined;
-  /** Default `timeoutMs` of every statement; 0 means no limit. */
   readonly statementTimeoutMs: number;
   readonly depth: number;
   /** Whether the transaction cannot write, so that the outcome of its commit does not matter. */
@@ -146,20 +145,17 @@ export class Transaction extends Session {
   }
 
   /** @internal */
-  run<T>(_purpose: Purpose, work: Work<T>, options: QueryOptions | undefined): Promise<T> {
+  run<T>(_purpose: Purpose, work: Work<T>, options?: QueryOptions): Promise<T> {
     return this.#enter(options, work);
   }
 
   /** @internal */
   whole<T>(work: Work<T>, options: QueryOptions | undefined): Promise<T> {
-    return this.transaction((inner) => inner.run('statement', work, undefined), options);
+    return this.transaction((inner) => inner.run('statement', work), options);
   }
 
   /** @internal */
-  async *batches(
-    open: OpenStream,
-    options: QueryOptions | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *batches(open: OpenStream, options: QueryOptions | undefined): RowBatches {
     let limit: Limit | undefined;
     const rows = await this.#enter(options, (connection, given) =>
       open(connection, (limit = given))[Symbol.asyncIterator](),

@@ -15,10 +15,8 @@ import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
 import type { Dialect } from './driver.ts';
 
-/** A parsed address of a database. */
 export type DatabaseUrl = SqliteUrl | PostgresUrl | MySqlUrl;
 
-/** Parsed address of a SQLite database. */
 export interface SqliteUrl {
   readonly dialect: 'sqlite';
   /** Absolute path of the file, or `:memory:`. */
@@ -41,7 +39,6 @@ const SQLITE_KEYS: Readonly<Record<string, readonly string[]>> = {
   synchronous: ['full', 'normal'],
 };
 
-/** Parses an address. */
 export function parseDatabaseUrl(url: string): DatabaseUrl {
   const problem = textIssue(url);
   if (problem !== undefined)

@@ -65,14 +65,12 @@ export class Waiters<T> {
     return promise;
   }
 
-  /** Removes and returns the caller that has waited longest. */
   shift(): Waiter<T> | undefined {
     const waiter = this.#first;
     if (waiter !== undefined) this.#leave(waiter);
     return waiter;
   }
 
-  /** Rejects all waiting callers. */
   rejectAll(error: () => unknown): void {
     for (let waiter = this.shift(); waiter !== undefined; waiter = this.shift()) waiter.reject(error());
   }

@@ -3,7 +3,8 @@
  * guards, validation, limits, log and metrics as a request over HTTP.
  */
 import { randomBytes } from 'node:crypto';
-import { misunderstood, resultOf } from './results.ts';
+import { onePer } from '../base/options.ts';
+import { failed, misunderstood, resultOf } from './results.ts';
 import { PlannedPrompt } from './prompts.ts';
 import { isPrompt, isResource, planNames, PlannedTool } from './tools.ts';
 import { PlannedResource } from './resources.ts';
@@ -109,10 +110,9 @@ export interface CallDeps {
 /** Default maximum size of a tool's result in bytes. */
 export const DEFAULT_RESULT_BYTES = 1_000_000;
 
-const toolsets = new WeakMap<McpApplication, Toolset>();
-
 /** The tools, prompts and resources of an application. */
 export class Toolset {
+  static readonly of: (app: McpApplication) => Toolset = onePer((app) => new Toolset(app));
   readonly tools: readonly PlannedTool[];
   readonly prompts: readonly PlannedPrompt[];
   readonly resources: readonly PlannedResource[];
@@ -121,13 +121,6 @@ export class Toolset {
   /** Scheme and host for callers without an HTTP request. TrustedHostMiddleware accepts the host. */
   readonly #origin: string;
   readonly #middleware: readonly Middleware[];
-
-  /** Returns the toolset of an application. Creates it at the first call. */
-  static of(app: McpApplication): Toolset {
-    const toolset = toolsets.get(app) ?? new Toolset(app);
-    toolsets.set(app, toolset);
-    return toolset;
-  }
 
   private constructor(app: McpApplication) {
     const { details, middleware, tools } = app.application().view;
@@ -181,10 +174,7 @@ export class Toolset {
         tool: tool.name,
         problem: error instanceof Error ? error.message : String(error),
       });
-      return {
-        content: [{ type: 'text', text: 'The response of the route ended before it was complete' }],
-        isError: true,
-      };
+      return failed('The response of the route ended before it was complete');
     }
   }
 
@@ -198,7 +188,6 @@ export class Toolset {
     return found !== undefined && found.template !== route.template;
   }
 
-  /** Returns the application that handles a call: the one that handles the MCP request, if there is one. */
   async #servedFor({ carrier }: Caller): Promise<McpTarget> {
     if (carrier?.state.has(REPLACED_APPLICATION) === true) return carrier.state.get(REPLACED_APPLICATION);
     await this.#app.startup();
@@ -367,7 +356,7 @@ export async function toolClient({ state, signal }: Context): Promise<ToolClient
 /** Maximum number of progress and log messages for one call. Further messages are dropped. */
 const MAX_MESSAGES = 10_000;
 
-interface ReportDeps {
+export interface ReportDeps {
   readonly dialect: Dialect;
   readonly progressToken: string | number | undefined;
   /** Least severe level of the log messages to send; undefined if none are sent. */

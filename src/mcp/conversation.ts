@@ -5,18 +5,10 @@
  * Requests of the client run concurrently. A cancelled request gets no response.
  */
 import { ClientDisconnected } from '../base/errors.ts';
+import { jsonOf } from './results.ts';
 import { SentRequests, stopping } from './sent-requests.ts';
 import { McpDispatcher, comesAlone } from './server.ts';
-import {
-  INTERNAL_ERROR,
-  PARSE_ERROR,
-  RpcError,
-  batchIssue,
-  failure,
-  invalidRequest,
-  notification,
-  readMessage,
-} from './messages.ts';
+import * as rpc from './messages.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Caller } from './calls.ts';
@@ -59,20 +51,17 @@ export class McpConversation {
 
   /** Handles the text of one message or of a batch. Only protocol versions up to 2025-03-26 allow batches. */
   receive(text: string): void {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      return this.refuse(new RpcError(PARSE_ERROR, 'Parse error: a line must hold one JSON message'));
-    }
+    const value = jsonOf(text);
+    if (value === undefined)
+      return this.refuse(new rpc.RpcError(rpc.PARSE_ERROR, 'Parse error: a line must hold one JSON message'));
     if (Array.isArray(value)) return this.#receiveBatch(value);
     const answer = this.#take(value, false);
     if (answer !== undefined) this.#reply(answer);
   }
 
   /** Sends the error response to a message that could not be read. */
-  refuse(error: RpcError): void {
-    this.#send(failure(undefined, error, this.#session?.dialect));
+  refuse(error: rpc.RpcError): void {
+    this.#send(rpc.failure(undefined, error, this.#session?.dialect));
   }
 
   /**
@@ -104,7 +93,7 @@ export class McpConversation {
   }
 
   #receiveBatch(values: readonly unknown[]): void {
-    const problem = batchIssue(values, this.#session?.dialect);
+    const problem = rpc.batchIssue(values, this.#session?.dialect);
     if (problem !== undefined) return this.refuse(problem);
     this.#reply(
       Promise.all(values.map((value) => this.#take(value, true))).then((answers) => {
@@ -115,31 +104,31 @@ export class McpConversation {
   }
 
   #take(value: unknown, isInBatch: boolean): Promise<JsonObject | undefined> | undefined {
-    const message = readMessage(value);
+    const message = rpc.readMessage(value);
     switch (message.kind) {
       case 'response':
         return void this.#sentRequests.receive('', message);
       case 'invalid':
-        return Promise.resolve(failure(message.id, message.error, this.#session?.dialect));
+        return Promise.resolve(rpc.failure(message.id, message.error, this.#session?.dialect));
       case 'notification':
         return void this.#onNotification(message.method, message.params);
       case 'request': {
         const problem = this.#issueOf(message, isInBatch);
         return problem === undefined
           ? this.#answer(message)
-          : Promise.resolve(failure(message.id, problem, this.#session?.dialect));
+          : Promise.resolve(rpc.failure(message.id, problem, this.#session?.dialect));
       }
     }
   }
 
-  #issueOf(message: RpcRequest, isInBatch: boolean): RpcError | undefined {
+  #issueOf(message: RpcRequest, isInBatch: boolean): rpc.RpcError | undefined {
     if (this.#inFlight.has(message.id))
-      return invalidRequest('The id belongs to a request that has no response yet: use another id');
+      return rpc.invalidRequest('The id belongs to a request that has no response yet: use another id');
     if (isInBatch && comesAlone(message))
-      return invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
+      return rpc.invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
     return this.#inFlight.size >= MAX_IN_FLIGHT
-      ? new RpcError(
-          INTERNAL_ERROR,
+      ? new rpc.RpcError(
+          rpc.INTERNAL_ERROR,
           `Too many requests: ${MAX_IN_FLIGHT} have no response yet. Try again later`,
         )
       : undefined;
@@ -155,7 +144,7 @@ export class McpConversation {
       signal,
       closing: this.#closing.signal,
       notify: (method, params) => {
-        if (!signal.aborted) this.#send(notification(method, params));
+        if (!signal.aborted) this.#send(rpc.notification(method, params));
       },
       begin: (session) => {
         this.#session = session;

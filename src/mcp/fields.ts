@@ -11,7 +11,7 @@
  *
  * A value that is not printable ASCII is sent in the form `=?base64?...?=`.
  */
-import { HEADER_MISMATCH, RpcError, SUPPORTED, UNSUPPORTED_VERSION, modernDialect } from './messages.ts';
+import { HEADER_MISMATCH, RpcError, modernDialect, unsupportedVersion } from './messages.ts';
 import { McpDispatcher } from './server.ts';
 import { record } from '../openapi/reader.ts';
 import { fromBase64 } from '../schema/formats.ts';
@@ -25,18 +25,12 @@ const NAMED: Readonly<Record<string, string>> = {
   'resources/read': 'uri',
 };
 
-/** Returns an error if the header fields do not match the body. */
 export function issueOfFields(headers: HeaderView, { method, params }: RpcRequest): RpcError | undefined {
   const said = headers['mcp-protocol-version'];
   const version = McpDispatcher.versionOf(params);
   if (said === undefined) return mismatch('The field MCP-Protocol-Version is missing');
   if (typeof version !== 'string')
-    return modernDialect(said) === undefined
-      ? new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-          supported: SUPPORTED,
-          requested: said,
-        })
-      : undefined;
+    return modernDialect(said) === undefined ? unsupportedVersion(said) : undefined;
   if (said !== version) return differs('MCP-Protocol-Version', said, version);
   // an unknown version is refused later, by readModern()
   if (modernDialect(version) === undefined) return undefined;

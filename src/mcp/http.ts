@@ -14,28 +14,12 @@
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
 import { issueOfFields, issueOfParams } from './fields.ts';
-import {
-  INTERNAL_ERROR,
-  METHOD_NOT_FOUND,
-  NEWEST,
-  MISSING_CAPABILITY,
-  PARSE_ERROR,
-  RpcError,
-  SUPPORTED,
-  UNSAID,
-  UNSUPPORTED_VERSION,
-  batchIssue,
-  failure,
-  invalidRequest,
-  legacyDialect,
-  modernDialect,
-  notification,
-  readMessage,
-} from './messages.ts';
+import * as rpc from './messages.ts';
 import { McpDispatcher, comesAlone, readModern } from './server.ts';
 import { MessageStream, streamed } from './message-stream.ts';
 import { SentRequests, Shares, stopping } from './sent-requests.ts';
 import { McpSessions, endSession, readNews, writeNews } from './sessions.ts';
+import { jsonOf } from './results.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
 import type { RouteDetail } from '../routing/compile.ts';
@@ -112,7 +96,7 @@ export class McpEndpoint {
     if (session instanceof HttpResponse) return session;
     if (session === undefined)
       return new JSONResponse(
-        failure(undefined, invalidRequest('Without a session, this endpoint accepts POST only'), NEWEST),
+        rpc.failure(undefined, 'Without a session, this endpoint accepts POST only', rpc.NEWEST),
         {
           status: 405,
           headers: { Allow: 'POST' },
@@ -123,7 +107,7 @@ export class McpEndpoint {
       return new HttpResponse(null, { status: 204 });
     }
     if (!accepts(req, 'text/event-stream'))
-      return refused(406, invalidRequest('A GET request must accept text/event-stream'));
+      return refused(406, 'A GET request must accept text/event-stream');
     const stream = new MessageStream(
       () => undefined,
       () => stream.end(undefined),
@@ -135,30 +119,24 @@ export class McpEndpoint {
     const { req } = context;
     const type = (req.headers['content-type'] ?? '').split(';', 1)[0]!.trim().toLowerCase();
     if (type !== 'application/json')
-      return refused(415, invalidRequest('The Content-Type of a message must be application/json'));
+      return refused(415, 'The Content-Type of a message must be application/json');
     if (!accepts(req, 'application/json') && !accepts(req, 'text/event-stream'))
-      return refused(
-        406,
-        invalidRequest('The Accept field must include application/json and text/event-stream'),
-      );
+      return refused(406, 'The Accept field must include application/json and text/event-stream');
     const text = await req.text({ maxBytes: this.#deps.maxBodyBytes }).catch((error: unknown) => {
       // an empty text stands for a body that is not UTF-8: both are invalid JSON (RFC 8259 §8.1)
       if (error instanceof HTTPException && error.code === 'utf8') return '';
       throw error;
     });
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
+    const value = jsonOf(text);
+    if (value === undefined)
       return refused(
         400,
-        new RpcError(PARSE_ERROR, 'Parse error: the body must be one JSON message'),
+        new rpc.RpcError(rpc.PARSE_ERROR, 'Parse error: the body must be one JSON message'),
         undefined,
         saidDialect(req),
       );
-    }
     if (Array.isArray(value)) return this.#postBatch(context, value);
-    const message = readMessage(value);
+    const message = rpc.readMessage(value);
     if (message.kind === 'invalid') return refused(400, message.error, message.id, saidDialect(req));
     return isModern(req, message) ? this.#postModern(context, message) : this.#postLegacy(context, message);
   }
@@ -177,8 +155,7 @@ export class McpEndpoint {
       // throws if a value that protocol 2026-07-28 requires is missing
       readModern(message.params);
     } catch (error) {
-      // the cast is safe: readModern() throws only RpcErrors
-      return refused(400, error as RpcError, message.id);
+      return refused(400, error as rpc.RpcError, message.id);
     }
     return this.#respond(context, message, undefined);
   }
@@ -197,9 +174,7 @@ export class McpEndpoint {
     if (session === undefined)
       return refused(
         400,
-        invalidRequest(
-          'The request names no session: send "initialize" first, then its Mcp-Session-Id with each request',
-        ),
+        'The request names no session: send "initialize" first, then its Mcp-Session-Id with each request',
         id,
         saidDialect(req),
       );
@@ -217,7 +192,7 @@ export class McpEndpoint {
     if (unspoken !== undefined) return refused(400, unspoken);
     const session = this.#deps.hasSessions ? this.#sessionOf(context) : alone(saidDialect(req));
     if (session instanceof HttpResponse) return session;
-    const problem = batchIssue(values, session?.dialect);
+    const problem = rpc.batchIssue(values, session?.dialect);
     // `problem` is defined: without a session, batchIssue() always returns a problem
     if (session === undefined || problem !== undefined)
       return refused(400, problem!, undefined, session?.dialect ?? saidDialect(req));
@@ -225,7 +200,7 @@ export class McpEndpoint {
     const leaving = new AbortController();
     context.signal.addEventListener('abort', () => leaving.abort(new ClientDisconnected()), { once: true });
     const answers = await Promise.all(
-      values.map((value) => this.#answerOf(context, readMessage(value), session, leaving.signal)),
+      values.map((value) => this.#answerOf(context, rpc.readMessage(value), session, leaving.signal)),
     );
     const answered = answers.filter((answer) => answer !== undefined);
     return answered.length === 0
@@ -240,13 +215,13 @@ export class McpEndpoint {
     session: HttpSession,
     leaving: AbortSignal,
   ): Promise<JsonObject | undefined> {
-    if (message.kind === 'invalid') return failure(message.id, message.error, session.dialect);
+    if (message.kind === 'invalid') return rpc.failure(message.id, message.error, session.dialect);
     if (message.kind === 'response') this.#note(session, { kind: 'response', response: message });
     if (message.kind !== 'request') return undefined;
     if (comesAlone(message))
-      return failure(
+      return rpc.failure(
         message.id,
-        invalidRequest(`"${message.method}" must not be part of a batch: send it alone`),
+        `"${message.method}" must not be part of a batch: send it alone`,
         session.dialect,
       );
     const abort = new AbortController();
@@ -272,11 +247,7 @@ export class McpEndpoint {
     const { req, signal } = context;
     const mayStream = accepts(req, 'text/event-stream');
     if (!mayStream && message.method === 'subscriptions/listen')
-      return refused(
-        406,
-        invalidRequest('The Accept field of a subscription must include text/event-stream'),
-        message.id,
-      );
+      return refused(406, 'The Accept field of a subscription must include text/event-stream', message.id);
     const abort = new AbortController();
     const leave = (): void => abort.abort(new ClientDisconnected());
     // a disconnect cancels a request only outside of sessions (MCP 2025-11-25, transports)
@@ -300,7 +271,7 @@ export class McpEndpoint {
       signal: abort.signal,
       closing: closing.signal,
       notify: (method, params) => {
-        if (mayStream) send(notification(method, params));
+        if (mayStream) send(rpc.notification(method, params));
       },
       ask:
         session !== undefined && mayStream
@@ -391,15 +362,16 @@ export class McpEndpoint {
     answer: () => Promise<JsonObject>,
   ): Promise<JsonObject | undefined> {
     if (session?.inFlight.has(id) === true)
-      return failure(
+      return rpc.failure(
         id,
-        invalidRequest('The id belongs to a request that has no response yet: use another id'),
+        'The id belongs to a request that has no response yet: use another id',
         session.dialect,
       );
     const client = this.#deps.client(context);
     if (session !== undefined) {
       const problem = this.#unanswered.take(client);
-      if (problem !== undefined) return failure(id, new RpcError(INTERNAL_ERROR, problem), session.dialect);
+      if (problem !== undefined)
+        return rpc.failure(id, new rpc.RpcError(rpc.INTERNAL_ERROR, problem), session.dialect);
       session.inFlight.set(id, abort);
     }
     const level = session?.logLevel;
@@ -461,9 +433,7 @@ export class McpEndpoint {
       this.#sessionsOf(context).find(named, this.#deps.principal(context)) ??
       refused(
         404,
-        invalidRequest(
-          'The session is unknown: it has expired, was ended, or belongs to another client. Send "initialize" again',
-        ),
+        'The session is unknown: it has expired, was ended, or belongs to another client. Send "initialize" again',
         id,
         saidDialect(context.req),
       )
@@ -484,8 +454,13 @@ const NEVER: AbortSignal = new AbortController().signal;
 
 const NO_STORE: Readonly<Record<string, string>> = { 'Cache-Control': 'no-store' };
 
-function refused(status: number, error: RpcError, id?: RequestId, dialect: Dialect = NEWEST): HttpResponse {
-  return new JSONResponse(failure(id, error, dialect), { status, headers: NO_STORE });
+function refused(
+  status: number,
+  error: rpc.RpcError | string,
+  id?: RequestId,
+  dialect: Dialect = rpc.NEWEST,
+): HttpResponse {
+  return new JSONResponse(rpc.failure(id, error, dialect), { status, headers: NO_STORE });
 }
 
 /**
@@ -502,7 +477,7 @@ function alone(dialect: Dialect): HttpSession {
  */
 function isModern({ headers }: HttpRequest, message: Message): boolean {
   const said = headers['mcp-protocol-version'];
-  if (said !== undefined && legacyDialect(said) === undefined) return true;
+  if (said !== undefined && rpc.legacyDialect(said) === undefined) return true;
   return message.kind === 'request' && McpDispatcher.isModern(message.method, message.params);
 }
 
@@ -510,14 +485,11 @@ function isModern({ headers }: HttpRequest, message: Message): boolean {
  * Returns an error if the field MCP-Protocol-Version names an unsupported version (MCP 2025-06-18,
  * transports).
  */
-function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
+function unspokenVersion({ headers }: HttpRequest): rpc.RpcError | undefined {
   const said = headers['mcp-protocol-version'];
-  if (said === undefined || legacyDialect(said) !== undefined || modernDialect(said) !== undefined)
+  if (said === undefined || rpc.legacyDialect(said) !== undefined || rpc.modernDialect(said) !== undefined)
     return undefined;
-  return new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-    supported: SUPPORTED,
-    requested: said,
-  });
+  return rpc.unsupportedVersion(said);
 }
 
 /**
@@ -526,8 +498,8 @@ function unspokenVersion({ headers }: HttpRequest): RpcError | undefined {
  */
 function saidDialect({ headers }: HttpRequest): Dialect {
   return (
-    legacyDialect(headers['mcp-protocol-version']) ??
-    (headers['mcp-protocol-version'] === undefined ? UNSAID : NEWEST)
+    rpc.legacyDialect(headers['mcp-protocol-version']) ??
+    (headers['mcp-protocol-version'] === undefined ? rpc.UNSAID : rpc.NEWEST)
   );
 }
 
@@ -538,7 +510,7 @@ function saidDialect({ headers }: HttpRequest): Dialect {
 function statusOf({ error }: JsonObject, isModernRequest: boolean): number {
   if (error === undefined || !isModernRequest) return 200;
   const { code } = error as { readonly code: number };
-  return code === METHOD_NOT_FOUND ? 404 : code === MISSING_CAPABILITY ? 400 : 200;
+  return code === rpc.METHOD_NOT_FOUND ? 404 : code === rpc.MISSING_CAPABILITY ? 400 : 200;
 }
 
 /**

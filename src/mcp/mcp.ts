@@ -343,7 +343,6 @@ function assertHandler(subject: string, spec: unknown, fn: unknown): void {
   if (!isRecord(spec) || typeof fn !== 'function') throw new SvcError('E_ROUTE_HANDLER', [subject]);
 }
 
-/** Tools, prompts and resources that are functions of the application, not routes. */
 export class Toolbox extends Routes {
   readonly #names = new Set<string>();
 
@@ -351,10 +350,6 @@ export class Toolbox extends Routes {
     super({});
   }
 
-  /**
-   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_HANDLER` without a spec
-   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
-   */
   tool(name: string, given: object, fn: (context: never) => unknown): void {
     assertHandler(`the tool "${name}"`, given, fn);
     const { args, title, description, annotations, paramHeaders, ...spec } = given as ToolSpec;
@@ -369,10 +364,6 @@ export class Toolbox extends Routes {
     ]);
   }
 
-  /**
-   * @throws SvcError `E_MCP_NAME` when the name is invalid or already used, `E_ROUTE_HANDLER` without a spec
-   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
-   */
   prompt(name: string, given: object, fn: (context: never) => unknown): void {
     assertHandler(`the prompt "${name}"`, given, fn);
     const { args, title, description, ...spec } = given as PromptSpec;
@@ -385,10 +376,6 @@ export class Toolbox extends Routes {
     ]);
   }
 
-  /**
-   * @throws SvcError `E_MCP_NAME` when the URI is invalid or already used, `E_ROUTE_HANDLER` without a spec
-   * and a function, `E_ROUTE_SPEC` or `E_OPTION_RANGE` for an invalid option
-   */
   resource(uri: string, given: object, fn: (context: never) => unknown): void {
     assertHandler(`the resource "${uri}"`, given, fn);
     const {

@@ -26,7 +26,6 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
     this.#onStop = onStop;
   }
 
-  /** Adds a message of the server: a request or a notification. */
   push(message: object): void {
     if (this.#isOver || (this.#waiting.length >= MAX_WAITING && !('id' in message))) return;
     this.#give(JSON.stringify(message));

@@ -33,7 +33,6 @@ export type Message =
   | ({ readonly kind: 'response' } & RpcResponse)
   | { readonly kind: 'invalid'; readonly id: RequestId | undefined; readonly error: RpcError };
 
-/** The client's response to a request of the server. */
 export interface RpcResponse {
   readonly id: unknown;
   readonly result?: unknown;
@@ -56,12 +55,30 @@ export class RpcError extends Error {
   }
 }
 
-/** Returns the error "Invalid Request" (-32600) with the message `problem`. */
 export function invalidRequest(problem: string): RpcError {
   return new RpcError(INVALID_REQUEST, problem);
 }
 
-/** Parses a JSON value as a message. Never throws. */
+export function invalidParams(problem: string, data?: unknown): RpcError {
+  return new RpcError(INVALID_PARAMS, problem, data);
+}
+
+export function unsupportedVersion(requested: string, supported: readonly string[] = SUPPORTED): RpcError {
+  return new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', { supported, requested });
+}
+
+export function textIn(params: JsonObject, name: string): string {
+  const value = params[name];
+  if (typeof value === 'string') return value;
+  throw invalidParams(`"${name}" must be a string`);
+}
+
+export function objectIn(params: JsonObject, name: string, fallback?: JsonObject): JsonObject {
+  const { [name]: value = fallback } = params;
+  if (isRecord(value)) return value;
+  throw invalidParams(`"${name}" must be an object`);
+}
+
 export function readMessage(value: unknown): Message {
   if (!isRecord(value)) return invalid(undefined, 'A message must be an object');
   const id = isRequestId(value['id']) ? value['id'] : undefined;
@@ -86,14 +103,15 @@ function invalid(id: RequestId | undefined, problem: string): Message {
 }
 
 /**
- * Returns an error response. If the id of the request is unknown, the response has a null id or none, as the
- * protocol version requires.
+ * Returns an error response, for a text with the error "Invalid Request". If the id of the request is unknown,
+ * the response has a null id or none, as the protocol version requires.
  */
 export function failure(
   id: RequestId | undefined,
-  { code, message, data }: RpcError,
+  problem: RpcError | string,
   dialect: Dialect | undefined,
 ): JsonObject {
+  const { code, message, data } = typeof problem === 'string' ? invalidRequest(problem) : problem;
   const error = data === undefined ? { code, message } : { code, message, data };
   if (id !== undefined) return { jsonrpc: '2.0', id, error };
   return dialect?.omitsUnknownIds === true ? { jsonrpc: '2.0', error } : { jsonrpc: '2.0', id: null, error };
@@ -168,7 +186,6 @@ export const MODERN: readonly Dialect[] = ['2026-07-28'].map(dialect);
 
 /** The version that `initialize` offers if the client requests an unsupported one. */
 export const NEWEST_LEGACY: Dialect = LEGACY.at(-1)!;
-/** The newest protocol version. */
 export const NEWEST: Dialect = MODERN[0]!;
 /**
  * Protocol version of HTTP requests without the field MCP-Protocol-Version. Only later versions require the

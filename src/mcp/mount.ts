@@ -291,7 +291,6 @@ function readAuthorization(authorization: McpAuthorization, deps: Dependencies):
   return { ...read, servers };
 }
 
-/** Returns the issuers that the guards trust. */
 function issuersOf(deps: Dependencies): readonly string[] {
   const issuers = Object.values(deps).flatMap((dependency) =>
     viewOfDependency(dependency).security.flatMap((requirement) => requirement.issuers ?? []),
@@ -360,7 +359,6 @@ export class McpGuard implements Middleware {
   #isProduction = true;
   #log: SecurityLog | undefined;
 
-  /** @throws SvcError `E_CORS` for an invalid origin */
   constructor({ hosts, origins, metadataPath, resource }: GuardOptions) {
     this.#hosts = hosts === undefined ? undefined : new Set(hosts.map((host) => host.toLowerCase()));
     this.#origins = new AllowedOrigins(origins);

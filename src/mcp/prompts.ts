@@ -3,7 +3,7 @@
  * called as a route handler.
  */
 import { defined, isRecord } from '../base/options.ts';
-import { INTERNAL_ERROR, INVALID_PARAMS, RpcError } from './messages.ts';
+import { INTERNAL_ERROR, INVALID_PARAMS, RpcError, invalidParams } from './messages.ts';
 import { headerFieldsOf } from './tools.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { ToolContentPart } from './results.ts';
@@ -58,9 +58,8 @@ export class PlannedPrompt {
   target(given: JsonObject): string {
     for (const [name, value] of Object.entries(given)) {
       if (!this.#fields.some((field) => field.wireName === name))
-        throw new RpcError(INVALID_PARAMS, `The prompt "${this.name}" has no argument "${name}"`);
-      if (typeof value !== 'string')
-        throw new RpcError(INVALID_PARAMS, `The argument "${name}" must be a string`);
+        throw invalidParams(`The prompt "${this.name}" has no argument "${name}"`);
+      if (typeof value !== 'string') throw invalidParams(`The argument "${name}" must be a string`);
     }
     const query = String(new URLSearchParams(given as Record<string, string>));
     return this.detail.declared.template.template + (query === '' ? '' : `?${query}`);
@@ -78,10 +77,7 @@ export class PlannedPrompt {
   }
 }
 
-/**
- * Converts the response of a prompt's function to the messages for the client.
- * @throws RpcError for an error response
- */
+/** Converts the response of a prompt's function to the messages for the client. */
 export async function messagesOf(response: Response): Promise<JsonObject> {
   const document: unknown = await response.json().catch(() => undefined);
   if (response.ok && isRecord(document)) return document;

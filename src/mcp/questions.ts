@@ -22,7 +22,7 @@ import { ProtectedValues } from '../http/session/cookie.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { any, compileType } from '../schema/schema.ts';
-import { INVALID_PARAMS, MISSING_CAPABILITY, RpcError } from './messages.ts';
+import { MISSING_CAPABILITY, RpcError, invalidParams } from './messages.ts';
 import type { Services } from '../http/contracts.ts';
 import type { InputOf, InputShape } from '../routing/di.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
@@ -503,8 +503,7 @@ export class RepeatedCall implements Asker {
       !isRecord(inputResponses) ||
       !Object.values(inputResponses).every((result) => isRecord(result) && JSON_VALUE.parseJson(result).ok)
     )
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw invalidParams(
         '"inputResponses" must be an object whose values are objects, nested at most 64 levels',
       );
     const known = requestState === undefined ? [] : this.#opened(requestState);
@@ -553,8 +552,7 @@ export class RepeatedCall implements Asker {
       expiresSeconds: nowSeconds + STATE_SECONDS,
     });
     if (requestState.length > MAX_STATE_CHARACTERS)
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw invalidParams(
         'The responses to the requests of the server are too large in total: send shorter responses',
       );
     return { resultType: 'input_required', inputRequests: Object.fromEntries(this.#open), requestState };
@@ -563,10 +561,8 @@ export class RepeatedCall implements Asker {
   #opened(state: unknown): readonly (readonly [string, unknown])[] {
     const { nowSeconds, seal } = this.#deps;
     const read = typeof state === 'string' ? seal().read(this.#name(), state, nowSeconds) : undefined;
-    // the cast is safe: outcome() has written and encrypted this payload
     if (read?.kind === 'valid') return JSON.parse(read.payload) as (readonly [string, unknown])[];
-    throw new RpcError(
-      INVALID_PARAMS,
+    throw invalidParams(
       '"requestState" is invalid, expired, or belongs to another call: repeat the call without "requestState"',
     );
   }
@@ -575,7 +571,7 @@ export class RepeatedCall implements Asker {
     try {
       return createHash('sha256').update(JSON.stringify(this.#deps.subject)).digest('base64url');
     } catch {
-      throw new RpcError(INVALID_PARAMS, 'The arguments are too large, or nested too deeply');
+      throw invalidParams('The arguments are too large, or nested too deeply');
     }
   }
 }

@@ -29,7 +29,6 @@ const URI =
   /^[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}|\{[A-Za-z_][A-Za-z0-9_]*\})+$/;
 const PARAMETER = /\{([A-Za-z_][A-Za-z0-9_]*)\}/;
 
-/** Returns the names of a URI's parameters. */
 export function parametersOf(uri: string): readonly string[] {
   if (typeof uri !== 'string' || !URI.test(uri) || uri.startsWith('svc:'))
     throw new SvcError('E_MCP_NAME', [
@@ -49,7 +48,6 @@ export class PlannedResource extends PlannedPrompt {
   readonly #pattern: RegExp;
 
   constructor(detail: RouteDetail) {
-    // the cast is safe: app.resource() has set this member of `meta`
     const { uri, name, mimeType } = detail.route.meta[RESOURCE] as DeclaredResource;
     super(name, detail);
     this.uri = uri;
@@ -103,7 +101,6 @@ export async function contentOf(response: Response, maxBytes: number): Promise<R
     : { text: new TextDecoder().decode(bytes) };
 }
 
-/** A resource that this package adds: the list of routes, or the OpenAPI document. */
 export interface Resource {
   readonly uri: string;
   readonly mimeType: string;
@@ -111,7 +108,6 @@ export interface Resource {
   read(): string;
 }
 
-/** Returns the resources that this package adds to an application. */
 export function resourcesOf(
   app: { openapi(): unknown },
   toolset: { readonly tools: readonly PlannedTool[] },

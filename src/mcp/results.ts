@@ -11,7 +11,7 @@
 
 import { http } from '../base/node-http.ts';
 import { defined, isRecord } from '../base/options.ts';
-import { JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
+import { JSONResponse } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';
@@ -62,13 +62,12 @@ async function bareResult(
   return isIncomplete ? { ...result, isError: true } : result;
 }
 
-/** Returns the error result for invalid arguments. */
 export function misunderstood(issues: readonly Issue[], tool: PlannedTool): ToolResult {
   const detail = `The arguments have ${issues.length} problem${issues.length === 1 ? '' : 's'}`;
   return { ...failed(summary(400, { detail, errors: issues }, tool)), _meta: { 'svc/status': 400 } };
 }
 
-function failed(text: string): ToolResult {
+export function failed(text: string): ToolResult {
   return { content: [{ type: 'text', text }], isError: true };
 }
 
@@ -134,13 +133,8 @@ function refusal(response: Response, type: string, bytes: Buffer, tool: PlannedT
   const retry = response.headers.get('retry-after');
   const head =
     summary(response.status, document, tool) + (retry === null ? '' : `\nTry again in ${retry} seconds`);
-  return {
-    content: [
-      { type: 'text', text: head },
-      { type: 'text', text },
-    ],
-    isError: true,
-  };
+  const result = failed(head);
+  return { ...result, content: [...result.content, { type: 'text', text }] };
 }
 
 /** Returns one line for the error, then one line for each invalid argument. */
@@ -163,7 +157,7 @@ function isIssue(value: unknown): value is Issue {
 }
 
 function isJson(type: string): boolean {
-  return type === 'application/json' || type === PROBLEM_TYPE || /^application\/[\w.-]+\+json$/.test(type);
+  return /^application\/(?:[\w.-]+\+)?json$/.test(type);
 }
 
 /** Returns the value of a JSON text; undefined if the text is not JSON. */

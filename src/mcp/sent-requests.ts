@@ -7,7 +7,6 @@ import type { Clock } from '../base/clock.ts';
 import type { JsonObject, RpcResponse } from './messages.ts';
 import type { ClientRequest } from './questions.ts';
 
-/** Maximum number of requests to clients that wait for a response, for one endpoint or conversation. */
 const MAX_SENT = 1_000;
 
 interface SentRequest extends Omit<ClientRequest, 'key'> {
@@ -20,7 +19,6 @@ interface SentRequest extends Omit<ClientRequest, 'key'> {
   send(message: JsonObject): void;
 }
 
-/** Sends requests to the clients of an endpoint or a conversation, and matches their responses. */
 export class SentRequests {
   readonly #clock: Clock;
   readonly #shares: Shares;
@@ -47,7 +45,6 @@ export class SentRequests {
       send(notification('notifications/cancelled', { requestId: id, reason }));
       reject(error);
     };
-    // the cast is safe: this listener is added only to signals
     const onAbort = ({ target }: Event): void => giveUp('The call has ended', (target as AbortSignal).reason);
     const timer = this.#clock.after(timeoutMs, () =>
       giveUp('The time to respond is over', unanswered(`within ${timeoutMs} ms`)),

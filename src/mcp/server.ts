@@ -13,25 +13,11 @@
 import { createHash } from 'node:crypto';
 import { CallReports, credentialsOf, DEFAULT_RESULT_BYTES, TOOL_LOG_LEVELS, Toolset } from './calls.ts';
 import { abilitiesOf, RepeatedCall, stateSeal, WaitingCall } from './questions.ts';
-import {
-  INTERNAL_ERROR,
-  INVALID_PARAMS,
-  METHOD_NOT_FOUND,
-  MODERN,
-  NEWEST_LEGACY,
-  RESOURCE_NOT_FOUND,
-  RpcError,
-  SUPPORTED,
-  UNSUPPORTED_VERSION,
-  failure,
-  invalidRequest,
-  legacyDialect,
-  modernDialect,
-} from './messages.ts';
+import * as rpc from './messages.ts';
 import { messagesOf } from './prompts.ts';
 import { contentOf, PlannedResource, resourcesOf } from './resources.ts';
 import { bool, defined, int, isRecord, text } from '../base/options.ts';
-import type { CallDeps, Caller, McpApplication, ToolLogLevel } from './calls.ts';
+import type { CallDeps, Caller, McpApplication, ReportDeps, ToolLogLevel } from './calls.ts';
 import type { Dialect, JsonObject, RpcRequest } from './messages.ts';
 import type { Resource, ResourceContent } from './resources.ts';
 import type { ClientAbility, ClientRequest } from './questions.ts';
@@ -116,15 +102,11 @@ export interface DispatcherOptions extends McpServerOptions {
 }
 
 /** A request with the parsed values of its `_meta`. */
-interface Asked {
+interface Asked extends Pick<ReportDeps, 'dialect' | 'progressToken' | 'logLevel'> {
   readonly id: RpcRequest['id'];
   readonly params: JsonObject;
   readonly meta: JsonObject;
-  readonly dialect: Dialect;
   readonly exchange: Exchange;
-  readonly progressToken: string | number | undefined;
-  /** Least severe level of the log messages to send; undefined if none are sent. */
-  readonly logLevel: ToolLogLevel | undefined;
 }
 
 type Method = (asked: Asked) => JsonObject | Promise<JsonObject>;
@@ -158,7 +140,7 @@ export class McpDispatcher {
     ];
     this.#legacy = new Map<string, Method>([
       ...both,
-      ['initialize', () => Promise.reject(invalidRequest('The session is initialized already'))],
+      ['initialize', () => Promise.reject(rpc.invalidRequest('The session is initialized already'))],
       ['ping', () => ({})],
       ['logging/setLevel', (asked) => this.#setLevel(asked)],
       ['resources/subscribe', (asked) => this.#subscribe(asked)],
@@ -188,13 +170,11 @@ export class McpDispatcher {
     try {
       return { jsonrpc: '2.0', id: request.id, result: await this.#answer(request, exchange) };
     } catch (error) {
-      if (exchange.signal.aborted)
-        return failure(request.id, invalidRequest('The request was cancelled'), exchange.session?.dialect);
-      return failure(
-        request.id,
-        error instanceof RpcError ? error : this.#ownFault(request, error),
-        exchange.session?.dialect,
-      );
+      const dialect = exchange.session?.dialect;
+      if (exchange.signal.aborted) return rpc.failure(request.id, 'The request was cancelled', dialect);
+      if (error instanceof rpc.RpcError) return rpc.failure(request.id, error, dialect);
+      this.#app.log.error('mcp_request_failed', error, { method: request.method });
+      return rpc.failure(request.id, new rpc.RpcError(rpc.INTERNAL_ERROR, 'Internal error'), dialect);
     }
   }
 
@@ -215,16 +195,11 @@ export class McpDispatcher {
     return (this.#resources ??= this.#options.resources === false ? [] : resourcesOf(this.#app, this.#tools));
   }
 
-  #ownFault({ method }: RpcRequest, error: unknown): RpcError {
-    this.#app.log.error('mcp_request_failed', error, { method });
-    return new RpcError(INTERNAL_ERROR, 'Internal error');
-  }
-
   async #answer({ id, method, params }: RpcRequest, exchange: Exchange): Promise<JsonObject> {
     if (McpDispatcher.isModern(method, params)) {
       const asked: Asked = { id, params, exchange, ...readModern(params) };
       const answer = this.#modern.get(method);
-      if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
+      if (answer === undefined) throw new rpc.RpcError(rpc.METHOD_NOT_FOUND, `Method not found: ${method}`);
       const result = await answer(asked);
       return {
         resultType: 'complete',
@@ -239,14 +214,13 @@ export class McpDispatcher {
     if (session === undefined) {
       if (method === 'initialize') return this.#initialize(params, exchange);
       if (method === 'ping') return {};
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw rpc.invalidParams(
         `A request must name the protocol version in "_meta" ("${VERSION_KEY}"), or be sent after the request "initialize"`,
-        { supported: SUPPORTED },
+        { supported: rpc.SUPPORTED },
       );
     }
     const answer = this.#legacy.get(method);
-    if (answer === undefined) throw new RpcError(METHOD_NOT_FOUND, `Method not found: ${method}`);
+    if (answer === undefined) throw new rpc.RpcError(rpc.METHOD_NOT_FOUND, `Method not found: ${method}`);
     const meta = metaOf(params);
     return answer({
       id,
@@ -260,12 +234,9 @@ export class McpDispatcher {
   }
 
   #initialize(params: JsonObject, exchange: Exchange): JsonObject {
-    const { protocolVersion, capabilities, clientInfo } = params;
-    if (typeof protocolVersion !== 'string')
-      throw new RpcError(INVALID_PARAMS, '"protocolVersion" must be a string');
-    if (!isRecord(capabilities)) throw new RpcError(INVALID_PARAMS, '"capabilities" must be an object');
-    if (!isRecord(clientInfo)) throw new RpcError(INVALID_PARAMS, '"clientInfo" must be an object');
-    const dialect = legacyDialect(protocolVersion) ?? NEWEST_LEGACY;
+    const dialect = rpc.legacyDialect(rpc.textIn(params, 'protocolVersion')) ?? rpc.NEWEST_LEGACY;
+    const capabilities = rpc.objectIn(params, 'capabilities');
+    rpc.objectIn(params, 'clientInfo');
     exchange.begin({ dialect, logLevel: 'info', abilities: abilitiesOf(capabilities) });
     return {
       protocolVersion: dialect.version,
@@ -275,8 +246,8 @@ export class McpDispatcher {
   }
 
   #discover(): JsonObject {
-    const supportedVersions = MODERN.map(({ version }) => version);
-    return { supportedVersions, ...this.#offer(MODERN[0]!), ...this.#caching() };
+    const supportedVersions = rpc.MODERN.map(({ version }) => version);
+    return { supportedVersions, ...this.#offer(rpc.MODERN[0]!), ...this.#caching() };
   }
 
   #offer(dialect: Dialect): JsonObject {
@@ -328,7 +299,7 @@ export class McpDispatcher {
   async #callTool(asked: Asked): Promise<JsonObject> {
     const { name, given } = namedCall(asked.params);
     const tool = this.#tools.find(name);
-    if (tool === undefined) throw new RpcError(INVALID_PARAMS, `Unknown tool: ${name}`);
+    if (tool === undefined) throw rpc.invalidParams(`Unknown tool: ${name}`);
     const reports = new CallReports({ ...asked, ...asked.exchange });
     const asker = this.#askerOf(asked, tool, 'tools/call', name, given);
     try {
@@ -357,7 +328,6 @@ export class McpDispatcher {
     // `subject` also contains the credentials, because callers with equal principals may have different ones
     const shown = caller.carrier === undefined ? [] : credentialsOf(caller.carrier, detail.route.security);
     return new RepeatedCall({
-      // the cast is safe: readModern() has checked the type
       capabilities: meta[`${META}clientCapabilities`] as JsonObject,
       params,
       subject: [...subject, principal, shown],
@@ -369,13 +339,12 @@ export class McpDispatcher {
   async #getPrompt(asked: Asked): Promise<JsonObject> {
     const { name, given } = namedCall(asked.params);
     const prompt = this.#tools.prompts.find((known) => known.name === name);
-    if (prompt === undefined) throw new RpcError(INVALID_PARAMS, `Unknown prompt: ${name}`);
+    if (prompt === undefined) throw rpc.invalidParams(`Unknown prompt: ${name}`);
     const asker = this.#askerOf(asked, prompt, 'prompts/get', name, given);
     const response = await this.#run(prompt, prompt.target(given), asked, asker);
     return asker.outcome(!response.ok) ?? messagesOf(response);
   }
 
-  /** Calls the function of a prompt or resource, as the handler of a request from the caller. */
   #run(
     { detail, fields }: PlannedPrompt,
     target: string,
@@ -397,8 +366,7 @@ export class McpDispatcher {
 
   async #readResource(asked: Asked): Promise<JsonObject> {
     const { params, dialect } = asked;
-    const { uri } = params;
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
+    const uri = rpc.textIn(params, 'uri');
     const resource = this.#resourceOf(uri, dialect);
     const content =
       resource instanceof PlannedResource
@@ -431,9 +399,8 @@ export class McpDispatcher {
   /**
    * Accepts a subscription to a resource. The server does not watch resources, so no notification follows.
    */
-  #subscribe({ params: { uri }, dialect }: Asked): JsonObject {
-    if (typeof uri !== 'string') throw new RpcError(INVALID_PARAMS, '"uri" must be a string');
-    this.#resourceOf(uri, dialect);
+  #subscribe({ params, dialect }: Asked): JsonObject {
+    this.#resourceOf(rpc.textIn(params, 'uri'), dialect);
     return {};
   }
 
@@ -446,8 +413,10 @@ export class McpDispatcher {
     return resource;
   }
 
-  #notFound(uri: string, { isModern }: Dialect): RpcError {
-    return new RpcError(isModern ? INVALID_PARAMS : RESOURCE_NOT_FOUND, 'Resource not found', { uri });
+  #notFound(uri: string, { isModern }: Dialect): rpc.RpcError {
+    return new rpc.RpcError(isModern ? rpc.INVALID_PARAMS : rpc.RESOURCE_NOT_FOUND, 'Resource not found', {
+      uri,
+    });
   }
 
   #complete({ params: { ref, argument } }: Asked): JsonObject {
@@ -457,8 +426,7 @@ export class McpDispatcher {
       typeof argument['name'] !== 'string' ||
       typeof argument['value'] !== 'string'
     )
-      throw new RpcError(
-        INVALID_PARAMS,
+      throw rpc.invalidParams(
         '"ref" must be an object, and "argument" must be an object { name, value } with two strings',
       );
     const isResource = ref['type'] === 'ref/resource';
@@ -466,10 +434,7 @@ export class McpDispatcher {
       ? this.#tools.resources.find(({ uri }) => uri === ref['uri'])
       : this.#tools.prompts.find(({ name }) => ref['type'] === 'ref/prompt' && name === ref['name']);
     if (known === undefined)
-      throw new RpcError(
-        INVALID_PARAMS,
-        isResource ? 'No resource has this URI template' : 'No prompt has this name',
-      );
+      throw rpc.invalidParams(isResource ? 'No resource has this URI template' : 'No prompt has this name');
     const values = known.complete(argument['name'], argument['value']);
     return {
       completion: { values: values.slice(0, 100), total: values.length, hasMore: values.length > 100 },
@@ -477,8 +442,7 @@ export class McpDispatcher {
   }
 
   #setLevel({ params: { level }, exchange }: Asked): JsonObject {
-    if (!isLevel(level))
-      throw new RpcError(INVALID_PARAMS, `"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    if (!isLevel(level)) throw rpc.invalidParams(`"level" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
     exchange.session!.logLevel = level; // `session` is defined: only requests in a session reach this method
     return {};
   }
@@ -487,8 +451,8 @@ export class McpDispatcher {
    * Opens a subscription. Lists change only at a restart, so the stream confirms the subscription, and then
    * stays silent until the client or the server ends it.
    */
-  async #listen({ id, params: { notifications: wanted }, exchange }: Asked): Promise<JsonObject> {
-    if (!isRecord(wanted)) throw new RpcError(INVALID_PARAMS, '"notifications" must be an object');
+  async #listen({ id, params, exchange }: Asked): Promise<JsonObject> {
+    const wanted = rpc.objectIn(params, 'notifications');
     const uris = [wanted['resourceSubscriptions'] ?? []]
       .flat()
       .filter((uri) => [...this.#offered, ...this.#tools.resources].some((known) => known.uri === uri));
@@ -508,13 +472,8 @@ export class McpDispatcher {
   }
 }
 
-function namedCall({ name, arguments: given = {} }: JsonObject): {
-  readonly name: string;
-  readonly given: JsonObject;
-} {
-  if (typeof name !== 'string') throw new RpcError(INVALID_PARAMS, '"name" must be a string');
-  if (!isRecord(given)) throw new RpcError(INVALID_PARAMS, '"arguments" must be an object');
-  return { name, given };
+function namedCall(params: JsonObject): { readonly name: string; readonly given: JsonObject } {
+  return { name: rpc.textIn(params, 'name'), given: rpc.objectIn(params, 'arguments', {}) };
 }
 
 /** Whether a request must not be part of a batch: `initialize`, and every request of protocol 2026-07-28. */
@@ -522,41 +481,39 @@ export function comesAlone({ method, params }: RpcRequest): boolean {
   return method === 'initialize' || McpDispatcher.isModern(method, params);
 }
 
-/** Parses the `_meta` of a request of protocol 2026-07-28. */
 export function readModern(
   params: JsonObject,
 ): Pick<Asked, 'meta' | 'dialect' | 'progressToken' | 'logLevel'> {
   const meta = metaOf(params);
   const requested = meta[VERSION_KEY];
   if (typeof requested !== 'string')
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must contain "${VERSION_KEY}"`);
-  const dialect = modernDialect(requested);
+    throw rpc.invalidParams(`"_meta" of a request must contain "${VERSION_KEY}"`);
+  const dialect = rpc.modernDialect(requested);
   if (dialect === undefined)
-    throw new RpcError(UNSUPPORTED_VERSION, 'Unsupported protocol version', {
-      // clients that name a version in `_meta` can use only versions that server/discover lists
-      supported: MODERN.map(({ version }) => version),
+    // clients that name a version in `_meta` can use only versions that server/discover lists
+    throw rpc.unsupportedVersion(
       requested,
-    });
+      rpc.MODERN.map(({ version }) => version),
+    );
   if (!isRecord(meta[`${META}clientCapabilities`]))
-    throw new RpcError(INVALID_PARAMS, `"_meta" of a request must contain "${META}clientCapabilities"`);
+    throw rpc.invalidParams(`"_meta" of a request must contain "${META}clientCapabilities"`);
   const level = meta[`${META}logLevel`];
   if (level !== undefined && !isLevel(level))
-    throw new RpcError(INVALID_PARAMS, `"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
+    throw rpc.invalidParams(`"${META}logLevel" must be one of ${TOOL_LOG_LEVELS.join(', ')}`);
   return { meta, dialect, progressToken: progressTokenOf(meta), logLevel: level };
 }
 
 /** Pattern of an allowed trace context field: at most 1,024 printable characters. */
 const FIELD = /^[\x21-\x7e](?:[\x20-\x7e]{0,1022}[\x21-\x7e])?$/;
 
-function metaOf({ _meta = {} }: JsonObject): JsonObject {
-  if (!isRecord(_meta)) throw new RpcError(INVALID_PARAMS, '"_meta" must be an object');
-  return _meta;
+function metaOf(params: JsonObject): JsonObject {
+  return rpc.objectIn(params, '_meta', {});
 }
 
 function progressTokenOf({ progressToken }: JsonObject): string | number | undefined {
   if (progressToken === undefined || typeof progressToken === 'string' || Number.isSafeInteger(progressToken))
     return progressToken as string | number | undefined;
-  throw new RpcError(INVALID_PARAMS, '"progressToken" must be a string or an integer');
+  throw rpc.invalidParams('"progressToken" must be a string or an integer');
 }
 
 function isLevel(value: unknown): value is ToolLogLevel {
@@ -576,8 +533,7 @@ function readCursor(cursor: unknown, list: string, length: number): number {
       ? Number(Buffer.from(cursor.split('.', 1)[0]!, 'base64url').toString())
       : Number.NaN;
   if (!Number.isSafeInteger(start) || cursorOf(start, list, length) !== cursor)
-    throw new RpcError(
-      INVALID_PARAMS,
+    throw rpc.invalidParams(
       'The cursor is invalid, or the list has changed: request the list again without a cursor',
     );
   return start;

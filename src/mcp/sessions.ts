@@ -87,7 +87,6 @@ export class McpSessions {
   #open(id: string): { readonly session: HttpSession; readonly owner: string } | undefined {
     const read = this.#values.read(NAME, id, this.#nowSeconds());
     if (read.kind !== 'valid') return undefined;
-    // the cast is safe: begin() has written the payload
     const [version, owner, , abilities = []] = JSON.parse(read.payload) as readonly [
       string,
       string,
@@ -117,7 +116,6 @@ export class McpSessions {
   }
 }
 
-/** Ends a session in this process, and aborts its requests. */
 export function endSession(session: HttpSession): void {
   for (const request of session.inFlight.values()) request.abort();
   session.inFlight.clear();
@@ -148,7 +146,6 @@ export function readNews(text: string): { readonly session: string; readonly new
   } catch {
     return undefined;
   }
-  // the cast is safe: a process of this application has written the text
   return isRecord(value) && typeof value['session'] === 'string' && isRecord(value['news'])
     ? (value as unknown as { session: string; news: News })
     : undefined;

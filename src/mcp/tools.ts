@@ -145,7 +145,6 @@ function nameOf(detail: RouteDetail): string {
   return clean([method, ...(named.length === 0 ? ['root'] : named)].join('_'));
 }
 
-/** Replaces characters that tool names do not allow by `_`. */
 function clean(name: string): string {
   return name.replace(/[^A-Za-z0-9_.-]+/g, '_').slice(0, MAX_NAME) || '_';
 }
@@ -203,7 +202,6 @@ class OutputPlan {
       };
   }
 
-  /** Returns the output schema; undefined if there is none, or the protocol version has no output schemas. */
   schema(dialect: Dialect): JsonSchema | undefined {
     if (!dialect.hasStructure) return undefined;
     return dialect.isModern ? this.#schema : (this.#wrapped ?? this.#schema);
@@ -430,65 +428,40 @@ export function headerFieldsOf({ texts }: RouteInputs): readonly string[] {
  * body is not a plain object.
  */
 function slotsOf(template: ParsedTemplate, { texts, body, form }: RouteInputs, schemas: JsonSchemas): Slot[] {
-  const slots: Slot[] = [];
-  const taken = new Set<string>();
-  const add = (slot: Slot): void => {
-    taken.add(slot.argument);
-    slots.push(slot);
+  const slots = new Map<string, Slot>();
+  const add = (slot: Omit<Slot, 'argument'>, prefix: string): void => {
+    let argument = slot.name;
+    while (slots.has(argument)) argument = `${prefix}_${argument}`;
+    slots.set(argument, { ...slot, argument });
   };
-  for (const { name, converter } of template.parameters)
-    add({
-      argument: name,
-      part: 'path',
-      name,
-      schema: pathSchema(converter),
-      isRequired: converter !== CONVERTERS['path?'],
-    });
-  const query = texts
-    .filter(({ from }) => from === 'query')
-    .flatMap(({ plan }) => plan.fields)
-    .filter((field) => !field.isReadOnly);
-  for (const [name, fields] of Map.groupBy(query, (field) => field.wireName)) {
-    add({
-      argument: free(name, 'query', taken),
-      part: 'query',
-      name,
-      schema: schemas.field(fields[0]!, 'input'),
-      isRequired: fields.some((field) => field.isRequired),
-    });
+  const addField = (part: Part, field: FieldPlan): void => {
+    const { wireName: name, isRequired } = field;
+    const isFile = part === 'form' && fileLimit(field.node) !== undefined;
+    const schema = isFile ? fileSchema(field, schemas) : schemas.field(field, 'input');
+    add({ part, name, schema, isRequired, isFile }, part);
+  };
+  for (const { name, converter } of template.parameters) {
+    const isRequired = converter !== CONVERTERS['path?'];
+    add({ part: 'path', name, schema: pathSchema(converter), isRequired }, 'path');
   }
-  for (const field of form?.fields ?? []) {
+  const query = texts.filter(({ from }) => from === 'query').flatMap(({ plan }) => plan.fields);
+  for (const field of query) {
+    const earlier = slots.values().find(({ part, name }) => part === 'query' && name === field.wireName);
     if (field.isReadOnly) continue;
-    const isFile = fileLimit(field.node) !== undefined;
-    add({
-      argument: free(field.wireName, 'form', taken),
-      part: 'form',
-      name: field.wireName,
-      isRequired: field.isRequired,
-      isFile,
-      schema: isFile ? fileSchema(field, schemas) : schemas.field(field, 'input'),
-    });
+    if (earlier === undefined) addField('query', field);
+    else if (field.isRequired) slots.set(earlier.argument, { ...earlier, isRequired: true });
   }
-  if (body === undefined) return slots;
+  for (const field of form?.fields ?? []) if (!field.isReadOnly) addField('form', field);
+  if (body === undefined) return [...slots.values()];
   const members = membersOf(body.node)?.filter((field) => !field.isReadOnly);
-  if (members?.every((field) => !taken.has(field.wireName)) === true) {
-    for (const field of members)
-      add({
-        argument: field.wireName,
-        part: 'body',
-        name: field.wireName,
-        schema: schemas.field(field, 'input'),
-        isRequired: field.isRequired,
-      });
-  } else
-    add({
-      argument: free('body', 'request', taken),
-      part: 'whole',
-      name: 'body',
-      schema: schemas.type(body.node, 'input'),
-      isRequired: true,
-    });
-  return slots;
+  if (members?.every((field) => !slots.has(field.wireName)) === true)
+    for (const field of members) addField('body', field);
+  else
+    add(
+      { part: 'whole', name: 'body', schema: schemas.type(body.node, 'input'), isRequired: true },
+      'request',
+    );
+  return [...slots.values()];
 }
 
 /** Keywords of an object that follow from its arguments, or say nothing. */
@@ -514,12 +487,6 @@ function membersOf(node: TypeNode): readonly FieldPlan[] | undefined {
   const plan = node.kind === 'object' ? node.plan() : standardFields(node.schema);
   if (node.kind === 'standard' && plan.fields.length === 0) return undefined;
   return plan.extra === 'allow' ? undefined : plan.fields;
-}
-
-function free(name: string, prefix: string, taken: ReadonlySet<string>): string {
-  let argument = name;
-  while (taken.has(argument)) argument = `${prefix}_${argument}`;
-  return argument;
 }
 
 function objectSchema(slots: readonly Slot[], definitions: Readonly<Record<string, JsonSchema>>): JsonSchema {

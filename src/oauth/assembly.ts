@@ -20,6 +20,7 @@ import { LogoutEndpoints } from './logout-endpoints.ts';
 import { Logins } from './logins.ts';
 import { LoginStates } from './login-state.ts';
 import { outOfRange } from '../base/options.ts';
+import { PROXY_NEEDS, wrongOption } from './plugin-options.ts';
 import { StoredProviderTokens } from './provider-tokens.ts';
 import { dpopTokenOf } from '../auth/dpop.ts';
 import { Proxies } from '../auth/provider/addresses.ts';
@@ -51,7 +52,6 @@ import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/presets.ts';
 import type { TokenStore } from './tokens/store.ts';
 
-/** Path prefix of the plugin's routes. */
 export const PREFIX = '/oauth';
 /** Database table of values that can be used only once, such as login states. */
 export const USED_TABLE = 'svc_oauth_used';
@@ -74,7 +74,6 @@ export interface Registered extends EndpointDeps {
   readonly isPersistent: boolean;
 }
 
-/** Creates the objects of OAuthPlugin for one application. */
 export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
@@ -269,13 +268,7 @@ function secretsOf(options: ReadOptions, config: Config): Secrets {
  */
 function proxiesOf({ proxy }: ReadOptions): Proxies | undefined {
   const read = Proxies.chosen(proxy);
-  if (typeof read === 'string')
-    throw outOfRange(
-      'OAuthPlugin',
-      'proxy',
-      'must be a URL such as http://proxy.example:3128',
-      `the variable ${read}`,
-    );
+  if (typeof read === 'string') throw wrongOption('proxy', PROXY_NEEDS, `the variable ${read}`);
   return read;
 }
 

@@ -18,10 +18,10 @@ import type { LoginRow } from './tokens/store.ts';
 /** Result of a login: the label `outcome` of the metric `svc_oauth_logins_total`. */
 type LoginOutcome = 'succeeded' | 'denied' | 'state_rejected' | 'provider_failed' | 'refused' | 'failed';
 
-type UnlinkedIdentity = Pick<Identity, 'provider'> & { readonly subject: string | undefined };
+/** An identity; without a subject, all identities at the provider. */
+type UnlinkedIdentity = Pick<Identity, 'provider'> & { readonly subject?: string | undefined };
 type LoginFields = Pick<LoginRow, 'id' | 'provider' | 'sub'>;
 
-/** Writes the audit log, and counts results. */
 export class Audit {
   readonly #log: Logger;
   readonly #logins: Counter;
@@ -53,19 +53,15 @@ export class Audit {
     this.#log.info('token_issued', { ...fields, category: 'authn_token_created' });
   }
 
-  logoutRefused(req: HttpRequest, provider: string, reason: string): void {
-    this.#log.warn('logout_refused', { provider, reason: cut(reason), ...fieldsOf(req) });
+  info(event: string, req: HttpRequest, fields: UnlinkedIdentity & Pick<LoginRow, 'sub'>): void {
+    this.#log.info(event, { ...fields, ...fieldsOf(req) });
   }
 
-  codeIssued(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('code_issued', { provider, sub, ...fieldsOf(req) });
+  /** Logs a refusal that no metric counts. `reason` may be a long text of the provider, so it is shortened. */
+  warn(event: string, req: HttpRequest, reason: string, provider?: string): void {
+    this.#log.warn(event, { provider, reason: cut(reason), ...fieldsOf(req) });
   }
 
-  linkRefused(req: HttpRequest, provider: string, reason: string): void {
-    this.#log.warn('link_refused', { provider, reason, ...fieldsOf(req) });
-  }
-
-  /** Logs claims of the provider that were ignored because of their form. Never logs their values. */
   claimsRefused(req: HttpRequest, provider: string, claims: readonly CheckedClaim[]): void {
     this.#log.warn('user_claims_refused', {
       provider,
@@ -73,19 +69,6 @@ export class Audit {
       ...fieldsOf(req),
       category: 'input_validation_fail',
     });
-  }
-
-  linkStarted(req: HttpRequest, provider: string, sub: string): void {
-    this.#log.info('link_started', { provider, sub, ...fieldsOf(req) });
-  }
-
-  accountLinked(req: HttpRequest, identity: Identity, sub: string): void {
-    this.#log.info('account_linked', { ...identity, sub, ...fieldsOf(req) });
-  }
-
-  /** Logs that an identity was removed. Without a subject, all identities at the provider. */
-  accountUnlinked(req: HttpRequest, identity: UnlinkedIdentity, sub: string): void {
-    this.#log.info('account_unlinked', { ...identity, sub, ...fieldsOf(req) });
   }
 
   /** Logs a failed login. `reason` may be a long text of the provider, so it is shortened. */
@@ -108,15 +91,6 @@ export class Audit {
     this.#log.info('token_refused', { reason, login_id: loginId, ...fieldsOf(req) });
   }
 
-  /**
-   * Logs an access token that was refused because of DPoP. Either the request does not prove the key to which
-   * the token is bound, or the token is not bound to a key.
-   */
-  proofRefused(req: HttpRequest, reason: string): void {
-    this.#log.warn('dpop_refused', { reason, ...fieldsOf(req) });
-  }
-
-  /** Logs a failure of the record store or the database. */
   storeFailed(req: HttpRequest, error: unknown): void {
     if (req.path.endsWith('/token')) this.#refreshes.add(1, 'unavailable');
     this.#log.error('token_store_failed', error, fieldsOf(req));
@@ -134,7 +108,6 @@ export class Audit {
     });
   }
 
-  /** Logs that a page of another origin sent a request with cookies of this origin. */
   foreignPage(req: HttpRequest, reason: string): void {
     this.#refreshes.add(1, 'refused');
     this.#log.warn('token_refused', {

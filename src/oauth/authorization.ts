@@ -27,7 +27,6 @@ interface AuthorizationsDeps {
   readonly options: ReadOptions;
 }
 
-/** Starts logins and account links at providers. */
 export class Authorizations {
   readonly #deps: AuthorizationsDeps;
 
@@ -79,7 +78,6 @@ export class Authorizations {
   }
 }
 
-/** Checks the return value of `onLogin`. */
 function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;

@@ -27,7 +27,7 @@ import type { ClientLogin } from './login-state.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { Parameters } from './parameters.ts';
 import type { IssuedPair } from './token-responses.ts';
-import type { LoginOrigin } from './logins.ts';
+import type { LoginOrigin } from './tokens/refresh.ts';
 import type { TokenUser } from './tokens/access.ts';
 
 interface CodeLogin {
@@ -47,7 +47,6 @@ const CODE = /^[\w-]{43}$/;
 /** Syntax of a PKCE verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Issues one-time codes, and exchanges them for tokens. */
 export class ClientCodes {
   readonly #deps: EndpointDeps;
 
@@ -66,7 +65,7 @@ export class ClientCodes {
     const { used, audit, logins } = this.#deps;
     const login: CodeLogin = { loginId: await logins.prepare(req, user, how, TTL_MS), client };
     await used.keep('code', hash('sha256', code, 'hex'), JSON.stringify(login), TTL_MS);
-    audit.codeIssued(req, how.provider, user.sub);
+    audit.info('code_issued', req, { provider: how.provider, sub: user.sub });
     return clientAddress(client, { code }, this.#deps.options);
   }
 
@@ -125,7 +124,6 @@ export function clientAddress(
   return `${redirectUri}${redirectUri.includes('?') ? '&' : '?'}${query}`;
 }
 
-/** Returns the login in a record; undefined for the record of an earlier build. */
 function loginIn(text: string): CodeLogin | undefined {
   const value: unknown = JSON.parse(text);
   return isRecord(value) && typeof value['loginId'] === 'string'

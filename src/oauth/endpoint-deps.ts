@@ -13,7 +13,6 @@ import type { RefreshTokenCodec } from './tokens/refresh-codec.ts';
 import type { LiveLogins } from './tokens/live-logins.ts';
 import type { LoginEnds, LoginStore } from './tokens/store.ts';
 
-/** Dependencies of the endpoints, created once for each application. */
 export interface EndpointDeps extends LoginsDeps {
   readonly env: Env;
   readonly store: LoginStore;
@@ -26,10 +25,8 @@ export interface EndpointDeps extends LoginsDeps {
   readonly states: LoginStates;
   readonly authorizations: Authorizations;
   readonly logins: Logins;
-  /** Settings for the check that a request with cookies comes from a page of this origin. */
   readonly ownPages: OwnPages;
   /** Undefined unless the option `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
-  /** Undefined unless the option `storeProviderTokens` is set. */
   readonly providerTokens: StoredProviderTokens | undefined;
 }

@@ -41,6 +41,7 @@ interface Described extends Readonly<Record<string, unknown>> {
 type Describe = (options: ReadOptions, method: Method) => Described;
 
 const TEXT = { type: 'string' } as const;
+const PAGE = { 'text/html': { schema: TEXT } } as const;
 const ADDRESS = { type: 'string', format: 'uri' } as const;
 const THUMBPRINT = { type: 'string', pattern: '^[\\w-]{43}$' } as const;
 const FORM = 'application/x-www-form-urlencoded';
@@ -188,7 +189,7 @@ const DESCRIBED = {
                   : 'Page that sends the same form again from this site, so that the browser includes the cookies',
               content: {
                 ...(mode === 'json' && json(refTo('TokenAnswer'))),
-                ...(method === 'POST' && { 'text/html': { schema: TEXT } }),
+                ...(method === 'POST' && PAGE),
               },
             },
       ...((mode === 'cookie' || nativeRedirects.length > 0) && {
@@ -228,10 +229,10 @@ const DESCRIBED = {
     ),
     responses: { 200: answer('New access token and refresh token', refTo('TokenAnswer')), 204: null },
   }),
-  link: ({ mode, nativeRedirects }) => ({
+  link: ({ mode, nativeRedirects, errorPath }) => ({
     summary: 'Link another account',
     description:
-      'Redirects the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.',
+      'Sends the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.',
     requestBody: body({
       redirect_uri: ADDRESS,
       scope: TEXT,
@@ -241,11 +242,14 @@ const DESCRIBED = {
       ...(nativeRedirects.length > 0 && { client_redirect_uri: TEXT, client_state: TEXT }),
     }),
     responses: {
-      200: answer(
-        'Address of the page of the provider, for clients that are not browsers',
-        objectOf({ authorization_url: ADDRESS }, ['authorization_url']),
-      ),
-      303: redirect('Redirect to the identity provider, for browsers'),
+      200: {
+        description: 'Address of the page of the provider; for browsers, a page that goes there',
+        content: { ...json(objectOf({ authorization_url: ADDRESS }, ['authorization_url'])), ...PAGE },
+      },
+      ...(mode === 'cookie' &&
+        errorPath !== undefined && {
+          303: redirect('Redirect to the error page, because the user must log in again'),
+        }),
     },
   }),
   unlink: ({ mode }) => ({
@@ -285,7 +289,13 @@ const DESCRIBED = {
               objectOf({ logout_url: { type: ['string', 'null'], format: 'uri' } }, ['logout_url']),
             ),
           }
-        : { 200: null, 303: redirect('Redirect to the identity provider') },
+        : {
+            200:
+              method === 'GET'
+                ? null
+                : { description: 'Page that goes to the identity provider, for browsers', content: PAGE },
+            303: redirect('Redirect to the identity provider'),
+          },
   }),
   backchannelLogout: () => ({
     summary: 'Log out at the request of the identity provider',
@@ -386,7 +396,6 @@ function described(description: string): DescribedSchema {
   return { ...TEXT, description };
 }
 
-/** Returns OpenAPI query parameters. The description of each comes from its schema. */
 function queries(schemas: Readonly<Record<string, DescribedSchema>>): object[] {
   return Object.entries(schemas).map(([name, { description, ...schema }]) => ({
     name,

@@ -5,6 +5,7 @@
 import { HTTPException, statusTitle } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, PROBLEM_TYPE } from '../http/response.ts';
 import { OAUTH_ERRORS, OAuthError } from './errors.ts';
+import { leaveForm } from './failure-page.ts';
 import type { Awaitable, Context, HttpRequest, Middleware, Next } from '../http/contracts.ts';
 import type { Failure, FailurePages } from './failure-page.ts';
 
@@ -34,7 +35,7 @@ export function isRefusal(error: unknown): error is HTTPException {
 
 /**
  * Wraps a handler. Errors that isRefusal() accepts become OAuth error responses, even if the application has
- * an exception handler for them.
+ * an exception handler for them. Redirects of forms to other addresses become pages.
  */
 export function answering<C extends Context>(
   run: (req: HttpRequest, context: C) => Awaitable<HttpResponse>,
@@ -42,7 +43,9 @@ export function answering<C extends Context>(
   return async (context) => {
     const { req } = context;
     try {
-      return unstored(await run(req, context));
+      const response = unstored(await run(req, context));
+      leaveForm(response, req);
+      return response;
     } catch (error) {
       if (isRefusal(error)) return refusal(error, req);
       throw error; // the middleware OAuthErrorResponses rewrites the response to this error
@@ -50,11 +53,10 @@ export function answering<C extends Context>(
   };
 }
 
-/** Converts an exception to an OAuth error response. */
 export function refusal(error: HTTPException, req: HttpRequest): HttpResponse {
   const code = error instanceof OAuthError ? error.code : codeOf(error.status);
   const failure = failureOf(code, error.detail ?? statusTitle(error.status), req);
-  refused.set(req, failure);
+  refused.set(req, { ...failure, text: error.detail });
   return unstored(new JSONResponse(failure, { status: error.status, headers: error.headers }));
 }
 
@@ -67,7 +69,6 @@ function failureOf(code: string, description: string, req: HttpRequest): Failure
   };
 }
 
-/** Returns the OAuth error code for an HTTP status. */
 function codeOf(status: number): string {
   if (status === 401) return 'login_required';
   if (status === 429) return 'rate_limited';
@@ -106,7 +107,6 @@ export class OAuthErrorResponses implements Middleware {
   }
 }
 
-/** Rewrites the body of an error response as an OAuth error. */
 function reform(response: HttpResponse, req: HttpRequest): Failure {
   // the framework wrote this JSON, so it is valid
   const { detail, code } =

@@ -115,7 +115,6 @@ export class OAuthError extends HTTPException {
   }
 }
 
-/** Returns the error for a request whose parameters are missing or not allowed. */
 export function invalidRequest(description: string, options?: OAuthErrorOptions): OAuthError {
   return new OAuthError('invalid_request', { ...options, description });
 }

@@ -1,5 +1,5 @@
 /**
- * Error pages for browsers in cookie mode. A browser gets a page, or is redirected to a page of the
+ * Pages for browsers. In cookie mode, a browser gets an error page, or is redirected to a page of the
  * application. Other clients get JSON from error-responses.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
@@ -8,11 +8,12 @@ import { HTMLResponse } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 
-/** Content of an error response. */
 export interface Failure {
   readonly error: string;
   readonly error_description: string;
   readonly request_id: string;
+  /** Text for a page. Default: `error_description`, which is ASCII. */
+  readonly text?: string | undefined;
 }
 
 const STYLE =
@@ -23,7 +24,6 @@ const POLICY = policyOf(`style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
 /** Matches `text/html` in the field `Accept`, unless `q=0` refuses it (RFC 9110 §12.5.1). */
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?!;\s*q=0(?:\.0*)?\s*(?:,|$))(?:[;,]|$)/i;
 
-/** Returns whether a request accepts HTML. Browsers accept it when they open a page or send a form. */
 export function wantsHtml(req: HttpRequest): boolean {
   return WANTS_HTML.test(req.headers['accept'] ?? '');
 }
@@ -56,7 +56,7 @@ export class FailurePages {
       redirect(response, failure, this.#errorPath);
     // a user whose account could not be linked is still logged in
     else
-      showPage(
+      showFailure(
         response,
         failure,
         isLogin && failure.error !== 'account_taken' ? this.#loginOf(req) : undefined,
@@ -89,21 +89,36 @@ function redirect(response: HttpResponse, { error, request_id: id }: Failure, er
   );
 }
 
-function showPage(
-  response: HttpResponse,
-  { error, error_description: text, request_id: id }: Failure,
-  again: string | undefined,
-): void {
+function showPage(response: HttpResponse, title: string, head: string, body: string): void {
   response.headers.set('Content-Type', 'text/html; charset=utf-8');
   response.headers.set('Content-Security-Policy', POLICY);
   response.headers.set('X-Content-Type-Options', 'nosniff');
-  response.body = pageOf(
-    'That did not work',
-    `<style>${STYLE}</style>`,
-    `<p>${escapeHtml(text)}.</p>
+  response.body = pageOf(title, `<style>${STYLE}</style>${head}`, body);
+}
+
+function showFailure(
+  response: HttpResponse,
+  { error, error_description, text = error_description, request_id: id }: Failure,
+  again: string | undefined,
+): void {
+  const body = `<p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
-<p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>`,
-  );
+<p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>`;
+  showPage(response, 'That did not work', '', body);
+}
+
+/**
+ * Replaces the redirect of a browser's form to another address, such as a provider, by a page that goes there. Browsers
+ * apply `form-action` to the redirects of a form, but not to such a page: the policy `'self'` is enough.
+ */
+export function leaveForm(response: HttpResponse, req: HttpRequest): void {
+  const to = response.headers.get('Location');
+  if (to === undefined || to.startsWith('/') || req.method !== 'POST' || !wantsHtml(req)) return;
+  response.status = 200;
+  response.headers.delete('Location');
+  const address = escapeHtml(to);
+  const head = `<meta http-equiv="refresh" content="0; url=${address}">`;
+  showPage(response, 'One moment', head, `<p>If this page stays: <a href="${address}">Continue</a></p>`);
 }
 
 /*

@@ -24,7 +24,6 @@ interface EndpointGuardDeps {
   readonly clock: Clock;
 }
 
-/** Applies the rate limits, and writes failures of the endpoints to the audit log. */
 export class EndpointGuard {
   readonly #deps: EndpointGuardDeps;
   /** Allows one audit event a minute for each client and exceeded limit. */
@@ -66,13 +65,11 @@ export class EndpointGuard {
     }
   }
 
-  /** Logs an error that the record store or the database caused. */
   noteStore(req: HttpRequest, error: unknown): void {
     if (error instanceof OAuthError && error.reason === 'store')
       this.#deps.audit.storeFailed(req, error.cause);
   }
 
-  /** Counts a request against a rate limit. @throws TooManyRequests when the limit is exceeded */
   async take(limit: keyof EndpointLimits, req: HttpRequest, loginId?: string): Promise<void> {
     try {
       await this.#deps.limits[limit]?.take(req, loginId);

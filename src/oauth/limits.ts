@@ -46,22 +46,16 @@ class EndpointLimit {
     });
   }
 
-  /**
-   * Counts a request of the login `key`. Without `key`, counts a request of the client's address.
-   *
-   * @throws TooManyRequests
-   */
+  /** Counts a request of the login `key`. Without `key`, counts a request of the client's address. */
   async take(req: HttpRequest, key: string | undefined): Promise<void> {
     await this.#client.take(req, key);
     if (key === undefined && req.ip.includes(':')) await this.#site.take(req);
   }
 }
 
-/** The rate limits of the endpoints. A disabled limit is undefined. */
 export interface EndpointLimits extends Readonly<
   Record<Exclude<keyof OAuthLimits, 'store'>, EndpointLimit | undefined>
 > {
-  /** Limit for revocations of one login. */
   readonly revoke: EndpointLimit | undefined;
 }
 
@@ -75,7 +69,6 @@ const LIMIT = (fallback: number): OptionKind<number | false> => ({
   accepts: isLimit,
 });
 
-/** Validated rate limits, with defaults. */
 export type ReadLimits = {
   readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
 } & Pick<OAuthLimits, 'store'>;

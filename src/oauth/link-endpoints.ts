@@ -31,7 +31,6 @@ import type { BegunLogin, LinkingUser } from './login-state.ts';
 import type { LoginRow } from './tokens/store.ts';
 import type { UserInfo } from './provider/presets.ts';
 
-/** Handlers that link and unlink identities at providers. */
 export class LinkEndpoints {
   readonly #deps: EndpointDeps;
   readonly #onLink: OnLink;
@@ -42,8 +41,8 @@ export class LinkEndpoints {
   }
 
   /**
-   * Handles `POST /oauth/{provider}/link`. Browsers are redirected to the provider's page. Other clients get
-   * the address of that page as `authorization_url`.
+   * Handles `POST /oauth/{provider}/link`. Browsers are sent to the provider's page. Other clients get the
+   * address of that page as `authorization_url`.
    */
   async link(
     req: HttpRequest,
@@ -65,12 +64,11 @@ export class LinkEndpoints {
         ? new RedirectResponse(url, { status: 303 })
         : new JSONResponse({ authorization_url: url });
       begun.remember(response);
-      audit.linkStarted(req, connected.provider.name, link.sub);
+      audit.info('link_started', req, { provider: connected.provider.name, sub: link.sub });
       return response;
     });
   }
 
-  /** Completes the link of an account, when the provider redirects to the callback. */
   async finish(
     req: HttpRequest,
     provider: string,
@@ -84,7 +82,7 @@ export class LinkEndpoints {
     if (!(await isAgreed(() => this.#onLink(sub, provider, info, context))))
       throw new OAuthError('account_taken', { reason: 'on_link' });
     await providerTokens?.keep(sub, provider, info.subject, context.tokens);
-    audit.accountLinked(req, { provider, subject: info.subject }, sub);
+    audit.info('account_linked', req, { provider, subject: info.subject, sub });
     if (begun.client !== null)
       return new RedirectResponse(clientAddress(begun.client, { linked: provider }, options), {
         status: 303,
@@ -120,7 +118,7 @@ export class LinkEndpoints {
           await ends.revokeOf(sub, row.id, now);
       if (!isUnlinked) throw new OAuthError('last_login_method');
       await providerTokens?.forget(sub, name, subject);
-      audit.accountUnlinked(req, { provider: name, subject }, sub);
+      audit.info('account_unlinked', req, { provider: name, subject, sub });
       return options.mode === 'cookie' && wantsHtml(req)
         ? new RedirectResponse(returnTo ?? options.afterLogin, { status: 303 })
         : new HttpResponse(null, { status: 204 });
@@ -141,12 +139,11 @@ export class LinkEndpoints {
       return user;
     } catch (error) {
       if (error instanceof OAuthError && error.code === 'login_required')
-        audit.linkRefused(req, provider.name, error.reason ?? error.code);
+        audit.warn('link_refused', req, error.reason ?? error.code, provider.name);
       throw error;
     }
   }
 
-  /** Returns the subject of the user's only known identity at a provider; undefined if none is known. */
   async #onlySubject(sub: string, provider: string): Promise<string | undefined> {
     const identities = await identitiesOf(this.#deps, sub);
     const [only, ...others] = identities.filter((each) => each.provider === provider);
@@ -154,12 +151,7 @@ export class LinkEndpoints {
     return only?.subject;
   }
 
-  /**
-   * Returns the user and the login that the access token names. Without a token, those of the session.
-   *
-   * @throws OAuthError `login_required` 401 without a login, `invalid_request` 403 for a page of another
-   * origin
-   */
+  /** Returns the user and the login that the access token names. Without a token, those of the session. */
   #userOf(req: HttpRequest, claims: Claims | undefined): LinkingUser {
     const { ownPages, audit } = this.#deps;
     assertOwnPage(req, ownPages, req.headers['authorization'] === undefined, audit);
@@ -178,7 +170,6 @@ export class LinkEndpoints {
     return { sub, loginId, hasSession: session !== undefined };
   }
 
-  /** @throws OAuthError `login_required` 401 when the login has ended, or is older than `freshSeconds` */
   async #assertFresh({ sub, loginId }: LinkingUser): Promise<void> {
     const { clock, options } = this.#deps;
     const row = await this.#loginOf(sub, loginId);

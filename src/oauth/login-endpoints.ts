@@ -26,7 +26,6 @@ import type { Parameters } from './parameters.ts';
 import type { UserInfo } from './provider/presets.ts';
 import type { TokenUser } from './tokens/access.ts';
 
-/** Parameters of the provider's authorization response. */
 interface AuthorizationAnswer {
   readonly code: string | undefined;
   readonly error: string | undefined;
@@ -36,7 +35,6 @@ interface AuthorizationAnswer {
 
 const MAX_CALLBACK_BYTES = 65_536;
 
-/** HTTP handlers that start a login and complete it in the callback. */
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;
 
@@ -124,7 +122,6 @@ export class LoginEndpoints {
     return response;
   }
 
-  /** Completes a login whose state was checked, and marked as used. */
   async #admit(
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
@@ -170,7 +167,6 @@ export class LoginEndpoints {
     return responses.of(req, pair, begun.returnTo ?? options.afterLogin);
   }
 
-  /** Redirects to the native client with an error code (RFC 6749 §4.1.2.1). */
   #toClient(client: ClientLogin, error: HTTPException): HttpResponse {
     const code = error instanceof OAuthError ? error.code : 'server_error';
     return new RedirectResponse(clientAddress(client, { error: code }, this.#deps.options), { status: 303 });
@@ -202,7 +198,12 @@ export class LoginEndpoints {
       answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
-        throw new OAuthError('access_denied', { status: 403, reason: 'on_user', cause: error });
+        throw new OAuthError('access_denied', {
+          status: 403,
+          description: error.detail,
+          reason: 'on_user',
+          cause: error,
+        });
       throw error;
     }
     if (answer === undefined || answer === null)
@@ -213,6 +214,5 @@ export class LoginEndpoints {
 
 interface LoginEndpointDeps extends EndpointDeps {
   readonly codes: ClientCodes;
-  /** Undefined unless the option `onLink` is set. */
   readonly links: LinkEndpoints | undefined;
 }

@@ -83,7 +83,6 @@ export interface ReturnedLogin {
   readonly nonce: string;
 }
 
-/** Content of a login cookie. */
 interface SealedLogin extends BegunLogin {
   readonly startedAt: number;
 }
@@ -126,7 +125,6 @@ export class LoginStates {
     this.#cookies = new ProtectedValues(deps.keys, 'svc-oauth-login', 'sealed');
   }
 
-  /** Creates the state, the nonce, the PKCE challenge and the cookie of a login. */
   begin(req: HttpRequest, login: BegunLogin): Begun {
     const startedAt = this.#deps.clock.nowMicros();
     const issuedSeconds = Math.floor(startedAt / 1_000_000);
@@ -167,12 +165,10 @@ export class LoginStates {
     return { login, startedAt, verifier: verifierOf(state, key), nonce: nonceOf(state, key) };
   }
 
-  /** Returns whether the browser sent a valid cookie for this state. */
   isKnown(req: HttpRequest, state: string): boolean {
     return typeof this.#open(req, hash('sha256', state, 'hex')) !== 'string';
   }
 
-  /** Deletes the cookie of a finished login. */
   forget(req: HttpRequest, state: string, response: HttpResponse): void {
     const { name, secure } = hostCookie(
       COOKIE + hash('sha256', state, 'hex').slice(0, 8),
@@ -182,11 +178,7 @@ export class LoginStates {
     if (req.cookies[name] !== undefined) response.deleteCookie(name, { secure, path: '/' });
   }
 
-  /**
-   * Verifies the MAC and the age of a state. Returns the key of the MAC.
-   *
-   * @throws OAuthError `invalid_state` for a state that was not created here or has expired
-   */
+  /** Verifies the MAC and the age of a state. Returns the key of the MAC. */
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
     if (parts === null) throw invalid('unknown');
@@ -200,7 +192,6 @@ export class LoginStates {
     return key;
   }
 
-  /** Returns the login from the cookie of a state, or the reason why it cannot be read. */
   #open(req: HttpRequest, stateHash: string): SealedLogin | 'no_cookie' | 'other_browser' {
     const { name } = hostCookie(COOKIE + stateHash.slice(0, 8), req, this.#deps.env);
     const text = req.cookies[name];
@@ -281,12 +272,10 @@ function nonceOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-oidc-nonce\0').update(state).digest('base64url');
 }
 
-/** Derives the PKCE verifier from a login state (RFC 7636 §4.1). */
 export function verifierOf(state: string, key: KeyObject): string {
   return createHmac('sha256', key).update('svc-pkce-verifier\0').update(state).digest('base64url');
 }
 
-/** Returns the PKCE challenge of a verifier by the method S256 (RFC 7636 §4.2). */
 export function challengeOf(verifier: string): string {
   return hash('sha256', verifier, 'base64url');
 }

@@ -17,7 +17,7 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { IssuedPair, TokenBody, TokenResponses } from './token-responses.ts';
 import type { AccessTokens, TokenUser } from './tokens/access.ts';
 import type { DPoP } from './tokens/dpop.ts';
-import type { RefreshTokens } from './tokens/refresh.ts';
+import type { LoginOrigin, RefreshTokens } from './tokens/refresh.ts';
 
 /** Options of a login that the application starts itself. */
 export interface IssueOptions {
@@ -50,17 +50,6 @@ export interface IssuedLogin {
 const METHOD = /^[a-z][a-z0-9-]{0,31}$/;
 const MAX_USER_AGENT = 255;
 
-/** How, and when, a user was identified. */
-export interface LoginOrigin {
-  readonly provider: string;
-  readonly subject: string;
-  readonly providerSid?: string | null | undefined;
-  /** Start of the login in microseconds since the epoch. */
-  readonly startedAt: number;
-  readonly keyThumbprint: string | null;
-}
-
-/** Dependencies of {@link Logins}. */
 export interface LoginsDeps {
   readonly refreshTokens: RefreshTokens;
   readonly access: AccessTokens;
@@ -74,7 +63,6 @@ export interface LoginsDeps {
   readonly connected: ReadonlyMap<string, ConnectedProvider>;
 }
 
-/** Starts logins. */
 export class Logins {
   readonly #deps: LoginsDeps;
 
@@ -102,8 +90,6 @@ export class Logins {
   /**
    * Stores a login that activate() completes within `ttlMs`, and returns its id. It ends as other logins
    * do.
-   *
-   * @throws OAuthError `access_denied` when the user's logins were revoked after `startedAt`
    */
   async prepare(req: HttpRequest, user: TokenUser, how: LoginOrigin, ttlMs: number): Promise<string> {
     return (await this.#store(req, user, how, ttlMs * 1_000)).login.id;

@@ -21,7 +21,6 @@ import type { ConnectedProvider } from './provider/client.ts';
 import type { RefreshToken } from './tokens/refresh-codec.ts';
 import type { LoginRow } from './tokens/store.ts';
 
-/** Handlers of the logout routes. */
 export class LogoutEndpoints {
   readonly #deps: EndpointDeps;
 
@@ -78,7 +77,7 @@ export class LogoutEndpoints {
         if (!(await used.use('logout', use, validMs))) throw replayed;
       } catch (error) {
         if (!(error instanceof OAuthError) || error.code !== 'provider_error') throw error;
-        audit.logoutRefused(req, provider.name, error.reason ?? error.code);
+        audit.warn('logout_refused', req, error.reason ?? error.code, provider.name);
         await guard.take('forged', req);
         throw invalidRequest('The logout token is not valid', { cause: error });
       }
@@ -86,7 +85,6 @@ export class LogoutEndpoints {
     });
   }
 
-  /** Returns the address to which the provider redirects the browser after the logout. */
   #postLogoutUri(given: string | undefined): string | undefined {
     const { postLogoutRedirectUris: uris = [] } = this.#deps.options;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;

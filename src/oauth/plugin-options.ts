@@ -16,6 +16,7 @@ import { isUnusable, issueOfClientRedirect } from './redirects.ts';
 import { readLimits } from './limits.ts';
 import { issueOfProxy } from '../auth/provider/addresses.ts';
 import type { OptionKind } from '../base/options.ts';
+import type { SvcError } from '../base/errors.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Awaitable, HttpRequest } from '../http/contracts.ts';
@@ -37,7 +38,8 @@ export interface OAuthPluginOptions {
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
    * Finds or creates the user after a login at a provider, and returns the user's id (`sub`). Required with a
-   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status.
+   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status, whose
+   * text the user reads.
    */
   readonly onUser?: OnUser | undefined;
   /**
@@ -164,12 +166,11 @@ export interface OAuthPluginOptions {
   readonly keepAddress?: boolean | undefined;
 }
 
+export const PROXY_NEEDS = 'must be a URL such as http://proxy.example:3128';
 const YEAR_SECONDS = 31_536_000;
 const DAY_SECONDS = 86_400;
-/** Pattern of a scope (RFC 6749 §3.3). */
 const SCOPE = /^[\x21\x23-\x5b\x5d-\x7e]+$/;
 
-/** Returns whether a value is a list of scopes. */
 export function isScopes(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((scope) => typeof scope === 'string' && SCOPE.test(scope));
 }
@@ -177,11 +178,6 @@ export function isScopes(value: unknown): value is readonly string[] {
 /** Defines an option that is a list, by default empty. */
 function list(needs: string, accepts: (value: unknown) => boolean): OptionKind<readonly string[]> {
   return { fallback: [], needs, accepts };
-}
-
-/** Returns whether an entry is an absolute http or https URL without a fragment. */
-function isWebAddress(entry: string): boolean {
-  return /^https?:\/\/[^\s#\\]+$/.test(entry) && URL.canParse(entry) && !isUnusable(entry);
 }
 
 /** Names of options without a default value. They may be undefined. */
@@ -201,12 +197,15 @@ type Undefaulted =
   | 'issuer'
   | 'audience';
 
-/** Validated options of OAuthPlugin, with defaults. */
 export type ReadOptions = {
   readonly [Name in Exclude<keyof OAuthPluginOptions, 'limits'>]-?: Name extends Undefaulted
     ? OAuthPluginOptions[Name]
     : NonNullable<OAuthPluginOptions[Name]>;
 } & { readonly limits: ReadLimits };
+
+export function wrongOption(option: string, needs: string, found: string): SvcError {
+  return outOfRange('OAuthPlugin', option, needs, found);
+}
 
 export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   const seconds = (fallback: number): ReturnType<typeof int> => int(fallback, 1, YEAR_SECONDS);
@@ -229,7 +228,9 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
     allowLoopbackRedirects: bool(false),
     postLogoutRedirectUris: given<readonly string[]>(
       'a list of URLs, each with "//" behind its scheme and no port outside 1 to 65535',
-      (value) => isTextList(value) && value.every(isWebAddress),
+      (value) =>
+        isTextList(value) &&
+        value.every((url) => /^https?:\/\/[^\s#\\]+$/.test(url) && URL.canParse(url) && !isUnusable(url)),
     ),
     backchannelLogout: bool(false),
     nativeRedirects: list(
@@ -277,33 +278,24 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
   nativeRedirects.forEach((entry, index) => {
     const problem = issueOfClientRedirect(entry);
     if (problem !== undefined)
-      throw outOfRange(
-        'OAuthPlugin',
+      throw wrongOption(
         'nativeRedirects',
         'must be redirect URIs of native clients (RFC 8252 §7)',
         `a list whose entry ${index + 1} ${problem}`,
       );
   });
   const proxyIssue = read.proxy === undefined ? undefined : issueOfProxy(read.proxy);
-  if (proxyIssue !== undefined)
-    throw outOfRange(
-      'OAuthPlugin',
-      'proxy',
-      'must be a URL such as http://proxy.example:3128',
-      `a value that ${proxyIssue}`,
-    );
+  if (proxyIssue !== undefined) throw wrongOption('proxy', PROXY_NEEDS, `a value that ${proxyIssue}`);
   if (nativeRedirects.length > 0 && read.mode === 'cookie')
-    throw outOfRange(
-      'OAuthPlugin',
+    throw wrongOption(
       'nativeRedirects',
       'must be omitted in cookie mode: native clients have no cookies to refresh with',
       'a list',
     );
   if (read.onUnlink !== undefined && read.onLink === undefined)
-    throw outOfRange('OAuthPlugin', 'onLink', 'must be a function, because onUnlink is set', 'none');
+    throw wrongOption('onLink', 'must be a function, because onUnlink is set', 'none');
   if (read.mode === 'cookie' && read.dpop !== 'off')
-    throw outOfRange(
-      'OAuthPlugin',
+    throw wrongOption(
       'dpop',
       'must be "off" in cookie mode: scripts cannot read the tokens that a proof needs',
       read.dpop,

@@ -8,7 +8,6 @@ import type { Rule } from '../http/contracts.ts';
 import type { ReadOptions } from './plugin-options.ts';
 import type { OAuthProvider } from './provider/options.ts';
 
-/** Returns the rules of `svc check` that apply to this environment and this database. */
 export function rulesOf(
   options: ReadOptions,
   providers: readonly OAuthProvider[],

@@ -12,8 +12,7 @@ import { loginAuthority } from '../http/state.ts';
 import { PREFIX, PROVIDER_TOKEN_TABLE, USED_TABLE, assemble } from './assembly.ts';
 import { endpointsOf } from './endpoints.ts';
 import { FailurePages } from './failure-page.ts';
-import { outOfRange } from '../base/options.ts';
-import { readPluginOptions } from './plugin-options.ts';
+import { readPluginOptions, wrongOption } from './plugin-options.ts';
 import { rulesOf } from './plugin-rules.ts';
 import { identitiesOf } from './provider-tokens.ts';
 import { OAuthProvider } from './provider/presets.ts';
@@ -172,12 +171,7 @@ export class OAuthPlugin implements Plugin {
   #storedTokens(): StoredProviderTokens {
     const { providerTokens } = this.#use();
     if (providerTokens !== undefined) return providerTokens;
-    throw outOfRange(
-      'OAuthPlugin',
-      'storeProviderTokens',
-      'must be true when providerToken() is used',
-      'false',
-    );
+    throw wrongOption('storeProviderTokens', 'must be true when providerToken() is used', 'false');
   }
 
   /**
@@ -268,7 +262,6 @@ export class OAuthPlugin implements Plugin {
   }
 }
 
-/** Checks the options "provider" and "providers". Returns the providers. */
 function providersOf({ provider, providers, onUser, onLink }: ReadOptions): readonly OAuthProvider[] {
   const all = provider !== undefined ? [provider] : [...(providers ?? [])];
   const refuse = (problem: string): never => {
@@ -282,12 +275,7 @@ function providersOf({ provider, providers, onUser, onLink }: ReadOptions): read
   if (all.length === 0 && (onUser !== undefined || onLink !== undefined))
     refuse('the options "onUser" and "onLink" require the option "provider" or "providers"');
   if (all.length > 0 && onUser === undefined)
-    throw outOfRange(
-      'OAuthPlugin',
-      'onUser',
-      'must be a function (provider, info) that returns the subject',
-      'none',
-    );
+    throw wrongOption('onUser', 'must be a function (provider, info) that returns the subject', 'none');
   return all;
 }
 

@@ -52,13 +52,7 @@ export interface ProviderTokens {
  * the refresh token. In each case the user has to log in again.
  */
 export type ProviderTokenAnswer =
-  | {
-      readonly kind: 'token';
-      readonly accessToken: string;
-      readonly idToken?: string | undefined;
-      readonly scopes: readonly string[];
-      readonly expiresAt?: Date | undefined;
-    }
+  | ({ readonly kind: 'token' } & Omit<ProviderTokens, 'refreshToken'>)
   | { readonly kind: 'absent' | 'expired' | 'revoked' };
 
 /** Options of {@link OAuthPlugin.providerToken}. */
@@ -71,17 +65,12 @@ export interface ProviderTokenOptions {
   readonly minValiditySeconds?: number | undefined;
 }
 
-/** Tokens of one identity, as a record contains them. */
-interface StoredTokens {
+interface StoredTokens extends Omit<ProviderTokens, 'expiresAt'> {
   /**
    * Id of the user at the provider. Null in a record of an earlier build, which held one identity without its
    * name.
    */
   readonly subject: string | null;
-  readonly accessToken: string;
-  readonly refreshToken?: string | undefined;
-  readonly idToken?: string | undefined;
-  readonly scopes: readonly string[];
   readonly expiresAtMs?: number | undefined;
   readonly isRevoked?: boolean | undefined;
 }
@@ -154,11 +143,7 @@ export class StoredProviderTokens {
     });
   }
 
-  /**
-   * Deletes the tokens of an identity. Returns whether there were any.
-   *
-   * @throws OAuthError `subject_required` when the user has several identities, and `subject` is undefined
-   */
+  /** Deletes the tokens of an identity. Returns whether there were any. */
   forget(sub: string, provider: string, subject: string | undefined): Promise<boolean> {
     return this.#change(keyOf(sub, provider), (identities) => {
       const found = chosen(identities, subject);

@@ -48,7 +48,6 @@ export function isUnusable(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry) || hasUnusablePort(entry);
 }
 
-/** Allowed redirect URIs of logins at one provider. */
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
@@ -100,7 +99,6 @@ export class RedirectAllowlist {
   }
 }
 
-/** Returns whether the header `Host` names the loopback interface. */
 export function isLoopbackHost(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
@@ -110,7 +108,6 @@ function endsInOneOf(entry: string, paths: readonly string[]): boolean {
   return path !== undefined && paths.some((each) => path.endsWith(each));
 }
 
-/** Returns why an entry of `nativeRedirects` is invalid; undefined if it is valid. */
 export function issueOfClientRedirect(entry: string): string | undefined {
   if (/[\s\\#*"<>]|[^\x21-\x7e]/.test(entry))
     return 'has spaces, wildcards, a fragment or characters that a URL has to escape';

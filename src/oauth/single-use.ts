@@ -6,10 +6,9 @@ import { OAuthError } from './errors.ts';
 import { SvcError } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
-/** Kinds of values that can be used only once. */
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
 
-/** Remembers used values by their hashes. */
+/** Remembers used values by their hashes. While the record store fails, throws `temporarily_unavailable`. */
 export class SingleUse {
   readonly #records: RecordStore;
 
@@ -17,36 +16,21 @@ export class SingleUse {
     this.#records = records;
   }
 
-  /**
-   * Marks a value as used for `ttlMs`. If several calls use one value, only one of them returns true.
-   *
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
-   */
+  /** Marks a value as used for `ttlMs`. If several calls use one value, only one of them returns true. */
   use(kind: SingleUseKind, hash: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.add(`${kind} ${hash}`, '', ttlMs));
   }
 
-  /**
-   * Returns whether a value has been used.
-   *
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
-   */
   isUsed(kind: SingleUseKind, hash: string): Promise<boolean> {
     return this.#ask(async (records) => (await records.get(`${kind} ${hash}`)) !== undefined);
   }
 
-  /**
-   * Stores a text under the hash of a value for `ttlMs`.
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
-   */
+  /** Stores a text under the hash of a value for `ttlMs`. */
   keep(kind: SingleUseKind, hash: string, text: string, ttlMs: number): Promise<void> {
     return this.#ask((records) => records.set(`${kind} ${hash}`, text, ttlMs));
   }
 
-  /**
-   * Returns the text that keep() stored; undefined if it has expired or never existed.
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
-   */
+  /** Returns the text that keep() stored; undefined if it has expired or never existed. */
   kept(kind: SingleUseKind, hash: string): Promise<string | undefined> {
     return this.#ask((records) => records.get(`${kind} ${hash}`));
   }
@@ -54,8 +38,6 @@ export class SingleUse {
   /**
    * Replaces a stored text if it equals `before`. If several calls have the same `before`, only one of them
    * returns true.
-   *
-   * @throws OAuthError `temporarily_unavailable` when the record store fails
    */
   change(kind: SingleUseKind, hash: string, before: string, text: string, ttlMs: number): Promise<boolean> {
     return this.#ask((records) => records.replace(`${kind} ${hash}`, before, text, ttlMs));
@@ -66,7 +48,6 @@ export class SingleUse {
   }
 }
 
-/** Runs an operation of the record store, or of the database that contains the logins. */
 export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();

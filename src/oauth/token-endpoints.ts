@@ -15,7 +15,6 @@ import type { EndpointDeps } from './endpoint-deps.ts';
 import type { RefreshToken } from './tokens/refresh-codec.ts';
 import type { Refreshed } from './tokens/refresh.ts';
 
-/** Handlers that refresh and end logins. */
 export class TokenEndpoints {
   readonly #deps: EndpointDeps;
   readonly #codes: ClientCodes | undefined;
@@ -32,7 +31,6 @@ export class TokenEndpoints {
    */
   token(req: HttpRequest): Promise<HttpResponse> {
     return this.#deps.guard.watched(req, async () => {
-      // the cast is safe: the application passes only requests of the class TransportRequest to handlers
       const arrivedMs = this.#deps.arrivals.of(req as TransportRequest);
       const parameter = await bodyParameters(req);
       const grantType = parameter('grant_type');
@@ -46,7 +44,10 @@ export class TokenEndpoints {
         ?.split(' ')
         .filter((scope) => scope !== '');
       const { token } = await this.#presented(req, parameter('refresh_token'));
-      if (token === undefined) throw this.#refuse(req, 'forged');
+      if (token === undefined) {
+        this.#deps.audit.refreshRefused(req, 'forged');
+        throw new OAuthError('invalid_grant', { reason: 'forged' });
+      }
       await this.#deps.guard.take('token', req, token.id);
       const keyThumbprint = (await this.#deps.dpop?.keyOf(req, token.id)) ?? null;
       const refreshed = await this.#deps.refreshTokens.refresh(token, {
@@ -144,17 +145,11 @@ export class TokenEndpoints {
     return isEnded;
   }
 
-  #refuse(req: HttpRequest, reason: string): OAuthError {
-    this.#deps.audit.refreshRefused(req, reason);
-    return new OAuthError('invalid_grant', { reason });
-  }
-
   /**
    * Completes the rotation of the refresh token after the response was sent. A client that disconnects
    * earlier may retry with the old token.
    */
   #completeWhenSent(req: HttpRequest, refreshed: Refreshed): void {
-    // the cast is safe: the application passes only requests of the class TransportRequest to handlers
     const { late, afterwards } = req as TransportRequest;
     if (late !== undefined) return; // a time limit has passed, so the client already has an error response
     afterwards.call(req, async (outcome) => {

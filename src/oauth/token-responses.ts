@@ -9,16 +9,11 @@ import type { ReadOptions } from './plugin-options.ts';
 import type { AccessTokens, TokenUser } from './tokens/access.ts';
 import type { TokenCookies } from './tokens/cookies.ts';
 import type { DPoP } from './tokens/dpop.ts';
-import type { LoginRow } from './tokens/store.ts';
+import type { Issued } from './tokens/refresh.ts';
 
 /** A refresh token, and the content of the access token that is issued with it. */
-export interface IssuedPair {
-  readonly login: LoginRow;
-  readonly refreshToken: string;
-  /** Subject, scopes and claims of the access token. */
+export interface IssuedPair extends Issued {
   readonly user: TokenUser;
-  /** Issue time of the access token, in microseconds since the epoch. */
-  readonly issuedAt: number;
 }
 
 /** Members of a response with tokens (RFC 6749 §5.1). */
@@ -38,9 +33,7 @@ interface TokenResponsesDeps {
   readonly options: ReadOptions;
   readonly access: AccessTokens;
   readonly clock: Clock;
-  /** Undefined unless the option `mode` is `cookie`. */
   readonly cookies: TokenCookies | undefined;
-  /** Undefined if the option `dpop` is `off`. */
   readonly dpop: DPoP | undefined;
 }
 

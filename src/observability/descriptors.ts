@@ -37,7 +37,6 @@ function openFileLimit(): number | undefined {
   const before = report.excludeNetwork;
   report.excludeNetwork = true; // without this, the report would look up the names of all peers
   try {
-    // the cast is safe: the report is an object, whose members Node documents
     const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
     const soft = userLimits?.open_files?.soft;
     return typeof soft === 'number' ? soft : undefined;
@@ -58,7 +57,6 @@ const SYSTEM: DescriptorSystem = {
   limit: openFileLimit,
 };
 
-/** Reports a process without free file descriptors. */
 export class DescriptorWatch {
   readonly #log: Logger;
   readonly #clock: () => Clock;
@@ -101,16 +99,12 @@ export class DescriptorWatch {
       });
     };
     let timer = clock.after(FIRST_MS, () => {
-      this.#checkLimit(maxConnections);
+      const limit = this.#system.limit();
+      if (limit !== undefined && limit < maxConnections)
+        this.#log.warn('descriptor_limit_low', { limit, max_connections: maxConnections, remedy: REMEDY });
       probe();
     });
     return { [Symbol.dispose]: () => timer[Symbol.dispose]() };
-  }
-
-  #checkLimit(maxConnections: number): void {
-    const limit = this.#system.limit();
-    if (limit === undefined || limit >= maxConnections) return;
-    this.#log.warn('descriptor_limit_low', { limit, max_connections: maxConnections, remedy: REMEDY });
   }
 }
 

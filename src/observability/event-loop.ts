@@ -8,14 +8,13 @@
  * shedding share one measurement.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { onePer } from '../base/options.ts';
 import type { Metrics } from './metrics.ts';
 
 const RESOLUTION_MS = 20;
 /** Minimum time in milliseconds between two calculations of the mean. */
 const WINDOW_MS = 250;
 const NS_PER_MS = 1e6;
-
-const delays = new WeakMap<Metrics, EventLoopDelay>();
 
 /** The members of a node:perf_hooks histogram that this file uses. @internal */
 export interface DelayMonitor {
@@ -28,8 +27,9 @@ export interface DelayMonitor {
   reset(): void;
 }
 
-/** Measures the event-loop delay of this process for one application. */
 export class EventLoopDelay {
+  /** Returns the measurement of the application that owns the metrics. */
+  static readonly of: (metrics: Metrics) => EventLoopDelay = onePer(() => new EventLoopDelay());
   readonly #make: () => DelayMonitor;
   #monitor: DelayMonitor | undefined;
   #meanMs = 0;
@@ -45,18 +45,17 @@ export class EventLoopDelay {
     this.#make = make;
   }
 
-  /** Returns the measurement of the application that owns `metrics`, and creates it on the first call. */
-  static of(metrics: Metrics): EventLoopDelay {
-    let delay = delays.get(metrics);
-    if (delay === undefined) delays.set(metrics, (delay = new EventLoopDelay()));
-    return delay;
-  }
-
   /** Begins to measure. Disposing the result ends the measurement, also for other callers of watch(). */
   watch(): Disposable {
     this.#monitor ??= this.#make();
     this.#monitor.enable();
-    return { [Symbol.dispose]: () => this.#end() };
+    return {
+      [Symbol.dispose]: () => {
+        this.#monitor?.disable();
+        this.#monitor = undefined;
+        this.#meanMs = this.#count = this.#sumNs = 0;
+      },
+    };
   }
 
   /** Returns the 99th percentile of the delays since the last call, in seconds; 0 if nothing is measured. */
@@ -89,11 +88,5 @@ export class EventLoopDelay {
     this.#takenMs = nowMs;
     this.#count = count;
     this.#sumNs = sumNs;
-  }
-
-  #end(): void {
-    this.#monitor?.disable();
-    this.#monitor = undefined;
-    this.#meanMs = this.#count = this.#sumNs = 0;
   }
 }

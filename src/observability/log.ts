@@ -285,7 +285,6 @@ export class LineQueue {
   #characters = 0;
   #dropped = 0;
   #batch: Buffer | undefined;
-  /** The lines of `#batch`. */
   #batchLines: readonly QueuedLine[] = [];
   #offset = 0;
   #state: 'idle' | 'scheduled' | 'writing' | 'waiting' | 'exiting' | 'closed' = 'idle';
@@ -306,7 +305,10 @@ export class LineQueue {
     this.#lines.push(line);
     this.#characters += line.length + 1;
     if (this.#state === 'exiting') this.#writeOut();
-    else if (this.#state === 'idle') this.#schedule();
+    else if (this.#state === 'idle') {
+      this.#state = 'scheduled';
+      setImmediate(() => this.#run());
+    }
   }
 
   /**
@@ -329,11 +331,6 @@ export class LineQueue {
     this.#state = this.#state === 'closed' || this.#batch !== undefined ? 'closed' : 'exiting';
   }
 
-  #schedule(): void {
-    this.#state = 'scheduled';
-    setImmediate(() => this.#run());
-  }
-
   #run(): void {
     if (this.#state === 'closed' || this.#state === 'exiting') return;
     this.#state = 'idle';
@@ -343,7 +340,6 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        // the cast is safe: writeNow() only throws errors of system calls
         this.#onFailure(error as NodeJS.ErrnoException);
         if (this.#state !== 'idle') return;
       }
@@ -375,7 +371,6 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        // the cast is safe: writeNow() only throws errors of system calls
         const { code } = error as NodeJS.ErrnoException;
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
@@ -465,7 +460,11 @@ let queue: LineQueue | undefined;
  * all queued lines are written.
  */
 function stderrSink(): LogSink {
-  const lines = (queue ??= openQueue());
+  if (queue === undefined) {
+    queue = new LineQueue(stderrDevice, systemClock);
+    process.once('exit', () => queue?.exit());
+  }
+  const lines = queue;
   return (line) => lines.push(line);
 }
 
@@ -504,12 +503,6 @@ export async function exitAfterLog(
 ): Promise<never> {
   await flushed(log, systemClock, limitMs);
   process.exit(status);
-}
-
-function openQueue(): LineQueue {
-  const lines = new LineQueue(stderrDevice, systemClock);
-  process.once('exit', () => lines.exit());
-  return lines;
 }
 
 function stderrDevice(): LogDevice {

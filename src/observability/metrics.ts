@@ -9,6 +9,7 @@
  * larger values, and the sum. A metric has at most 1,000 series, and one more for all further label values.
  */
 import { SvcError } from '../base/errors.ts';
+import { onePer } from '../base/options.ts';
 import type { Logger } from './log.ts';
 
 /** A metric whose values only increase. */
@@ -71,7 +72,6 @@ export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistr
   return new MetricsRegistry(log);
 }
 
-/** All metrics of one process. */
 export class MetricsRegistry implements Metrics {
   readonly #log: Logger;
   readonly #metrics = new Map<string, CounterMetric | GaugeMetric | HistogramMetric>();
@@ -80,19 +80,14 @@ export class MetricsRegistry implements Metrics {
     this.#log = log;
   }
 
-  /** @throws SvcError `E_METRIC` when the name is invalid or taken */
   counter(name: string, help: string, labels: readonly string[] = []): CounterMetric {
     return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
   }
 
-  /** @throws SvcError `E_METRIC` when the name is invalid or taken */
   gauge(name: string, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
     this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
   }
 
-  /**
-   * @throws SvcError `E_METRIC` when the name is invalid or taken, or the buckets are not in ascending order
-   */
   histogram(
     name: string,
     help: string,
@@ -115,7 +110,6 @@ export class MetricsRegistry implements Metrics {
     );
   }
 
-  /** Returns all metrics in the Prometheus text format. */
   render(): string {
     return renderMetrics(this.snapshot());
   }
@@ -213,7 +207,6 @@ class SeriesTable {
     if (known !== undefined) return known;
     if (this.#sets.length >= MAX_LABEL_SETS) return this.#offsetOfOther();
     const offset = this.#append(labels);
-    // the cast is safe: without labels, #find() has already returned the only series
     let branch = this.#root as Branch;
     for (const label of labels.slice(0, -1)) {
       const next = (branch.get(label) as Branch | undefined) ?? (new Map() as Branch);
@@ -245,7 +238,6 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-/** A counter of a {@link MetricsRegistry}. slot() returns one of its series. */
 export class CounterMetric implements Counter {
   readonly name: string;
   readonly #help: string;
@@ -263,7 +255,6 @@ export class CounterMetric implements Counter {
     this.#increase(this.#table.offset(labels), amount);
   }
 
-  /** Returns the series with these label values, for code that counts very often. */
   slot(...labels: string[]): CounterSlot {
     return { add: this.#increase.bind(this, this.#table.offset(labels)) };
   }
@@ -325,7 +316,6 @@ class GaugeMetric {
   }
 }
 
-/** A histogram of a {@link MetricsRegistry}. slot() returns one of its series. */
 class HistogramMetric implements Histogram {
   readonly name: string;
   readonly #help: string;
@@ -345,7 +335,6 @@ class HistogramMetric implements Histogram {
     this.#count(this.#table.offset(labels), value);
   }
 
-  /** Returns the series with these label values, for code that counts very often. */
   slot(...labels: string[]): HistogramSlot {
     return { observe: this.#count.bind(this, this.#table.offset(labels)) };
   }
@@ -470,7 +459,7 @@ function escaped(character: string): string {
   return character === '\n' ? '\\n' : `\\${character}`;
 }
 
-const shared = new WeakMap<Metrics, Map<string, Counter>>();
+const countersOf = onePer((_: Metrics) => new Map<string, Counter>());
 
 /**
  * Returns the counter with this name, and declares it on the first call. All parts of an application can
@@ -482,8 +471,7 @@ export function sharedCounter(
   help: string,
   labels: readonly string[],
 ): Counter {
-  let counters = shared.get(metrics);
-  if (counters === undefined) shared.set(metrics, (counters = new Map()));
+  const counters = countersOf(metrics);
   let counter = counters.get(name);
   if (counter === undefined) counters.set(name, (counter = metrics.counter(name, help, labels)));
   return counter;

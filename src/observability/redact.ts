@@ -35,7 +35,6 @@ export function safeError(error: unknown): string {
   return anyJson(error, 0, { values: MAX_VALUES, characters: MAX_LINE_CHARACTERS, ancestors: [] });
 }
 
-/** Returns the value of a header field for a log, with secrets masked. */
 export function safeField(name: string, value: string): string {
   return isSecret(name, value) ? '[redacted]' : mask(value);
 }
@@ -48,7 +47,6 @@ export function inspectAsJson(of: { readonly prototype: { toJSON(): unknown } },
   Object.defineProperty(of.prototype, inspect.custom, { value, writable: true, configurable: true });
 }
 
-/** Masks secrets in a text that are recognizable by their form, such as bearer tokens. */
 export function mask(text: string): string {
   return text
     .replace(COOKIES, '$1 [redacted]')
@@ -92,7 +90,6 @@ function objectJson(value: object, depth: number, budget: Budget): string {
 type AnyFunction = (...args: never[]) => unknown;
 
 function anyJson(value: unknown, depth: number, budget: Budget): string {
-  // the cast is safe: scalarJson() returns undefined only for objects and functions
   return scalarJson(value, budget) ?? objectJson(value as object, depth, budget);
 }
 
@@ -203,7 +200,6 @@ const MAX_MEMBERS = 100;
 const MAX_STRING_CHARACTERS = 4_096;
 const MAX_KEY_CHARACTERS = 128;
 const MAX_BIGINT = 2n ** 256n;
-/** Placeholder for a secret. */
 const REDACTED = '"[redacted]"';
 
 /** Number of values and characters that a log line may still contain. */

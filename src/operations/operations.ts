@@ -13,6 +13,7 @@ import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { DescriptorWatch } from '../observability/descriptors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
+import { within } from '../base/promises.ts';
 import { ConnectionMeter } from '../http/server/connection-meter.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -92,10 +93,6 @@ export class Operations {
   #isDelayRegistered = false;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
-  /**
-   * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for a value that is not
-   * allowed
-   */
   constructor(deps: {
     env: () => Env;
     clock: () => Clock;
@@ -214,10 +211,7 @@ export class Operations {
     return new HttpResponse(body, { status: isReady ? 200 : 503, mediaType: JSON_TYPE, headers: NOT_STORED });
   }
 
-  /**
-   * Responds to `/metrics`.
-   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
-   */
+  /** Responds to `/metrics`. */
   async metrics(req: HttpRequest): Promise<HttpResponse> {
     await this.#mayRead(req);
     return new HttpResponse(await this.renderMetrics(), {
@@ -226,10 +220,7 @@ export class Operations {
     });
   }
 
-  /**
-   * Checks access to `/docs` and `/openapi.json`, then calls `answer`.
-   * @throws Unauthorized when the bearer token is wrong or missing, Forbidden when the client has no access
-   */
+  /** Checks access to `/docs` and `/openapi.json`, then calls `answer`. */
   document(req: HttpRequest, answer: () => Awaitable<HttpResponse>): Awaitable<HttpResponse> {
     const auth = this.#docsAuth;
     return auth === undefined ? answer() : assertAuthorized(req, auth).then(answer);
@@ -265,16 +256,11 @@ export class Operations {
     const abort = new AbortController();
     const latency = (): number => Math.round(clock.monotonicMs() - startedMs);
     try {
-      await new Promise<void>((resolve, reject) => {
-        const timer = clock.after(PROBE_TIMEOUT_MS, () => {
-          const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
-          abort.abort(late);
-          reject(late);
-        });
-        Promise.resolve()
-          .then(() => probe(abort.signal))
-          .then(resolve, reject)
-          .finally(() => timer[Symbol.dispose]());
+      const probing = Promise.try(probe, abort.signal);
+      await within(clock, PROBE_TIMEOUT_MS, probing, () => {
+        const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
+        abort.abort(late);
+        throw late;
       });
       return { status: 'up', latency_ms: latency() };
     } catch (error) {

@@ -79,17 +79,22 @@ class Reloader {
           hint: 'The application is started again as soon as a file is saved.',
         }),
     });
-    this.#watch = new FileWatch({ clock, log, onChange: (file) => this.#onChange(file) });
+    this.#watch = new FileWatch({
+      clock,
+      log,
+      onChange: (file) => {
+        if (this.#state === 'stopping') return;
+        log.info('changed', { file: relative(process.cwd(), file) });
+        this.#restart();
+      },
+    });
   }
 
   get over(): Promise<void> {
     return this.#over.promise;
   }
 
-  /**
-   * Starts a child. Resolves with the address as soon as the port is open.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
-   */
+  /** Starts a child. Resolves with the address as soon as the port is open. */
   start(): Promise<Address> {
     this.#beganMs = this.#options.clock.monotonicMs();
     this.#startChild();
@@ -174,8 +179,7 @@ class Reloader {
       this.#started.resolve(address);
       return address;
     } catch (error) {
-      if (this.#url === undefined)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
+      if (this.#url === undefined) this.#started.reject(error as Error);
       else log.error('listen_failed', error);
       this.#failure = (error as Error).message;
       return undefined;
@@ -193,12 +197,6 @@ class Reloader {
       files: this.#files.size,
     });
     this.#handoff.admit(child);
-  }
-
-  #onChange(file: string): void {
-    if (this.#state === 'stopping') return;
-    this.#options.log.info('changed', { file: relative(process.cwd(), file) });
-    this.#restart();
   }
 
   #restart(): void {

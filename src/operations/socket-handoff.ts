@@ -95,10 +95,7 @@ export class SocketHandoff {
     return this.#waiting.size;
   }
 
-  /**
-   * Listens on an address. Stops listening on the address of an earlier call if it is different.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
-   */
+  /** Listens on an address. Stops listening on the address of an earlier call if it is different. */
   open(place: ListenOptions, isSecure = false): Promise<Address> {
     const key = JSON.stringify([place, isSecure]);
     if (this.#opened?.key === key) return this.#opened.address;
@@ -112,9 +109,11 @@ export class SocketHandoff {
   }
 
   async #listen(place: ListenOptions, isSecure: boolean): Promise<Address> {
-    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
-      this.#onConnection(socket),
-    );
+    const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
+      socket.on('error', () => socket.destroy()); // a client may disconnect while its connection waits
+      this.#wait(socket);
+      this.#handOut();
+    });
     const address = await listenOn(server, place, isSecure);
     server.on('error', (error) => this.#log.error('server_error', error));
     this.#server?.close();
@@ -180,12 +179,6 @@ export class SocketHandoff {
     this.close();
     this.answerUnavailable();
     await this.#own.close(FAREWELL_MS, FAREWELL_MS / 10);
-  }
-
-  #onConnection(socket: Socket): void {
-    socket.on('error', () => socket.destroy()); // a client may disconnect while its connection waits
-    this.#wait(socket);
-    this.#handOut();
   }
 
   #wait(socket: Socket): void {

@@ -18,14 +18,12 @@ import { HttpServer } from '../http/server/server.ts';
 import { attend, onParentMessage, sendToParent } from './supervision.ts';
 import { WorkerRoomBus } from './worker-rooms.ts';
 import type { Socket } from 'node:net';
-import type { Env } from '../base/config.ts';
+import type { Services } from '../http/contracts.ts';
 import type { MetricSnapshot, MetricsRegistry } from '../observability/metrics.ts';
 import type { StopTimes } from './signals.ts';
 import type { Operations } from './operations.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
-import type { Clock } from '../base/clock.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import type { Logger } from '../observability/log.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
@@ -51,10 +49,7 @@ export interface OpenServer extends SupervisedServer {
 }
 
 /** The members of an application that a supervised process uses. `Svc` implements them. */
-export interface SupervisedApplication {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly env: Env;
+export interface SupervisedApplication extends Pick<Services, 'clock' | 'log' | 'env'> {
   readonly metrics: MetricsRegistry;
   readonly operations: Operations;
   readonly rooms: Rooms;

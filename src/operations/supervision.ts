@@ -13,7 +13,6 @@ import type { ListenOptions } from '../http/server/listen.ts';
 import type { StopTimes } from './signals.ts';
 import type { MetricSnapshot } from '../observability/metrics.ts';
 
-/** Address on which a server listens. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -127,7 +126,6 @@ export class ChildLink implements Child {
 
   listen(onMessage: (message: ToParent) => void): void {
     this.#process.on('message', (message) => {
-      // the cast is safe: only this package sends messages with the key `svc`
       if (isOurs(message)) onMessage(message as ToParent);
     });
   }
@@ -216,7 +214,6 @@ export function sendToParent(message: ToParent): Promise<void> {
 /** Adds a listener for messages from the parent. */
 export function onParentMessage(onMessage: (message: ToChild, socket: Socket | undefined) => void): void {
   process.on('message', (message, handle) => {
-    // the casts are safe: ChildLink sends only these types, and sockets are its only handles
     if (isOurs(message)) onMessage(message as ToChild, handle as Socket | undefined);
   });
 }

@@ -66,7 +66,6 @@ export class FileWatch {
       this.#onEvent(file);
   }
 
-  /** Stops watching all files except `files`. */
   keepOnly(files: Iterable<string>): void {
     const names = new Map<string, Set<string>>();
     for (const file of files) {
@@ -82,7 +81,6 @@ export class FileWatch {
     }
   }
 
-  /** Stops watching. */
   close(): void {
     this.#silence?.[Symbol.dispose]();
     this.keepOnly([]);

@@ -58,7 +58,6 @@ export class WorkerMetrics {
     );
   }
 
-  /** Returns the metrics of all workers. Simultaneous calls share the result. */
   collect(children: Iterable<Child>): Promise<Snapshots> {
     return (this.#round ??= this.#collect([...children]).finally(() => {
       this.#round = undefined;

@@ -73,7 +73,6 @@ interface Worker {
   onTheWay: number;
 }
 
-/** The worker processes of one application. */
 export class Workers {
   readonly #options: WorkersOptions;
   readonly #handoff: SocketHandoff;
@@ -110,14 +109,12 @@ export class Workers {
   /**
    * Starts the first worker, and the others when it serves. Resolves with the address, or with the exit
    * status if the first worker exits before it serves.
-   * @throws SvcError `E_LISTEN` when the address cannot be opened
    */
   start(): Promise<Address | ProcessEnd> {
     this.#fork();
     return this.#started.promise;
   }
 
-  /** Replaces all workers, one after another. */
   renew(): void {
     this.#isRenewalDue = true;
     this.#rolling ??= this.#roll().finally(() => {
@@ -148,7 +145,6 @@ export class Workers {
     return lastLinesMs(this.#place?.stop.totalMs ?? Infinity, this.#options.log);
   }
 
-  /** Kills all workers without waiting for their requests. */
   kill(): void {
     for (const { child } of this.#workers.values()) child.kill('SIGKILL');
   }
@@ -183,7 +179,9 @@ export class Workers {
       case 'took':
         return this.#handoff.onTaken(child, message.id);
       case 'leaving':
-        return void this.#options.clock.after(GROUP_SIGNAL_MS, () => this.#onLeaving(worker));
+        return void this.#options.clock.after(GROUP_SIGNAL_MS, () => {
+          if (!this.#stop.signal.aborted && worker.state === 'ready') void this.#end(worker, 'retire');
+        });
       case 'room':
         return this.#passOn(worker, message);
       case 'snapshot':
@@ -200,11 +198,6 @@ export class Workers {
           .then((metrics) => child.send({ svc: 'metrics', id, metrics }));
       }
     }
-  }
-
-  /** Stops a worker that wants to stop, unless all workers are being stopped. */
-  #onLeaving(worker: Worker): void {
-    if (!this.#stop.signal.aborted && worker.state === 'ready') void this.#end(worker, 'retire');
   }
 
   /**
@@ -231,8 +224,7 @@ export class Workers {
       this.#place = { address, env, stop };
       worker.child.send({ svc: 'address', address });
     } catch (error) {
-      if (!this.#hasServed)
-        this.#started.reject(error as Error); // the cast is safe: listenOn() only rejects with an Error
+      if (!this.#hasServed) this.#started.reject(error as Error);
       else log.error('listen_failed', error, { worker: worker.id });
       worker.child.kill('SIGTERM');
     }

@@ -188,7 +188,9 @@ export class DependencyGraph {
         if (CONTEXT_KEYS.has(key))
           throw new SvcError('E_DEPENDS', [
             `"${key}" of ${read.label}`,
-            'the names req, signal, state and params are reserved for members that every context has',
+            key === 'params'
+              ? 'a dependency declares no path parameters: read req.pathParams in its function'
+              : `the name ${key} is reserved for a member that every context has`,
           ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);

@@ -155,7 +155,8 @@ export interface ProviderSpec extends TextInputs {
 export type ContextKey = 'req' | 'signal' | 'state' | 'params';
 type ProviderKey = keyof ProviderSpec | ContextKey;
 
-type ProviderKind = 'query, headers, cookies, security nor secrets, and no Depends(…)';
+type ProviderKind =
+  'query, headers, cookies, security nor secrets, and no Depends(…); for path parameters, read req.pathParams';
 
 /**
  * Constraint for the type of a spec with the options `O`. Editors offer these options; `object` admits

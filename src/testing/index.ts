@@ -23,7 +23,7 @@ import { CLOSE } from '../http/websocket/codes.ts';
 import { TestWebSocket, WebSocketRefused } from './websocket.ts';
 import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';
-import type { Env } from '../base/config.ts';
+import { ENVS, type Env } from '../base/config.ts';
 import type { Context } from '../http/contracts.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { WebSocketConnection } from '../http/websocket/websocket.ts';
@@ -148,7 +148,7 @@ export class TestClient implements AsyncDisposable {
   constructor(app: Svc, options: TestClientOptions = {}) {
     const read = readOptions('TestClient', options, {
       clock: given<Clock>('a clock', isObject),
-      env: given<Env>('"production", "development" or "test"', isEnv),
+      env: given<Env>('"production", "development" or "test"', (value) => ENVS.some((env) => env === value)),
       baseUrl: text('http://localhost'),
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       listen: bool(false),
@@ -441,8 +441,4 @@ function bodyOf(request: TestRequest): { body: WebBody; type?: string } {
     (typeof values === 'string' ? [values] : values).map((value) => [name, value] as [string, string]),
   );
   return { body: new URLSearchParams(pairs) };
-}
-
-function isEnv(value: unknown): boolean {
-  return value === 'production' || value === 'development' || value === 'test';
 }

@@ -210,7 +210,6 @@ export class TestWebSocket implements AsyncIterable<string | Uint8Array>, AsyncD
     throw this.#failure.error;
   }
 
-  /** Returns the error for a call on a closed WebSocket. */
   #raise(close: WebSocketClose): unknown {
     this.#failure ??= this.#takeError(this.headers);
     if (this.#failure === undefined) return closedError(close);

@@ -79,6 +79,19 @@ test('app.compileAll() throws an error that contains exactly the findings of app
   );
 });
 
+test('the error of an application that cannot start counts no findings that do not prevent the start', () => {
+  const app = make({ env: 'test' }).get('/a', handler).get('/a', handler).post('/b', handler);
+  assert.ok(app.check().findings.some(({ rule: id, severity }) => id === 'SVC201' && severity === 'error'));
+  assert.throws(
+    () => app.compileAll(),
+    (error: unknown) => {
+      assert.ok(error instanceof SvcError && error.findings.some(({ rule: id }) => id === 'SVC201'));
+      assert.match(error.message, /: 1 mistake\n {2}SVC101 GET \/a: [^\n]+$/);
+      return true;
+    },
+  );
+});
+
 test('an application starts despite a warning of svc check, unless an "allow" entry for this warning has expired', () => {
   const twins = (until?: string): Svc => {
     const app = make({ clock: new ManualClock(Date.UTC(2026, 10, 22)) })

@@ -383,6 +383,27 @@ test('every report format names the source files that were not read, with the re
   );
 });
 
+test('every report format says how to judge the statements to a database without a known schema', () => {
+  const remedy = 'name a server by --scratch-database';
+  const statements = { described: 0, other: 13, unknown: [], remedy };
+  const context = { ...IN_REPOSITORY, scope: { ...IN_REPOSITORY.scope!, unread: [], statements } };
+  assert.match(
+    humanReport(EMPTY, context, false),
+    /0 statements \(not judged: 13; name a server by --scratch-database\)/,
+  );
+  assert.equal(JSON.parse(jsonReport(EMPTY, context)).scope.statements.remedy, remedy);
+  const why = `SQL statements that were not judged: 13 of 13; ${remedy}`;
+  assert.equal(
+    githubReport(EMPTY, context).split('\n')[0],
+    `::notice file=apps/shop/src/app.ts,title=svc check::${why}`,
+  );
+  assert.ok(githubSummary(EMPTY, context).includes(why));
+  assert.equal(JSON.parse(gitlabReport(EMPTY, context))[0].description, why);
+  const [{ invocations }] = JSON.parse(sarifReport(EMPTY, context, OPTIONS)).runs;
+  assert.equal(invocations[0].toolExecutionNotifications[0].message.text, why);
+  assert.ok(junitReport(EMPTY, context, () => true).includes(why));
+});
+
 /** Parses the XML of JUnit reports into elements with attributes and text. Fails on text that is not well-formed. */
 function elements(xml: string): { name: string; attributes: Record<string, string>; text: string }[] {
   const found: { name: string; attributes: Record<string, string>; text: string }[] = [];

@@ -101,6 +101,17 @@ test('svc check counts the statements that are not known, and lists them with --
   assert.ok(verbose.includes('  the statement at app.ts:14:34 is not known'), verbose.join('\n'));
 });
 
+test('svc check of an application for a server says how to judge its statements, without a finding', async (t) => {
+  const cwd = projectOf(t);
+  write(cwd, { 'app.ts': APP.replace('sqlite:./data.db', 'postgres://user@localhost/notes') });
+  const { status, lines } = await check(cwd, '--fail-level', 'info');
+  assert.equal(status, 0, lines.join('\n'));
+  assert.match(
+    lines.join('\n'),
+    /0 statements \(not judged: 2; name a server by --scratch-database or --database, or a file .* --statements\)/,
+  );
+});
+
 test('svc check --statements writes a file that --baseline of the next release compares with its migrations', async (t) => {
   const cwd = projectOf(t);
   assert.equal((await check(cwd, '--statements', 'statements.lock')).status, 0);

@@ -459,6 +459,23 @@ test('svc migrate types writes row classes that compile, and svc check reports t
   assert.doesNotMatch(await check(), /SVC406/);
 });
 
+test('svc migrate types writes no classes for tables of plugins', async (t) => {
+  const cwd = project(t, {
+    ...TYPED,
+    'src/app.ts': `
+import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+import { OAuthPlugin } from 'svc/oauth';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:./data.db'));
+app.register(new OAuthPlugin({ storeProviderTokens: true }));
+`,
+  });
+  const { status, stdout, stderr } = await svc(['migrate', 'types', 'src/app.ts'], { cwd });
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(stdout.match(/export class \w+/g), ['export class Note']);
+});
+
 test('svc migrate types refuses files of others, plugins of others and databases without tables', async (t) => {
   const cwd = project(t, { ...FILES, ...TYPED, 'src/rows.ts': 'export const Note = 1;', 'empty/a.ts': '' });
   const refused = async (...args: string[]): Promise<string> => {

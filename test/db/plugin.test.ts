@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { Depends, Svc, type Plugin } from '../../src/index.ts';
 import { DatabasePlugin, database, db, recordStoreMigration } from '../../src/db/index.ts';
 import { SvcError } from '../../src/base/errors.ts';
+import { TestClient } from '../../src/testing/index.ts';
 import { createLogger } from '../../src/observability/log.ts';
 import { fault } from '../contract/database.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -61,6 +62,19 @@ test('the response to a request that gets no connection is 503 with Retry-After,
 
 test('app.state.db without a registered DatabasePlugin throws an error that names the plugin', () => {
   assert.throws(() => new Svc({ env: 'test', ...quiet }).state.db, fault('E_STATE_UNSET'));
+});
+
+test('app.state.db before the start of the application throws an error that says when it can be read', async () => {
+  const app = new Svc({ env: 'test', ...quiet }).register(new DatabasePlugin('sqlite::memory:'));
+  app.get('/', () => 'ok');
+  assert.throws(() => app.state.db, {
+    code: 'E_STATE_UNSET',
+    message: /no code has set the state yet$/,
+    remedy: /in a test, read it after the first request/,
+  });
+  await using client = new TestClient(app);
+  await client.get('/');
+  assert.equal(await app.state.db.scalar('select 1'), 1);
 });
 
 test('several DatabasePlugins with different names provide separate databases', async (t) => {

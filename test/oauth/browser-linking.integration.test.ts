@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { HTMLResponse, SessionMiddleware, Svc } from 'svc';
+import { HTMLResponse, SecurityHeadersMiddleware, SessionMiddleware, Svc } from 'svc';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { DevProvider } from '../../src/oauth/dev-provider/dev-provider.ts';
 import { collectedLog } from '../support/collected-log.ts';
@@ -67,7 +67,8 @@ test('A person links a second account, logs in with each of the two accounts, un
   const [one, two] = [await providerOf('one', stack), await providerOf('two', stack)];
   const users = new Map<string, string>();
   const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'development' });
-  app.use(new SessionMiddleware());
+  // its policy form-action 'self' also applies to the redirects of forms
+  app.use(new SecurityHeadersMiddleware()).use(new SessionMiddleware());
   app.register(
     new OAuthPlugin({
       providers: [one.provider, two.provider],
@@ -93,7 +94,7 @@ test('A person links a second account, logs in with each of the two accounts, un
   const page = ({ req }: { readonly req: HttpRequest }): HTMLResponse =>
     new HTMLResponse(`<!doctype html><title>App</title><p>${req.session.get(currentUser) ?? 'nobody'} is logged in</p>
 ${NAMES.map((name) => `<a id="login-${name}" href="/oauth/${name}/login">Log in</a><form method="post" action="/oauth/${name}/link"><button id="link-${name}">Link</button></form>`).join('')}
-<a id="logout" href="/oauth/logout">Log out</a>`);
+<form method="post" action="/oauth/logout"><button id="logout">Log out</button></form>`);
   app.get('/', {}, page);
   app.get('/favicon.ico', {}, () => undefined);
   const server = stack.adopt(await app.run({ port: 0, handleSignals: false }), (running) => running.close());
@@ -134,6 +135,14 @@ ${NAMES.map((name) => `<a id="login-${name}" href="/oauth/${name}/login">Log in<
   assert.match(query.get('id_token_hint')!, /^[\w-]+\.[\w-]+\.[\w-]+$/);
   await ada.open(url);
   assert.match(await ada.text(), /nobody is logged in/);
+  assert.ok(!ada.complaints.some((text) => text.includes('form-action')), 'no policy was in the way');
+  const away = ada.requests.filter(
+    ({ url: at }) => at.startsWith(two.late.url) || at.startsWith(`${one.late.url}/end`),
+  );
+  assert.ok(
+    away.length > 0 && away.every(({ headers }) => !(headers['Referer'] ?? '').startsWith(url)),
+    'no Referer',
+  );
   const foreign = await chromium.visitor();
   await foreign.open(url);
   await foreign.click('#login-one', one.late.url);

@@ -300,15 +300,17 @@ test('OAuth callback: if the provider does not respond within ten seconds, the c
 });
 
 test('OAuth callback: no login is stored if the hook onUser() refuses the login, throws, or returns an invalid value', async () => {
-  const answers: [() => unknown, number, string][] = [
-    [() => undefined, 403, 'access_denied'],
+  const usual = 'The login was cancelled, or this account may not log in';
+  const answers: [() => unknown, number, string, string?][] = [
+    [() => undefined, 403, 'access_denied', usual],
     [() => null, 403, 'access_denied'],
     [
       () => {
-        throw new Forbidden('ada is not allowed');
+        throw new Forbidden('Only people of example.com may log in');
       },
       403,
       'access_denied',
+      'Only people of example.com may log in',
     ],
     [
       async () => {
@@ -316,6 +318,7 @@ test('OAuth callback: no login is stored if the hook onUser() refuses the login,
       },
       403,
       'access_denied',
+      usual,
     ],
     [
       () => {
@@ -351,13 +354,14 @@ test('OAuth callback: no login is stored if the hook onUser() refuses the login,
     plugin: { onUser: () => answer() as never, limits: { callback: false, login: false } },
     more: (app) => app.get('/user', ({ req }) => ({ user: req.session.get(currentUser) ?? null })),
   });
-  for (const [run, status, code] of answers) {
+  for (const [run, status, code, words] of answers) {
     answer = run;
     const { state } = await site.begin();
     const response = await site.back({ code: 'c', state });
     assert.deepEqual(cookiesOf(response).size, code === 'access_denied' ? 1 : 0, 'that of the login goes');
     const { error_description: description } = await refusedAs(response, status, code);
     assert.ok(!description.includes('ada') && !description.includes('table'));
+    if (words !== undefined) assert.equal(description, words);
     assert.equal(failure(site)?.['event'], 'login_failed');
     assert.deepEqual(await (await site.client.get('/user')).json(), { user: null });
     store.count++;

@@ -6,6 +6,7 @@ import {
   CSRFMiddleware,
   CompressionMiddleware,
   Depends,
+  Forbidden,
   RedirectResponse,
   requireScopes,
 } from 'svc';
@@ -455,6 +456,21 @@ test('OAuth cookie mode: CSRFMiddleware checks every route except those of OAuth
 });
 
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+test('OAuth cookie mode: a browser sees why onUser() refuses a login, in the words of the exception', async () => {
+  const words = 'Nur für Leute von <example.com>';
+  const onUser = (): never => {
+    throw new Forbidden(words);
+  };
+  await using site = await open({ plugin: { onUser } });
+  const failed = async (headers: Record<string, string>): Promise<Response> => {
+    const { state } = await site.begin();
+    return site.client.get('/oauth/callback', { query: { code: 'c', state }, headers });
+  };
+  assert.match(await (await failed(BROWSER)).text(), /<p>Nur für Leute von &#60;example\.com&#62;\.<\/p>/);
+  const { error_description: ascii } = (await (await failed({})).json()) as { error_description: string };
+  assert.equal(ascii, 'Nur f?r Leute von <example.com>', 'RFC 6749 allows only ASCII');
+});
 
 test('OAuth cookie mode: after a failed login, a browser gets an HTML page with a link back, and a program gets JSON', async () => {
   await using site = await open({ hasSession: true });

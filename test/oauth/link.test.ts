@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HTTPException } from 'svc';
-import { LoginSite, refusedAs } from './support/site.ts';
+import { LoginSite, leftFor, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { TestClient } from 'svc/testing';
 import type { LoginSiteOptions } from './support/site.ts';
@@ -66,8 +66,8 @@ const link = (
   client: TestClient = site.client,
 ): Promise<Response> => client.post('/oauth/two/link', { headers, form: {} });
 
-const stateOf = (response: Response): string =>
-  new URL(response.headers.get('location')!).searchParams.get('state')!;
+const stateOf = async (response: Response): Promise<string> =>
+  (await leftFor(response)).searchParams.get('state')!;
 
 test('OAuth account linking: a logged-in user links a second account, and can then log in with each of the two accounts', async () => {
   await using made = await open();
@@ -77,14 +77,13 @@ test('OAuth account linking: a logged-in user links a second account, and can th
     headers: OWN,
     form: { return_to: '/settings' },
   });
-  assert.equal(begun.status, 303);
   assert.equal(
-    new URL(begun.headers.get('location')!).searchParams.get('redirect_uri'),
+    (await leftFor(begun.clone())).searchParams.get('redirect_uri'),
     'http://localhost/oauth/two/callback',
   );
   site.fake.user = { sub: 'lovelace' };
   const logins = await site.oauth.listSessions('user-ada');
-  const back = await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' });
+  const back = await site.back({ code: 'c', state: await stateOf(begun) }, { path: '/oauth/two/callback' });
   assert.deepEqual([back.status, back.headers.get('location')], [303, '/settings']);
   assert.deepEqual(
     back.headers.getSetCookie().map((cookie) => cookie.split('=')[0]!.slice(0, 10)),
@@ -155,7 +154,7 @@ test('OAuth account linking: an account that already belongs to another user is 
     const begun = await link(site);
     site.fake.user = { sub: 'eve' };
     await refusedAs(
-      await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' }),
+      await site.back({ code: 'c', state: await stateOf(begun) }, { path: '/oauth/two/callback' }),
       409,
       'account_taken',
     );
@@ -168,7 +167,7 @@ test('OAuth account linking: the page of a refused account does not say that the
   const { site } = made;
   await login(site, 'eve', 'two', site.browser());
   await login(site, 'ada');
-  const query = { code: 'c', state: stateOf(await link(site)) };
+  const query = { code: 'c', state: await stateOf(await link(site)) };
   site.fake.user = { sub: 'eve' };
   const page = await (await site.client.get('/oauth/two/callback', { query, headers: OWN })).text();
   assert.match(page, /<h1>That did not work<\/h1>[^]*account_taken/);
@@ -190,7 +189,7 @@ test('OAuth account linking: the callback is refused if the user has logged out,
     await end(site);
     site.fake.user = { sub: 'lovelace' };
     await refusedAs(
-      await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' }),
+      await site.back({ code: 'c', state: await stateOf(begun) }, { path: '/oauth/two/callback' }),
       403,
       'access_denied',
     );
@@ -202,7 +201,7 @@ test('OAuth account linking: the state of a link request works once, and only in
   await using made = await open();
   const { site } = made;
   await login(site, 'ada');
-  const state = stateOf(await link(site));
+  const state = await stateOf(await link(site));
   const victim = site.browser();
   await login(site, 'bob', 'one', victim);
   await refusedAs(
@@ -228,7 +227,7 @@ test('OAuth account linking: unlinking an account ends the logins made with this
   await refusedAs(await unlink('one'), 409, 'last_login_method');
   const begun = await link(site);
   site.fake.user = { sub: 'lovelace' };
-  await site.back({ code: 'c', state: stateOf(begun) }, { path: '/oauth/two/callback' });
+  await site.back({ code: 'c', state: await stateOf(begun) }, { path: '/oauth/two/callback' });
   assert.equal((await site.oauth.providerToken('user-ada', 'two')).kind, 'token');
   await login(site, 'lovelace', 'two', site.browser());
   assert.equal((await site.oauth.listSessions('user-ada')).length, 2);
@@ -407,7 +406,7 @@ test('OAuth account linking: two links at once, each of another identity at one 
   await using made = await open({ storeProviderTokens: true });
   const { site } = made;
   await login(site, 'ada');
-  const states = [stateOf(await link(site)), stateOf(await link(site))];
+  const states = [await stateOf(await link(site)), await stateOf(await link(site))];
   for (const sub of ['x', 'y']) site.fake.failNext('userinfo', { body: { sub } });
   await Promise.all(states.map((state) => site.back({ code: 'c', state }, { path: '/oauth/two/callback' })));
   assert.deepEqual(

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import { test } from 'node:test';
 import { OAuthProvider } from 'svc/oauth';
 import { FakeProvider, jws } from './support/fake-provider.ts';
-import { LoginSite, claimsOf, refusedAs } from './support/site.ts';
+import { LoginSite, claimsOf, leftFor, refusedAs } from './support/site.ts';
 import type { LoginSiteOptions, Tokens } from './support/site.ts';
 
 const OWN = { 'sec-fetch-site': 'same-origin' };
@@ -104,6 +104,22 @@ test('OAuth logout: a logout ends the login, clears the cookies, and redirects t
   assert.match(url.searchParams.get('id_token_hint')!, /^[\w-]+\.[\w-]+\.[\w-]+$/);
   assert.deepEqual(site.client.cookies.names(), []);
   assert.equal(await sessions(site), 0);
+});
+
+test("OAuth logout: a browser's form gets a page that goes to the provider, so that form-action 'self' does not stop the form", async () => {
+  await using made = await open({ hasSession: true });
+  const { site } = made;
+  await login(site, {});
+  const headers = { ...OWN, accept: 'text/html' };
+  const form = { state: '"><script>' };
+  const url = await leftFor(await site.client.post('/oauth/logout', { headers, form }));
+  assert.deepEqual(
+    [`${url.origin}${url.pathname}`, url.searchParams.get('state')],
+    [`${site.fake.url}/end`, form.state],
+  );
+  assert.deepEqual(site.client.cookies.names(), []);
+  await login(site, {});
+  assert.equal((await site.client.get('/oauth/logout', { headers })).status, 303, 'a link is redirected');
 });
 
 test('OAuth logout: the id_token hint is that of the identity of the login, if the user has several at the provider', async () => {

@@ -39,7 +39,7 @@ test('the README of svc/oauth lists every log event and every metric in the sour
         .map((file) => unwrapped(readFileSync(join(ROOT, folder, file), 'utf8'))),
     )
     .join('\n');
-  const events = [...source.matchAll(/log\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) =>
+  const events = [...source.matchAll(/(?:log|audit)\.(?:info|warn|error)\([^{\n]*/g)].flatMap(([call]) =>
     [...call.matchAll(/'([a-z]+(?:_[a-z]+)+)'/g)].map(([, name]) => name!),
   );
   assert.deepEqual(namesOf('Event').toSorted(), [...new Set(events)].toSorted());

@@ -194,6 +194,14 @@ test('a function that provide() returns throws when the program calls it directl
   );
 });
 
+test('a dependency that declares path parameters is refused, and the error names req.pathParams', () => {
+  const owner = provide({ params: { id: Field(str) } } as object, () => 1);
+  const app = new Svc().get('/notes/{id}', { owner: Depends(owner) }, ({ owner: found }) => found);
+  assert.throws(() => app.compileAll(), {
+    message: /"params" of .*: a dependency declares no path parameters: read req\.pathParams in its function/,
+  });
+});
+
 test('provide() gives its function the query, headers and cookies, typed and validated', async () => {
   class Page extends Schema {
     page = Field(1, { ge: 1 });

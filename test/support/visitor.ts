@@ -14,7 +14,7 @@ export class Visitor {
     this.url = url;
   }
 
-  /** Opens an address and returns the final response after all redirects. `form` is sent by POST. */
+  /** Opens an address and returns the final response after all redirects, also those of pages. `form` is sent by POST. */
   async visit(address: string, form?: Record<string, string>): Promise<Response> {
     const url = new URL(address, this.url);
     const response = await fetch(url, {
@@ -27,8 +27,10 @@ export class Visitor {
       ...(form === undefined ? {} : { method: 'POST', body: new URLSearchParams(form) }),
     });
     for (const field of response.headers.getSetCookie()) this.#cookies.take(field, url);
-    const location = response.headers.get('location');
-    if (location === null) return response;
+    const [, refresh] =
+      /http-equiv="refresh" content="0; url=([^"]+)"/.exec(await response.clone().text()) ?? [];
+    const location = response.headers.get('location') ?? refresh?.replaceAll('&#38;', '&');
+    if (location === undefined) return response;
     return this.visit(new URL(location, url).href, response.status === 307 ? form : undefined);
   }
 

@@ -18,6 +18,7 @@ import type { Services } from '../../http/contracts.ts';
 import type { Counter } from '../../observability/metrics.ts';
 import type { OutboundAnswer, Target } from '../provider/outbound.ts';
 import type { ResolvedIssuer } from './options.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** Time limit of each stage of a call in milliseconds. */
 const STAGE_MS = 5_000;
@@ -27,7 +28,6 @@ const FETCH_MS = 10_000;
 const UNKNOWN_KEY_MS = 10_000;
 const DISCOVERED_MS = 3_600_000;
 
-/** Keys of one issuer. */
 export class IssuerKeys {
   readonly source: KeySource;
   readonly #issuer: ResolvedIssuer;
@@ -62,7 +62,6 @@ export class IssuerKeys {
     });
   }
 
-  /** Cancels all calls that are running. */
   close(): void {
     this.#isClosed = true;
     this.#outbound.close();
@@ -98,7 +97,7 @@ export class IssuerKeys {
   }
 
   /** Returns the first of the issuer's two discovery documents that exists. */
-  async #discovered(signal: AbortSignal): Promise<Readonly<Record<string, unknown>>> {
+  async #discovered(signal: AbortSignal): Promise<JsonObject> {
     const [openId, oauth] = discoveryUrls(this.#issuer.issuer);
     const answer = await this.#get(this.#target(openId), signal);
     if (answer.status < 400 || answer.status >= 500) return jsonObject('discovery', answer);

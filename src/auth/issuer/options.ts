@@ -95,7 +95,6 @@ export interface IssuerAuthOptions<C = unknown> {
   readonly records?: RecordStore | undefined;
 }
 
-/** Validated {@link TrustedIssuer}. */
 export interface ResolvedIssuer {
   readonly issuer: string;
   readonly audience: string | readonly string[];
@@ -112,7 +111,6 @@ export interface ResolvedIssuer {
   readonly proxy: string | undefined;
 }
 
-/** Validated {@link IssuerAuthOptions}. */
 export interface ReaderOptions {
   readonly realm: string | undefined;
   readonly schema: SchemaClass | undefined;

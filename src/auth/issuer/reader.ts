@@ -76,7 +76,6 @@ export function* openReader(
   }
 }
 
-/** Verifies the access tokens of the trusted issuers. */
 export class IssuerReader {
   readonly #known: ReadonlyMap<unknown, Known>;
   readonly #options: ReaderOptions;
@@ -163,7 +162,6 @@ export class IssuerReader {
     return { head, header, token: { algorithm, keyId: kid, signed, signature }, claims, known };
   }
 
-  /** Verifies the signature. Returns undefined, or the reason to refuse the token. */
   #signer(opened: Opened): Awaitable<TokenRefusal | undefined> {
     const { source } = opened.known.keys;
     const set = this.#reachable(opened.known);
@@ -188,7 +186,6 @@ export class IssuerReader {
     return found === 'signed' ? undefined : refusalOf(found, opened, set);
   }
 
-  /** @throws HTTPException 503 when the keys cannot be fetched */
   #reachable({ keys }: Known): KeySet | Promise<KeySet> {
     const set = keys.source.atHand();
     if (!(set instanceof Promise)) return set;
@@ -202,7 +199,6 @@ export class IssuerReader {
     });
   }
 
-  /** Checks the claims of a token with a valid signature, and returns them. */
   #accept({ claims, known }: Opened, context: Context): Awaitable<IssuerClaims> {
     const { req } = context;
     const found = this.#claimsOf(claims, known);
@@ -227,7 +223,6 @@ export class IssuerReader {
     if (issue !== undefined) return issue;
     for (const [name, value] of Object.entries(issuer.requiredClaims))
       if (!Object.hasOwn(claims, name) || claims[name] !== value) return 'required_claim';
-    // the cast is safe: issueOfClaims() has checked the types of the registered claims
     const found = claims as unknown as IssuerClaims;
     const roles = issuer.roles(found);
     const scopes = scopesOf(claims);
@@ -278,11 +273,7 @@ const PROVEN = new WeakMap<HttpRequest, Promise<boolean>>();
  * Returns whether a token is an access token: by its header `typ` (RFC 9068 §4). If the issuer sends no such
  * type, only tokens that are surely of another kind are refused.
  */
-function isAccessToken(
-  typ: unknown,
-  claims: Readonly<Record<string, unknown>>,
-  isRequired: boolean,
-): boolean {
+function isAccessToken(typ: unknown, claims: JsonObject, isRequired: boolean): boolean {
   if (typ !== undefined && typeof typ !== 'string') return false;
   const type = typ === undefined ? undefined : mediaType(typ);
   if (type === ACCESS_TOKEN) return true;
@@ -305,7 +296,7 @@ function refusalOf(found: SignerResult, { token }: Opened, set: KeySet): TokenRe
 }
 
 /** Returns the scopes of a token, from its claim `scope` (RFC 9068 §2.2.3) or `scp` (Entra, Okta). */
-function scopesOf(claims: Readonly<Record<string, unknown>>): string[] {
+function scopesOf(claims: JsonObject): string[] {
   const name = ['scope', 'scp'].find((each) => Object.hasOwn(claims, each));
   const value = name === undefined ? undefined : claims[name];
   if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '');

@@ -100,7 +100,6 @@ export function isWithinSite(host: string, site: string): boolean {
   return host === site || host.endsWith(`.${site}`);
 }
 
-/** A proxy that opens tunnels. */
 export interface Proxy {
   /** URL of the proxy, without user name and password. */
   readonly url: URL;

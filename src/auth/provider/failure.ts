@@ -1,6 +1,5 @@
 /** Failures of an identity provider, with a code for the client and a reason for the log. */
 
-/** Error codes for clients. Their HTTP statuses are 502, 504, 503 and 400. */
 type ProviderFailureCode =
   'provider_error' | 'provider_timeout' | 'temporarily_unavailable' | 'issuer_mismatch';
 

@@ -35,7 +35,6 @@ interface KeySourceDeps {
   readonly unknownKeyMs?: number;
 }
 
-/** Fetches and caches the keys of one provider. */
 export class KeySource {
   readonly #deps: KeySourceDeps;
   readonly #pinned: KeySet | undefined;
@@ -60,8 +59,6 @@ export class KeySource {
   /**
    * Returns the keys. Fetches them if they are older than ten minutes. If the fetch fails, returns cached
    * keys that are at most a day old.
-   *
-   * @throws ProviderFault if the fetch fails, and the cached keys are older than a day or absent
    */
   current(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;
@@ -79,8 +76,6 @@ export class KeySource {
    * Returns the keys without a wait: keys that are older than ten minutes are used while newer ones are
    * fetched. Only while no keys are known, returns a promise. After a failed fetch, such a promise rejects at
    * once for five seconds.
-   *
-   * @throws ProviderFault if no keys are known, or the known keys are older than a day
    */
   atHand(): KeySet | Promise<KeySet> {
     if (this.#pinned !== undefined) return this.#pinned;

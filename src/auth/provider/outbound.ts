@@ -38,7 +38,6 @@ const FAILED_STATUS = 400;
 const MAX_AT_ONCE = 16;
 const MAX_WAITING = 64;
 
-/** A URL of the provider that the server calls. */
 export interface Target {
   readonly url: string;
   /**
@@ -47,7 +46,6 @@ export interface Target {
   readonly isGuarded: boolean;
 }
 
-/** A request to the provider. */
 export interface OutboundCall {
   readonly method: 'GET' | 'POST';
   readonly url: string;
@@ -72,12 +70,12 @@ export interface OutboundAnswer {
 }
 
 /** Resolves all addresses of a host name, like `dns.lookup` with `all: true`. */
-export type Resolve = (
+type Resolve = (
   hostname: string,
   callback: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
-interface OutboundDeps {
+export interface OutboundDeps {
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** Trusted certificate authorities in PEM. Default: the authorities of Node.js. */
@@ -144,7 +142,6 @@ export class Outbound {
     }
   }
 
-  /** Cancels all requests, and refuses later ones. */
   close(): void {
     const reason = new ProviderFault('temporarily_unavailable', 'closed');
     this.#closing.abort(reason);
@@ -279,7 +276,6 @@ interface ExchangeDeps {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Sends one request and reads its response, with a time limit for each stage. */
 class Exchange {
   readonly #deps: ExchangeDeps;
   readonly #chunks: Buffer[] = [];
@@ -452,11 +448,7 @@ function lookupOf(resolve: Resolve, isGuarded: boolean): LookupFunction {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/**
- * Parses the JSON value of a response. `what` names the request in the reasons of errors.
- *
- * @throws ProviderFault `provider_error` unless the response is a JSON value with the status 200
- */
+/** Parses the JSON value of a response. `what` names the request in the reasons of errors. */
 export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   if (answer.status !== 200) throw new ProviderFault('provider_error', `${what}_status_${answer.status}`);
   if (!isJson(answer.mediaType)) throw new ProviderFault('provider_error', `${what}_media_type`);
@@ -474,10 +466,7 @@ export function jsonValue(what: string, answer: OutboundAnswer): unknown {
   return value;
 }
 
-/**
- * Parses the JSON object of a response.
- * @throws ProviderFault `provider_error` unless the response is a JSON object with the status 200
- */
+/** Parses the JSON object of a response. */
 export function jsonObject(what: string, answer: OutboundAnswer): Record<string, unknown> {
   const value = jsonValue(what, answer);
   if (!isRecord(value)) throw new ProviderFault('provider_error', `${what}_not_object`);

@@ -344,6 +344,10 @@ const MESSAGES: Readonly<Record<string, string>> = {
   unfinished: 'was started without a transaction and has not finished',
   changed: 'has changed since it was applied',
 };
+const RESTORE =
+  'Restore the migration file as it was applied, and write the change as a new migration: svc migrate new <name>';
+const RENUMBER =
+  'Give the later migration the next number; first undo what was applied under another number, with its old files: svc migrate down <module>';
 
 /** SVC402: databases that cannot be opened, and migrations that have not been applied. */
 async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
@@ -363,18 +367,15 @@ async function findMigrations(view: ApplicationView, report: ReportFinding): Pro
     }
     try {
       for (const each of await open.migrator.status()) {
-        const message = MESSAGES[each.state];
+        const other = each.appliedAs;
+        const message =
+          other === undefined ? MESSAGES[each.state] : `was applied as another file (${each.id}_${other})`;
         if (message !== undefined)
           report(
             subject,
             `${labelOf(each)} ${message}`,
             undefined,
-            each.state === 'changed'
-              ? {
-                  remedy:
-                    'Restore the migration file as it was applied, and write the change as a new migration: svc migrate new <name>',
-                }
-              : {},
+            each.state === 'changed' ? { remedy: other === undefined ? RESTORE : RENUMBER } : {},
           );
       }
     } catch (error) {

@@ -20,7 +20,12 @@ export interface StatementScope {
   readonly other: number;
   /** Places of the calls that send a statement whose text is not known. */
   readonly unknown: readonly Place[];
+  /** How to judge the statements to a database of which no schema is known. Absent if there are none. */
+  readonly remedy?: string;
 }
+
+const REMEDY =
+  'name a server by --scratch-database or --database, or a file with its descriptions by --statements';
 
 /** Files of `svc check` about statements. */
 export interface StatementFiles {
@@ -73,7 +78,10 @@ export async function judgeStatements(
         ? []
         : await brokenStatements(readLock(previous.text), plugins, open, rule('SVC422'))),
     ],
-    scope: scopeOf(finder.calls, databases, describers),
+    scope: {
+      ...scopeOf(finder.calls, databases, describers),
+      ...([...undescribed.values()].some((count) => count > 0) ? { remedy: REMEDY } : {}),
+    },
     // without any description there is nothing to write: an empty file would look like a checked one
     lock:
       describers.size === 0

@@ -20,6 +20,7 @@ import { readTables, typeReader } from '../tables.ts';
 import { placeOf, quotedTokens } from './places.ts';
 import type { Database } from '../database.ts';
 import type { Dialect, EngineType, PreparedColumn, PreparedStatement } from '../driver.ts';
+import type { MigratedTables } from '../row-classes.ts';
 import type { ColumnType, ReadType, TableColumn, TableDescription } from '../tables.ts';
 
 interface DescribedParameter {
@@ -29,12 +30,9 @@ interface DescribedParameter {
   readonly kind: ColumnType | undefined;
 }
 
-export interface DescribedColumn extends DescribedParameter {
-  readonly name: string;
+export interface DescribedColumn extends DescribedParameter, Pick<PreparedColumn, 'name' | 'column'> {
   /** Table from which the column comes, with its schema unless that is the current one; undefined for an expression. */
   readonly table: string | undefined;
-  /** Name of the column in its table. */
-  readonly column: string | undefined;
   /**
    * Whether the column of the table may be NULL; undefined for an expression, and for a column of a view. An outer join
    * may add NULL.
@@ -42,14 +40,12 @@ export interface DescribedColumn extends DescribedParameter {
   readonly isNullable: boolean | undefined;
 }
 
-/** Statement that the engine accepts. */
 export interface Described {
   readonly kind: 'described';
   readonly parameters: readonly DescribedParameter[];
   readonly columns: readonly DescribedColumn[];
 }
 
-/** Statement that the engine refuses. */
 export interface Refused {
   readonly kind: 'refused';
   /** SQLSTATE, or the code of an SvcError for a text that svc itself refuses to send. */
@@ -66,7 +62,6 @@ interface Untold {
   readonly reason: string;
 }
 
-/** Answer of the engine about a statement. */
 export type Description = Described | Refused | Untold;
 
 /** Database on which statements are described. Without an address, a SQLite database in memory. */
@@ -77,18 +72,11 @@ export interface DescribedPlace {
   readonly isScratch?: boolean | undefined;
   /** Drops the scratch database at once, also while its migrations run. */
   readonly signal?: AbortSignal | undefined;
-  /** Time limit of each statement in milliseconds. */
   readonly timeoutMs?: number | undefined;
 }
 
 /** Describes the statements of one database. Disposing of it closes the database. */
-export interface Describer extends AsyncDisposable {
-  readonly dialect: Dialect;
-  /** Whether the database has the option `snakeCase`. */
-  readonly snakeCase: boolean;
-  /** Hash of the migrations. */
-  readonly hash: string;
-  readonly tables: readonly TableDescription[];
+export interface Describer extends AsyncDisposable, Omit<MigratedTables, 'database'> {
   /** Error of a server that was lost or did not answer in time. After it, each statement is untold. */
   readonly failure: Error | undefined;
   /** Describes a statement. `text` has a `?` for each value, as for the methods of a database. Never rejects. */
@@ -99,7 +87,6 @@ export interface Describer extends AsyncDisposable {
 interface DescriberOptions extends Pick<Describer, 'snakeCase' | 'hash'> {
   /** Lower-case names of types that the application itself parses. */
   readonly ownTypes: ReadonlySet<string>;
-  /** Time limit of each statement in milliseconds. */
   readonly timeoutMs: number;
   /** Called when the describer is disposed of, after the database was closed. */
   readonly onClose?: (() => Promise<void>) | undefined;
@@ -117,7 +104,6 @@ const LACKS_RIGHTS: ReadonlySet<string | number | undefined> = new Set([
   1410,
 ]);
 
-/** Implementation of {@link Describer} over an open database. */
 export class DatabaseDescriber implements Describer {
   readonly dialect: Dialect;
   readonly snakeCase: boolean;

@@ -24,14 +24,12 @@ const NEEDED_SCHEMA = `do $$ begin
   end if;
 end $$`;
 
-/** A database plugin, as far as describing statements needs it. */
 interface DescribedPlugin {
   readonly name: string;
   /** Address of the database that the application uses. */
   readonly url: string;
   readonly sources: MigrationSources;
   readonly snakeCase: boolean;
-  /** Lower-case names of types that the application itself parses. */
   readonly ownTypes: ReadonlySet<string>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -62,7 +60,6 @@ export async function openDescriber(place: DescribedPlace, plugin: DescribedPlug
   });
 }
 
-/** Opens a database with sessions that only read. */
 async function openToRead(
   url: string,
   { clock, log, name }: DescribedPlugin,

@@ -16,10 +16,7 @@ export function placeOf(error: DatabaseError, text: string, dialect: Dialect): n
   return name === undefined ? undefined : offsetOfName(text, name, dialect);
 }
 
-/**
- * Returns the tokens that the message of a syntax error of SQLite quotes; none for another message. The text up to the
- * first wrong token gives the same message.
- */
+/** Returns the tokens that a syntax error of SQLite quotes; none for another message. */
 export function quotedTokens(message: string, text: string): readonly Token[] {
   const quoted = /^near "([\s\S]+)": syntax error$/.exec(message)?.[1];
   return tokensOf(text, 'sqlite').filter((token) => token.text === quoted);
@@ -39,10 +36,7 @@ const QUOTED: readonly RegExp[] = [
   /(?:nonaggregated|references) column '(?:[^'.]+\.)*?((?:[^'.]+\.)?[^'.]+)'/,
 ];
 
-/**
- * Converts a position of PostgreSQL, which counts characters of the sent text from 1. The sent text has `$1` where the
- * source has `?`.
- */
+/** Converts a position of PostgreSQL: characters from 1, in a text with `$1` in place of `?`. */
 function sourceOffset(source: string, sent: string, position: number): number {
   const end = [...sent].slice(0, position - 1).join('').length;
   let at = 0;
@@ -64,10 +58,7 @@ function offsetOfRest(text: string, rest: string): number | undefined {
   return at === -1 ? undefined : at;
 }
 
-/**
- * Returns the offset of the first tokens that are a name, such as `books.title`. The column of a table and an alias
- * count only if there is no other.
- */
+/** Returns the offset of a name. A column of a table, or an alias, counts only if there is no other place. */
 function offsetOfName(text: string, name: string, dialect: Dialect): number | undefined {
   const wanted = unquoted(name);
   const tokens = tokensOf(text, dialect);
@@ -85,7 +76,6 @@ function offsetOfName(text: string, name: string, dialect: Dialect): number | un
   return undefined;
 }
 
-/** Returns a token without its quotes, in lower case. */
 function unquoted(token: string): string {
   return (/^["`[]/.test(token) ? token.slice(1, -1) : token).toLowerCase();
 }

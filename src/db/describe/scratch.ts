@@ -27,9 +27,7 @@ const LEASE_MS = 3_600_000;
 const CREATE_MS = 60_000;
 
 interface ServerTexts {
-  /** Names of all databases. */
   readonly list: string;
-  /** Options of a new database. */
   readonly create: string;
   readonly lock: string;
   /** Whether a session holds the lock, as a number. */
@@ -70,7 +68,6 @@ interface Scratch extends AsyncDisposable {
 interface ScratchDeps {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Time limit of each statement in milliseconds. */
   readonly timeoutMs: number;
 }
 
@@ -128,7 +125,8 @@ class ScratchServer {
     const created = Promise.withResolvers<{ name: string; others: readonly string[] }>();
     this.#holding = this.#run(async (connection) => {
       await this.#sweep(connection);
-      const name = this.#newName();
+      const stamp = stampOf(this.#deps.clock.nowMs() + LEASE_MS);
+      const name = `svc_check_${stamp}_${randomBytes(4).toString('hex')}`;
       await this.#number(connection, this.#texts.lock, name);
       try {
         await this.#script(
@@ -206,10 +204,6 @@ class ScratchServer {
 
   #limit(): ReturnType<typeof limitIn> {
     return limitIn(this.#deps.timeoutMs, this.#deps.clock);
-  }
-
-  #newName(): string {
-    return `svc_check_${stampOf(this.#deps.clock.nowMs() + LEASE_MS)}_${randomBytes(4).toString('hex')}`;
   }
 }
 

@@ -17,15 +17,9 @@ import type { Clock } from '../../base/clock.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Script } from './source.ts';
 
-/**
- * Advisory lock of the whole database. The lock lasts until the transaction ends. The number is the text
- * `svc_migr` in ASCII.
- */
+/** Advisory lock of the database, until the transaction ends: `svc_migr` in ASCII. */
 const POSTGRES_LOCK = 'select pg_advisory_xact_lock(8319946623122237298)';
-/**
- * SQL expression for the lock name. It contains a hash of the database's name, because all databases of a
- * server share lock names. A lock name has at most 64 characters.
- */
+/** Name of the lock. All databases of a server share such names, of at most 64 characters. */
 const MYSQL_NAME = "concat('svc_migrations_', left(sha2(database(), 256), 32))";
 /** First words of statements that a rollback can undo. Statements that change tables commit implicitly. */
 const CHANGES_ROWS: ReadonlySet<string> = new Set([
@@ -85,9 +79,7 @@ async function takePostgresRunner(connection: Connection): Promise<AsyncDisposab
   return isTaken === true ? { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) } : undefined;
 }
 
-/**
- * Releases the lock explicitly, because a connection pooler may keep the session open, and the lock with it.
- */
+/** Releases the lock, because a connection pooler may keep the session open. */
 async function releasePostgresRunner(connection: Connection): Promise<void> {
   try {
     await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
@@ -107,12 +99,8 @@ export async function isRunning(connection: Connection, dialect: Dialect): Promi
 }
 
 async function fileOf(connection: Connection): Promise<string> {
-  const file = await connection.scalar(
-    "select file from pragma_database_list where name = 'main'",
-    [],
-    undefined,
-  );
-  return String(file ?? '');
+  const text = "select file from pragma_database_list where name = 'main'";
+  return String((await connection.scalar(text, [], undefined)) ?? '');
 }
 
 /** Returns whether statements such as `create table` commit the transaction implicitly. */
@@ -180,10 +168,7 @@ async function inTransaction<T>(connection: Connection, limit: Limit, work: () =
   }
 }
 
-/**
- * Begins a transaction. After a lock timeout, tries again until `limit` is reached, because another process
- * may need a long time for its migration.
- */
+/** Begins a transaction. Waits for a lock until `limit`: a migration of another process may take long. */
 async function begin(connection: Connection, limit: Limit): Promise<void> {
   for (;;) {
     try {

@@ -75,7 +75,6 @@ export interface UnfinishedMigration {
 const UNDONE = 'none of its changes remain in the database';
 const UNFINISHED = 'the changes of earlier statements remain, and the migration is unfinished';
 
-/** A migration that is about to run, and what its script needs. */
 interface Run {
   readonly migration: Pick<Migration, 'id' | 'name' | 'checksum'>;
   readonly script: Script;
@@ -124,10 +123,9 @@ export class Migrator {
    */
   async status(): Promise<MigrationState[]> {
     const migrations = this.#migrations();
-    const rows = await this.#database.run(
-      'statement',
-      (connection, limit) => readApplied(connection, this.#database.dialect, limit),
-      undefined,
+    const { dialect } = this.#database;
+    const rows = await this.#database.run('statement', (connection, limit) =>
+      readApplied(connection, dialect, limit),
     );
     return statesOf(migrations, rows);
   }
@@ -198,21 +196,17 @@ export class Migrator {
   async unfinished(): Promise<UnfinishedMigration | undefined> {
     const migrations = this.#migrations();
     const { dialect } = this.#database;
-    return this.#database.run(
-      'statement',
-      async (connection) => {
-        const row = (await readApplied(connection, dialect)).find(isUnfinished);
-        if (row === undefined) return undefined;
-        const { id, name } = row;
-        return {
-          id,
-          name,
-          isRunning: await isRunning(connection, dialect),
-          statements: migrations.find((migration) => migration.id === id)?.up.statements ?? [],
-        };
-      },
-      undefined,
-    );
+    return this.#database.run('statement', async (connection) => {
+      const row = (await readApplied(connection, dialect)).find(isUnfinished);
+      if (row === undefined) return undefined;
+      const { id, name } = row;
+      return {
+        id,
+        name,
+        isRunning: await isRunning(connection, dialect),
+        statements: migrations.find((migration) => migration.id === id)?.up.statements ?? [],
+      };
+    });
   }
 
   /**
@@ -260,10 +254,7 @@ export class Migrator {
     return readMigrations(this.#sources, this.#database.dialect);
   }
 
-  /**
-   * Calls `step` until it returns undefined. Each call gets a clean session, because a migration may change
-   * settings.
-   */
+  /** Calls `step` until it returns undefined, each time with a clean session. */
   async #repeat(
     signal: AbortSignal | undefined,
     step: (connection: Connection, limit: Limit) => Promise<MigrationDone | undefined> | undefined,
@@ -283,10 +274,7 @@ export class Migrator {
     }
   }
 
-  /**
-   * Runs the next migration, if there is one. Chooses again if another process runs or has run that
-   * migration.
-   */
+  /** Runs the next migration. Chooses again if another process runs or has run it. */
   async #step(
     connection: Connection,
     limit: Limit,
@@ -303,10 +291,7 @@ export class Migrator {
     }
   }
 
-  /**
-   * Chooses the next migration. Waits while another process runs one. Takes no lock, so the caller must check
-   * the choice again under the lock.
-   */
+  /** Chooses the next migration without a lock, so the caller must check the choice under the lock. */
   async #chosen(connection: Connection, limit: Limit, choose: Choose): Promise<Task | undefined> {
     const { dialect } = this.#database;
     for (let isDead = false; ;) {
@@ -391,10 +376,7 @@ export class Migrator {
     });
   }
 
-  /**
-   * Runs a script without a transaction. If its first statement fails, nothing has changed. If a later
-   * statement fails, the migration stays unfinished.
-   */
+  /** Runs a script without a transaction. After its first statement, a failure leaves it unfinished. */
   async #bare(run: Run): Promise<void> {
     const { connection, dialect, direction, script } = run;
     const home = await homeOf(connection, dialect);
@@ -434,31 +416,20 @@ export class Migrator {
     if (direction === 'down' && isFinished)
       return void (await connection.execute('delete from svc_migrations where id = ?', [id], undefined));
     const now = isFinished ? new Date(this.#clock.nowMs()).toISOString() : null;
-    const { affectedRows } = await connection.execute(
-      'update svc_migrations set name = ?, checksum = ?, applied_at = ? where id = ?',
-      [name, checksum, now, id],
-      undefined,
-    );
-    if (affectedRows === 0)
-      await connection.execute(
-        'insert into svc_migrations (id, name, checksum, applied_at) values (?, ?, ?, ?)',
-        [id, name, checksum, now],
-        undefined,
-      );
+    const update = 'update svc_migrations set name = ?, checksum = ?, applied_at = ? where id = ?';
+    const insert = 'insert into svc_migrations (name, checksum, applied_at, id) values (?, ?, ?, ?)';
+    const values = [name, checksum, now, id];
+    const { affectedRows } = await connection.execute(update, values, undefined);
+    if (affectedRows === 0) await connection.execute(insert, values, undefined);
   }
 }
 
-/**
- * Returns the search path of PostgreSQL, or the current database of MySQL. The server looks up names without
- * a schema there.
- */
+/** Returns the search path of PostgreSQL or the database of MySQL, where unqualified names are found. */
 async function homeOf(connection: Connection, dialect: Dialect): Promise<string | null> {
   if (dialect === 'sqlite') return null;
-  return (await connection.scalar(
-    dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()',
-    [],
-    undefined,
-  )) as string | null; // null if no database is selected
+  const text =
+    dialect === 'postgres' ? "select pg_catalog.current_setting('search_path')" : 'select database()';
+  return (await connection.scalar(text, [], undefined)) as string | null; // null if no database is selected
 }
 
 /**
@@ -516,9 +487,7 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
   return new SvcError(
     'E_MIGRATION_FAILED',
     [origin, `the transaction could not be committed: ${error.message}`, outcome],
-    {
-      cause: error,
-    },
+    { cause: error },
   );
 }
 

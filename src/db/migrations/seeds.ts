@@ -67,12 +67,10 @@ export class Seeder {
   }
 }
 
-/** Throws in production, unless the caller explicitly allows seeds there. */
 export function refuseInProduction(env: Env, isWanted: boolean): void {
   if (env === 'production' && !isWanted) throw new SvcError('E_SEED_PRODUCTION', []);
 }
 
-/** Returns the seed files for a database engine, in the order of their names. */
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {

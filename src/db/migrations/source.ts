@@ -47,23 +47,15 @@ export interface Script {
   readonly hasForeignKeys: boolean;
 }
 
-/** A migration from a file or a plugin. */
 export interface Migration {
   /** `0001` for a migration from a file, `plugin/id` for a migration of a plugin. */
   readonly id: string;
-  /**
-   * `create_users` for the file `0001_create_users.up.sql`. For a migration of a plugin, its id without
-   * `plugin/`.
-   */
+  /** `create_users` for `0001_create_users.up.sql`; for a migration of a plugin, its id without `plugin/`. */
   readonly name: string;
-  /**
-   * SHA-256 of the script in hexadecimal. CRLF counts as LF, so a Git checkout on Windows has the same
-   * checksum.
-   */
+  /** SHA-256 of the script in hexadecimal. CRLF counts as LF, as in a Git checkout on Windows. */
   readonly checksum: string;
   readonly isContributed: boolean;
   readonly up: Script;
-  /** Reads the down script. Undefined if the migration has none. */
   readonly down: (() => Script) | undefined;
 }
 
@@ -97,10 +89,7 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
   ];
 }
 
-/**
- * Returns the engines to look for in file names, the preferred one first. For MariaDB, the result is
- * `['mariadb', 'mysql', undefined]`. Undefined means a name without an engine.
- */
+/** Returns the engines of file names, the preferred first; undefined is a name without an engine. */
 export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
@@ -114,10 +103,7 @@ export function fileNamed(directory: string, name: string): string | undefined {
   return listFiles(directory, true).find((file) => file.name === name && file.direction === 'up')?.file;
 }
 
-/**
- * Returns the next free migration number in a folder, as four digits. It is `0001` if the folder does not
- * exist.
- */
+/** Returns the next free migration number as four digits: `0001` if the folder does not exist. */
 export function nextNumber(directory: string): string {
   const numbers = listFiles(directory, true).map(({ number }) => Number(number));
   const next = Math.max(0, ...numbers) + 1;
@@ -231,7 +217,6 @@ function checkNumbers(
   });
 }
 
-/** Returns the file for an engine, or else the file for all engines, or undefined. */
 function fileFor(
   group: readonly FileName[],
   direction: FileName['direction'],
@@ -314,7 +299,6 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
   }
 }
 
-/** Reads a SQL file, and parses its statements and directives. */
 export function readScript(directory: string, file: string, dialect: Dialect, refusal: Refusal): Script {
   return scriptOf(directory, file, readText(directory, file, refusal), dialect, refusal);
 }

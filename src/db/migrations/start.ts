@@ -63,13 +63,11 @@ export interface OpenMigrator extends AsyncDisposable {
   readonly seeder?: Seeder | undefined;
 }
 
-/** Returns whether a plugin has migrations. */
 export function isMigratable<P extends object>(plugin: P): plugin is P & Migratable {
   return typeof (plugin as Partial<Migratable>).openMigrator === 'function';
 }
 
 interface MigrationStartDeps {
-  /** Name of the database, for messages. */
   readonly name: string;
   readonly log: Logger;
   readonly clock?: Clock | undefined;

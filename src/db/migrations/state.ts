@@ -8,7 +8,9 @@ import type { Migration, Script } from './source.ts';
 
 /** State of a migration in a database. */
 export interface MigrationState {
+  /** Number of the files, such as `0001`; for a migration of a plugin, an id such as `oauth/oauth_logins`. */
   readonly id: string;
+  /** Name in the file names, such as `create_users`. */
   readonly name: string;
   /**
    * `changed` means that the text of an applied migration has changed. `unfinished` means that the migration
@@ -20,6 +22,8 @@ export interface MigrationState {
    * migration.
    */
   readonly appliedAt: string | undefined;
+  /** Name of another file with this number that was applied, such as `add_owner`. Only with `changed`. */
+  readonly appliedAs?: string;
 }
 
 /** A row of the table `svc_migrations`. */
@@ -36,16 +40,10 @@ export interface Task {
   readonly script: Script;
 }
 
-/**
- * Chooses the next migration to apply or undo from the rows of `svc_migrations`. Throws if the rows do not
- * match the files and plugins.
- */
+/** Chooses the next task. Throws if the rows do not match the files and plugins. */
 export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
-/**
- * Returns the statement that creates the table `svc_migrations`. In MySQL, the key is a varchar, because text
- * cannot be a key there.
- */
+/** Returns the statement for the table. MySQL has no `text` as a key. */
 export function createTable(dialect: Dialect): string {
   const key =
     dialect === 'mysql' || dialect === 'mariadb'
@@ -79,10 +77,7 @@ function tableExists(dialect: Dialect): string {
   }
 }
 
-/**
- * Returns the states of the given migrations in order, then the states of applied migrations that are not
- * among them.
- */
+/** Returns the states of these migrations in order, then of applied ones that are not among them. */
 export function statesOf(migrations: readonly Migration[], rows: readonly Applied[]): MigrationState[] {
   const byId = new Map(rows.map((row) => [row.id, row]));
   const known = migrations.map(({ id, name, checksum }): MigrationState => {
@@ -94,6 +89,7 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
       name,
       state: row.applied_at === null ? 'unfinished' : row.checksum === checksum ? 'applied' : 'changed',
       appliedAt: row.applied_at ?? undefined,
+      ...(row.checksum !== checksum && row.name !== name ? { appliedAs: row.name } : {}),
     };
   });
   return [
@@ -107,20 +103,20 @@ export function statesOf(migrations: readonly Migration[], rows: readonly Applie
   ];
 }
 
-/**
- * Returns the next migration to apply, or undefined.
- *
- * @throws SvcError `E_MIGRATION_CHANGED` if the text of an applied migration has changed, `E_MIGRATION_ORDER`
- *   if a later migration is already applied, `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
- */
+/** Returns the next migration to apply, or undefined. */
 export function nextOf(migrations: readonly Migration[], rows: readonly Applied[]): Migration | undefined {
   refuseUnfinished(rows);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  for (const { id, checksum, up } of migrations) {
+  for (const { id, name, checksum, up } of migrations) {
     const row = byId.get(id);
-    if (row !== undefined && row.checksum !== checksum)
-      // `applied_at` is not null, because refuseUnfinished() throws if a row has no time
-      throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
+    if (row === undefined || row.checksum === checksum) continue;
+    if (row.name !== name)
+      throw new SvcError('E_MIGRATION_ORDER', [
+        up.origin,
+        `${id} was applied as another file (${id}_${row.name})`,
+      ]);
+    // `applied_at` is not null, because refuseUnfinished() throws if a row has no time
+    throw new SvcError('E_MIGRATION_CHANGED', [up.origin, row.applied_at!]);
   }
   const next = migrations.find(({ id }) => !byId.has(id));
   if (next === undefined || next.isContributed) return next;
@@ -133,11 +129,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   return next;
 }
 
-/**
- * Returns the last applied migration from a file, with its down script, or undefined.
- * @throws SvcError `E_MIGRATION_DOWN` if the migration or its down script is missing,
- *   `E_MIGRATION_UNFINISHED` if a migration has begun and not ended
- */
+/** Returns the last applied migration from a file, with its down script, or undefined. */
 export function lastOf(migrations: readonly Migration[], rows: readonly Applied[]): Task | undefined {
   refuseUnfinished(rows);
   const last = rows.filter(({ id }) => isOfFile(id)).at(-1);
@@ -164,7 +156,6 @@ export function refuseUnfinished(rows: readonly Applied[]): void {
     ]);
 }
 
-/** Returns whether a migration has begun and has not ended. */
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
 }

@@ -28,10 +28,7 @@ const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
 /** Number of DER bytes before an Ed25519 public key (RFC 8410 §4). */
 const SPKI_BYTES = 12;
 const SEED_BYTES = 32;
-/**
- * Maximum factor that the client accepts for parsec. The method runs 1024 · 2^factor rounds of PBKDF2, so a
- * larger factor would take too much CPU time.
- */
+/** Maximum factor for parsec, whose cost is 1024 · 2^factor rounds of PBKDF2. */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
 /** Bytes of an RSA block that OAEP padding with SHA-1 takes. */
@@ -74,10 +71,7 @@ export function cachingSha2Password(password: string, nonce: Uint8Array): Buffer
   return xor(once, sha256(sha256(once), nonce));
 }
 
-/**
- * Encrypts the password with the server's RSA key. The plain text is the password and a NUL, XORed with the
- * nonce.
- */
+/** Encrypts the password and a NUL, XORed with the nonce, with the server's RSA key. */
 export function encryptedPassword(password: string, nonce: Uint8Array, publicKey: string | Buffer): Buffer {
   const text = xor(Buffer.from(`${password}\0`), nonce);
   let key;
@@ -128,10 +122,7 @@ export async function parsecAnswer(
   };
 }
 
-/**
- * Returns the proof, in hexadecimal, that MariaDB 11.4 must send for a self-signed certificate. Only a server
- * that knows the password hash can compute it.
- */
+/** Returns the proof for a self-signed certificate (MariaDB 11.4), which needs the password hash. */
 export function certificateProof(
   passwordHash: Uint8Array,
   nonce: Uint8Array,

@@ -21,33 +21,26 @@ import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import {
-  Opening,
+  CANCEL_MS,
+  EARLY_DATA,
+  NO_TLS,
   checksChain,
+  opened,
   shownEndpoint,
-  tlsOptions,
+  warnOfPlain,
   type Endpoint,
+  type Opening,
   type ServerSocket,
 } from '../wire/server-socket.ts';
+import type { ConnectionOptions } from 'node:tls';
 import type { Driver, Limit } from '../driver.ts';
 import type { Greeting } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-/** Maximum time for canceling a statement over a second connection, in milliseconds. */
-const CANCEL_MS = 4_000;
 const SELF_SIGNED = 'DEPTH_ZERO_SELF_SIGNED_CERT';
-/**
- * Matches the version of a proxy. Such proxies cannot handle a second request before they have replied to the
- * first.
- */
+/** Matches the version of a proxy that cannot handle a second request before it has replied. */
 const PROXY = /proxysql|maxscale|aurora|rds.?proxy|vitess|planetscale/i;
 
-/**
- * Returns a connection that is ready for statements.
- *
- * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
- *   `limit` is reached; DatabaseError with the error number of the server; SvcError `E_DB_CONNECT` for a
- *   permanent failure
- */
 async function connectMySql(
   host: ServerHost,
   options: MySqlConnectionOptions,
@@ -70,7 +63,6 @@ async function connectMySql(
 
 const READS_ONLY = 'select @@global.read_only';
 
-/** Returns the driver for MySQL or MariaDB. */
 export function mySqlDriver(deps: ServerDriverDeps<MySqlConnectionOptions>): Driver {
   return new ServerDriver<MySqlConnection>(deps, {
     connect: (host, limit) => connectMySql(host, deps.session, limit),
@@ -84,10 +76,7 @@ interface LoggedIn {
   readonly greeting: Greeting;
 }
 
-/**
- * Connects to the address `at`, and logs in. The certificate must match `name`, because `at` may be an IP
- * address.
- */
+/** Logs in at the address `at`. The certificate must match `name`, as `at` may be an IP address. */
 async function logIn(
   at: ServerHost,
   options: MySqlConnectionOptions,
@@ -96,13 +85,10 @@ async function logIn(
 ): Promise<LoggedIn> {
   const endpoint = { at, path: isUnixHost(at.host) ? at.host : undefined };
   const login = new MySqlLogin({ host: name, port: at.port }, shownEndpoint(endpoint), options);
-  const { link, isUnproved } = await openLink(endpoint, login, options, limit, name);
-  if (options.tls.mode === 'prefer' && link.tls === undefined && endpoint.path === undefined)
-    options.log?.warn('database_not_encrypted', {
-      host: at.host,
-      remedy:
-        'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
-    });
+  const { link, isUnproved } = await opened(endpoint, options, limit, name, (opening, tls) =>
+    prepareLink(opening, tls, login, options, endpoint),
+  );
+  warnOfPlain(options, link, at);
   const { clock } = options;
   return converse(
     link,
@@ -127,53 +113,35 @@ async function logIn(
 
 interface Link {
   readonly link: ServerSocket;
-  /**
-   * Whether the certificate is self-signed. If so, the server must prove during the login that the
-   * certificate is its own.
-   */
+  /** Whether the server must prove in the login that its self-signed certificate is its own. */
   readonly isUnproved: boolean;
 }
 
-async function openLink(
-  endpoint: Endpoint,
+async function prepareLink(
+  opening: Opening,
+  options: ConnectionOptions | undefined,
   login: MySqlLogin,
   { tls, password, clock }: MySqlConnectionOptions,
-  limit: Limit,
-  name: string,
+  endpoint: Endpoint,
 ): Promise<Link> {
-  const options =
-    endpoint.path !== undefined || tls.mode === 'disable'
-      ? undefined
-      : await tlsOptions(tls, name, shownEndpoint(endpoint));
-  const opening = new Opening(endpoint, limit, clock, options === undefined);
-  try {
-    await opening.until('connect');
-    using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (kind) =>
-      opening.fail(opening.refusal(`the server is ${kind}, not a MySQL or MariaDB server`)),
-    );
-    const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
-    const { socket } = opening;
-    const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
-    if (options !== undefined && !isOffered && tls.mode !== 'prefer')
-      throw opening.refusal('the server does not offer TLS, but the sslmode of the address requires TLS');
-    if (options === undefined || !isOffered) return { link: opening.finished(), isUnproved: false };
-    if (socket.readableLength > 0)
-      throw opening.refusal(
-        'the server sent data before encryption, which indicates an attacker between client and server',
-      );
-    socket.write(login.sslRequest());
-    const mayProve =
-      isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
-    const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
-    // Node.js sets an error code in this property, although its types declare an Error
-    const problem = secure.authorizationError as Error | string | undefined;
-    if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
-      throw opening.refusal(`the TLS connection to the server failed (${String(problem)})`);
-    return { link: opening.finished(secure), isUnproved: mayProve && !secure.authorized };
-  } catch (error) {
-    opening.abandon();
-    throw error;
-  }
+  using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (kind) =>
+    opening.fail(opening.refusal(`the server is ${kind}, not a MySQL or MariaDB server`)),
+  );
+  const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
+  const { socket } = opening;
+  const isOffered = (capabilities & CAPABILITY.ssl) !== 0;
+  if (options !== undefined && !isOffered && tls.mode !== 'prefer') throw opening.refusal(NO_TLS);
+  if (options === undefined || !isOffered) return { link: opening.finished(), isUnproved: false };
+  if (socket.readableLength > 0) throw opening.refusal(EARLY_DATA);
+  socket.write(login.sslRequest());
+  const mayProve =
+    isMariaDb && checksChain(tls) && tls.rootCertificate === undefined && (password ?? '') !== '';
+  const secure = await opening.encrypt({ ...options, ...(mayProve && { rejectUnauthorized: false }) });
+  // Node.js sets an error code in this property, although its types declare an Error
+  const problem = secure.authorizationError as Error | string | undefined;
+  if (mayProve && !secure.authorized && problem !== SELF_SIGNED)
+    throw opening.refusal(`the TLS connection to the server failed (${String(problem)})`);
+  return { link: opening.finished(secure), isUnproved: mayProve && !secure.authorized };
 }
 
 /** Sends KILL QUERY over a new connection to the same address and account. */

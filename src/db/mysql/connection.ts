@@ -1,5 +1,5 @@
 /** One connection to MySQL or MariaDB. A pool lends it to one caller at a time. */
-import { ReadOnly, TransactionAborted, type DatabaseError } from '../errors.ts';
+import { ReadOnly, TransactionAborted } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { checkLimit } from '../limits.ts';
@@ -10,7 +10,7 @@ import { preparedColumn } from './rows.ts';
 import { MySqlRunner, type Cursor } from './runner.ts';
 import { COMMAND, STATUS } from './wire.ts';
 import { scriptStatements } from '../script.ts';
-import type { BeginOptions, Limit, PreparedStatement, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, PreparedStatement, Row, RowBatches, Table } from '../driver.ts';
 import type { MySqlConversation } from './conversation.ts';
 import type { RowsWanted } from '../wire/conversation.ts';
 import type { Exchange } from './exchange.ts';
@@ -22,18 +22,16 @@ const BATCH_ROWS = 256;
 const OVER =
   'The server has ended the transaction, because of an error, or because a statement such as CREATE TABLE commits by itself';
 
-/** A connection to MySQL or MariaDB. */
 export class MySqlConnection extends ServerConnection<Exchange, MySqlConversation, MySqlRunner> {
   readonly #options: MySqlConnectionOptions;
 
-  /**
-   * `pinsTypes` is true if a prepared statement accepts only the value types of its first execution
-   * (types.ts).
-   */
+  /** `pinsTypes`: a prepared statement accepts only the value types of its first execution. */
   constructor(conversation: MySqlConversation, options: MySqlConnectionOptions, pinsTypes: boolean) {
     super(new MySqlRunner(conversation, options, pinsTypes));
     this.#options = options;
-    conversation.onRefusal = (error) => this.#onRefusal(error);
+    conversation.onRefusal = (error) => {
+      if (options.mustWrite && !this.isReadOnly && isOfReadingServer(error)) this.isUnfit = true;
+    };
   }
 
   /** Sets the session variables, and reads `max_allowed_packet`. */
@@ -99,11 +97,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
    * Streams rows through a cursor. The server computes all rows when it opens the cursor, so later writes are
    * not visible. Other requests can run between two fetches.
    */
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     this.#checkTransaction(sql);
     const timing = this.runner.timing?.batches(sql) ?? UNTIMED;
     let cursor: Cursor | undefined;
@@ -161,10 +155,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     await this.runner.flight([`rollback to savepoint ${name}`, `release savepoint ${name}`], limit);
   }
 
-  /**
-   * Resets the session with COM_RESET_CONNECTION. MySQL 5.6 lacks this command, so there the connection is
-   * closed and the pool opens another one.
-   */
+  /** Resets the session. MySQL 5.6 has no such command, so the connection is closed there. */
   async reset(): Promise<void> {
     await this.rollback();
     await this.runner.command(COMMAND.resetConnection, 'reset', undefined);
@@ -211,11 +202,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     }
   }
 
-  async *#chunks(
-    cursor: Cursor,
-    limit: Limit | undefined,
-    timing: BatchTiming,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#chunks(cursor: Cursor, limit: Limit | undefined, timing: BatchTiming): RowBatches {
     for (;;) {
       checkLimit(limit, this.#options.clock, cursor.sql);
       const chunk = await timing.wait(() => this.runner.fetch(cursor, BATCH_ROWS, limit));
@@ -224,10 +211,7 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
     }
   }
 
-  /**
-   * Runs `work`, which writes many rows. If it fails, adds details to the error, such as the columns of a
-   * violated key.
-   */
+  /** Runs `work`. Adds details to its error, such as the columns of a violated key. */
   async #many<T>(sql: string, work: () => Promise<T>, limit: Limit | undefined): Promise<T> {
     try {
       return await this.timed(sql, work);
@@ -242,10 +226,6 @@ export class MySqlConnection extends ServerConnection<Exchange, MySqlConversatio
    */
   #checkTransaction(sql: string): void {
     if (this.hasEnded) throw this.endedError(sql);
-  }
-
-  #onRefusal(error: DatabaseError): void {
-    if (this.#options.mustWrite && !this.isReadOnly && isOfReadingServer(error)) this.isUnfit = true;
   }
 }
 

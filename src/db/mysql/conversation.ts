@@ -17,10 +17,7 @@ interface MySqlConversationDeps extends Omit<ConversationDeps<PacketWriter>, 'wr
   readonly status: number;
 }
 
-/**
- * Matches statements that may begin a transaction and then fail. After such a failure, it is unknown whether
- * a transaction is open.
- */
+/** Matches statements after whose failure it is unknown whether a transaction is open. */
 const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 /**
  * Matches statements that only read. If one was canceled, its result is refused even without an error,
@@ -29,7 +26,6 @@ const MAY_BEGIN = /^[\s(]*(?:call|execute|begin|xa)\b/i;
 const READS = /^[\s(]*(?:select|with|values|table)\b/i;
 const INTERRUPTED = 1317;
 
-/** Sends the requests of one connection, and matches replies to requests in order. */
 export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
   readonly dialogue: Dialogue;
   readonly #reader: PacketReader;
@@ -61,12 +57,10 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     await this.last?.done.catch(() => undefined);
   }
 
-  /** Creates the object that handles the replies to a request. Pass it to add() or send(). */
   exchange(options: ExchangeDeps): Exchange {
     return new Exchange(options, this.dialogue);
   }
 
-  /** Sends the packet that was written. */
   ask(options: Omit<ExchangeDeps, 'sequence'>): Exchange {
     return this.add(this.exchange({ ...options, sequence: this.writer.end() }));
   }
@@ -89,8 +83,6 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
    * Waits until all replies of a request have arrived. When `limit` is reached, cancels the statement on the
    * server. After an error, asks the server whether the transaction is still open, because some errors end
    * it.
-   *
-   * @throws the error that the server reported; QueryTimeout or QueryCanceled when `limit` is reached
    */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
@@ -136,20 +128,14 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
     if (exchange.error !== undefined && isFatal(exchange.error)) this.refused(exchange.error, '08006');
   }
 
-  /**
-   * Handles a packet that is not a reply to a request. The only such packet is the error with which the
-   * server ends the connection.
-   */
+  /** Handles a packet without a request: the error with which the server ends the connection. */
   #onUnasked(bytes: Buffer, at: number, end: number): void {
     if (bytes[at] !== REPLY.error)
       throw new ProtocolViolation('the server sent a packet although no request waits for a reply');
     this.refused(mysqlError(readError(bytes, at, end), undefined), '08006');
   }
 
-  /**
-   * Sends `do 0`, whose reply has the status of the transaction. A late cancellation ends `do 0`, and not the
-   * next statement.
-   */
+  /** Asks for the status of the transaction. A late cancellation ends `do 0`, not the next statement. */
   async #settle(): Promise<void> {
     if (this.isEnded) return;
     const exchange = this.query('do 0');

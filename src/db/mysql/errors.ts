@@ -1,94 +1,66 @@
 /** Maps error numbers of MySQL and MariaDB to error classes. Removes data values from error messages. */
 import { writtenTable } from '../dialects.ts';
-import {
-  CheckViolation,
-  ConnectionLost,
-  ConstraintViolation,
-  Corrupt,
-  DataError,
-  DatabaseError,
-  Deadlock,
-  DiskFull,
-  ForeignKeyViolation,
-  LockTimeout,
-  NotNullViolation,
-  QueryCanceled,
-  QueryTimeout,
-  ReadOnly,
-  SerializationFailure,
-  StatementError,
-  StorageFailed,
-  UniqueViolation,
-  type DatabaseErrorDetails,
-  type ErrorClass,
-} from '../errors.ts';
+import * as errors from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
 
-/**
- * Error class of each MySQL error number. The second element is the SQLSTATE of PostgreSQL, if MySQL's own is
- * too general (`HY000`).
- */
-const BY_NUMBER: ReadonlyMap<number, readonly [ErrorClass, sqlstate?: string]> = new Map([
-  ...numbers([1022, 1062, 1169, 1586, 1859], UniqueViolation, '23505'),
-  ...numbers([1216, 1217, 1451, 1452, 1761, 1762], ForeignKeyViolation, '23503'),
-  ...numbers([1048, 1263, 1364, 1566], NotNullViolation, '23502'),
-  ...numbers([3819, 4025], CheckViolation, '23514'),
-  ...numbers([1213, 1614, 3101], Deadlock, '40001'),
-  ...numbers([1020], SerializationFailure, '40001'),
-  ...numbers([1205, 3572, 3058], LockTimeout, '55P03'),
-  ...numbers([1290, 1792, 1836, 3100], ReadOnly, '25006'),
-  ...numbers([1317], QueryCanceled, '57014'),
-  ...numbers([1969, 3024], QueryTimeout, '57014'),
-  ...numbers([1040, 1203, 1226, 3032], DatabaseError, '53300'),
-  ...numbers([1129], DatabaseError, '28000'),
-  ...numbers([1820, 1862], DatabaseError, '28000'),
+/** Error class by error number, with the SQLSTATE of PostgreSQL if MySQL's own is too general. */
+const BY_NUMBER: ReadonlyMap<number, readonly [errors.ErrorClass, sqlstate?: string]> = new Map([
+  ...numbers([1022, 1062, 1169, 1586, 1859], errors.UniqueViolation, '23505'),
+  ...numbers([1216, 1217, 1451, 1452, 1761, 1762], errors.ForeignKeyViolation, '23503'),
+  ...numbers([1048, 1263, 1364, 1566], errors.NotNullViolation, '23502'),
+  ...numbers([3819, 4025], errors.CheckViolation, '23514'),
+  ...numbers([1213, 1614, 3101], errors.Deadlock, '40001'),
+  ...numbers([1020], errors.SerializationFailure, '40001'),
+  ...numbers([1205, 3572, 3058], errors.LockTimeout, '55P03'),
+  ...numbers([1290, 1792, 1836, 3100], errors.ReadOnly, '25006'),
+  ...numbers([1317], errors.QueryCanceled, '57014'),
+  ...numbers([1969, 3024], errors.QueryTimeout, '57014'),
+  ...numbers([1040, 1203, 1226, 3032], errors.DatabaseError, '53300'),
+  ...numbers([1129], errors.DatabaseError, '28000'),
+  ...numbers([1820, 1862], errors.DatabaseError, '28000'),
   ...numbers(
     [1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1927, 2006, 2013, 4031],
-    ConnectionLost,
+    errors.ConnectionLost,
     '08006',
   ),
-  ...numbers([1153, 1301], DataError, '54000'),
-  ...numbers([1461, 1037, 1038, 1041], DatabaseError, '53200'),
-  ...numbers([1021, 1114, 1030], DiskFull, '53100'),
-  ...numbers([1016, 1024, 1026, 1296], StorageFailed, '58030'),
-  ...numbers([1034, 1035, 1194, 1195, 1712], Corrupt, 'XX001'),
+  ...numbers([1153, 1301], errors.DataError, '54000'),
+  ...numbers([1461, 1037, 1038, 1041], errors.DatabaseError, '53200'),
+  ...numbers([1021, 1114, 1030], errors.DiskFull, '53100'),
+  ...numbers([1016, 1024, 1026, 1296], errors.StorageFailed, '58030'),
+  ...numbers([1034, 1035, 1194, 1195, 1712], errors.Corrupt, 'XX001'),
   ...numbers(
     [1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1525, 1690, 3140, 3141, 3143, 3156, 3988, 4078],
-    DataError,
+    errors.DataError,
   ),
-  ...numbers([1046, 1049, 1054, 1064, 1065, 1146, 1149, 1210, 1227, 1295, 1305, 1318], StatementError),
+  ...numbers([1046, 1049, 1054, 1064, 1065, 1146, 1149, 1210, 1227, 1295, 1305, 1318], errors.StatementError),
 ]);
 
 function numbers(
   list: readonly number[],
-  Class: ErrorClass,
+  Class: errors.ErrorClass,
   sqlstate?: string,
-): (readonly [number, readonly [ErrorClass, string?]])[] {
+): (readonly [number, readonly [errors.ErrorClass, string?]])[] {
   return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
 }
 
 /** Error classes by the first two characters of the SQLSTATE, for errors that are not in BY_NUMBER. */
-const BY_CLASS: Readonly<Record<string, ErrorClass>> = {
-  '08': ConnectionLost,
-  '0A': StatementError,
-  '22': DataError,
-  '23': ConstraintViolation,
-  '21': StatementError,
-  '34': StatementError,
-  '3D': StatementError,
-  '42': StatementError,
-  '70': QueryCanceled,
+const BY_CLASS: Readonly<Record<string, errors.ErrorClass>> = {
+  '08': errors.ConnectionLost,
+  '0A': errors.StatementError,
+  '22': errors.DataError,
+  '23': errors.ConstraintViolation,
+  '21': errors.StatementError,
+  '34': errors.StatementError,
+  '3D': errors.StatementError,
+  '42': errors.StatementError,
+  '70': errors.QueryCanceled,
 };
 
-/**
- * Converts an error of the server. `sql` is the statement that failed, or undefined if no statement was
- * running.
- */
 export function mysqlError(
   { errno, sqlstate, message }: ErrorFields,
   sql: string | undefined,
-): DatabaseError {
-  const [Class = BY_CLASS[sqlstate.slice(0, 2)] ?? DatabaseError, state = sqlstate || undefined] =
+): errors.DatabaseError {
+  const [Class = BY_CLASS[sqlstate.slice(0, 2)] ?? errors.DatabaseError, state = sqlstate || undefined] =
     BY_NUMBER.get(errno) ?? [];
   return new Class(shownMessage(errno, message, sql), {
     errno,
@@ -99,25 +71,25 @@ export function mysqlError(
 }
 
 /** Returns whether a prepared statement may succeed after it is prepared again. */
-export function isStaleStatement({ errno, sql }: DatabaseError): boolean {
+export function isStaleStatement({ errno, sql }: errors.DatabaseError): boolean {
   return errno === 1615 || errno === 1243 || (errno === 3988 && ALL_OR_NOTHING.test(sql ?? ''));
 }
 /** Matches statements that change nothing when they fail. A failed CALL may have changed rows. */
 const ALL_OR_NOTHING = /^\s*(?:insert|replace|update|delete|select|with)\b/i;
 /** Returns whether the server cannot prepare this kind of statement (error 1295). */
-export function isUnpreparable({ errno }: DatabaseError): boolean {
+export function isUnpreparable({ errno }: errors.DatabaseError): boolean {
   return errno === 1295;
 }
 /** Returns whether the server's limit of prepared statements is reached (error 1461). */
-export function isOutOfStatements({ errno }: DatabaseError): boolean {
+export function isOutOfStatements({ errno }: errors.DatabaseError): boolean {
   return errno === 1461;
 }
 /** Returns whether the whole server is read-only, and not just the transaction (errors 1290, 1836). */
-export function isOfReadingServer({ errno }: DatabaseError): boolean {
+export function isOfReadingServer({ errno }: errors.DatabaseError): boolean {
   return errno === 1290 || errno === 1836;
 }
 /** Returns whether the server ends the connection with this error, such as 1927 or 4031. */
-export function isFatal({ errno }: DatabaseError): boolean {
+export function isFatal({ errno }: errors.DatabaseError): boolean {
   return errno !== undefined && FATAL.has(errno);
 }
 
@@ -162,7 +134,7 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
   }
 }
 
-type Names = Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
+type Names = Pick<errors.DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
   switch (errno) {
@@ -193,10 +165,7 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
   }
 }
 
-/**
- * Returns the table and the key that a message names. MySQL writes `table.key`. MariaDB and older MySQL
- * versions write only `key`.
- */
+/** Returns the table and the key in a message: `table.key`, or `key` in MariaDB and older MySQL. */
 function keyIn(message: string, sql: string | undefined): Names {
   const key = /for key '((?:[^']|'')*)'$/.exec(message)?.[1];
   const dot = key?.indexOf('.') ?? -1;

@@ -21,10 +21,7 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { Row } from '../driver.ts';
 import type { MySqlValueOptions } from './url.ts';
 
-/**
- * Kind of a request. `command` has no result, and `query` sends SQL text. `prepare` prepares a statement, and
- * `execute` runs a prepared one. `fetch` fetches rows of a cursor.
- */
+/** Kind of a request. `query` sends SQL text, `execute` runs a prepared statement, `fetch` reads a cursor. */
 type Kind = 'command' | 'query' | 'prepare' | 'execute' | 'fetch';
 
 /** Format of replies, on which the client and the server have agreed during the login. */
@@ -35,9 +32,7 @@ export interface Dialogue {
   readonly values: MySqlValueOptions;
 }
 
-/** Options of an {@link Exchange}, the handler of a request's replies. */
 export interface ExchangeDeps {
-  /** SQL text of the request, for error messages. */
   readonly sql: string;
   readonly kind: Kind;
   readonly wanted: RowsWanted;
@@ -68,10 +63,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   readonly #dialogue: Dialogue;
   #step: Step = 'head';
   #isAtHead = true;
-  /**
-   * Sequence number of the first packet of each reply, by the index of the reply. The usual number, 1, is not
-   * stored.
-   */
+  /** Sequence number of the first packet of each reply, by its index, if it is not 1. */
   #sequences: Map<number, number> | undefined;
   #written = 1;
   #answered = 0;
@@ -91,7 +83,6 @@ export class Exchange extends ServerExchange<RowPlan> {
   /** Number of rows of the current result, if the caller wants no rows. */
   #unwantedRows = 0;
   #hasResult = false;
-  /** Id that the server gave a prepared statement. */
   statementId = 0;
   parameters = 0;
   /** Session status in the last packet that had one. Undefined after an error. */
@@ -107,16 +98,12 @@ export class Exchange extends ServerExchange<RowPlan> {
     if (options.kind === 'fetch') this.#step = 'rows';
   }
 
-  /**
-   * Adds a further request of this exchange's kind. `sequence` is the sequence number of the reply's first
-   * packet.
-   */
+  /** Adds a request of the same kind. `sequence` is the number of the reply's first packet. */
   add(sequence: number): void {
     if (sequence !== 1) (this.#sequences ??= new Map()).set(this.#written, sequence);
     this.#written++;
   }
 
-  /** Marks the exchange as complete, so that no further requests can be added. */
   close(): void {
     this.#isOpen = false;
   }
@@ -126,10 +113,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return !this.#isOpen && this.#answered === this.#written;
   }
 
-  /**
-   * Expected sequence number of a packet that begins a reply. Undefined inside a reply, where the numbers
-   * continue.
-   */
+  /** Expected number of the first packet of a reply. Undefined inside a reply. */
   get sequence(): number | undefined {
     return this.#isAtHead ? (this.#sequences?.get(this.#answered) ?? 1) : undefined;
   }
@@ -312,10 +296,7 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.#onAnswered();
   }
 
-  /**
-   * Counts the rows of a result as rows affected, if the statement writes. The rows are those of the clause
-   * `returning`, for which MariaDB reports no number of rows affected.
-   */
+  /** Counts the rows of `returning`, for which MariaDB reports no number of rows affected. */
   #countReturned(): void {
     const { kind } = scanned(this.sql, 'mariadb');
     if (kind === 'insert' || kind === 'update') this.affectedRows += this.#unwantedRows;
@@ -337,18 +318,12 @@ export class Exchange extends ServerExchange<RowPlan> {
     return this.isOver;
   }
 
-  /**
-   * Whether the caller gets the rows of the current result. Rows of later results are dropped, unless
-   * `wanted` is `sets`.
-   */
+  /** Whether the caller gets the rows of the current result: the first one, or any with `sets`. */
   get #isWanted(): boolean {
     return this.#isFirstResult || this.wanted === 'sets';
   }
 
-  /**
-   * Whether column descriptions and rows each end with an EOF packet, as on servers before MySQL 5.7. Newer
-   * servers send no packet between column descriptions and rows.
-   */
+  /** Whether an EOF packet ends column descriptions and rows, as before MySQL 5.7. */
   get #hasEnds(): boolean {
     return (this.#dialogue.capabilities & CAPABILITY.deprecateEof) === 0;
   }
@@ -365,10 +340,7 @@ function unexpected(first: number): ProtocolViolation {
   return new ProtocolViolation(`the server sent an unexpected packet, which begins with ${first}`);
 }
 
-/**
- * Returns whether the bytes from `at` up to `end` are equal to `known`. For short packets, a loop is faster
- * than a method of Buffer.
- */
+/** Compares bytes. For short packets, a loop is faster than a method of Buffer. */
 function holds(bytes: Buffer, at: number, end: number, known: Buffer): boolean {
   if (end - at !== known.length) return false;
   for (let index = 0; index < known.length; index++) if (bytes[at + index] !== known[index]) return false;

@@ -35,7 +35,6 @@ import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
 
 interface LoggedIn {
   readonly greeting: Greeting;
-  /** Capabilities that the client and the server both have. */
   readonly capabilities: number;
   readonly extended: number;
   readonly status: number;
@@ -66,24 +65,17 @@ const WANTED_OF_MARIADB = MARIADB.extendedMetadata | MARIADB.cacheMetadata;
 const MAX_PACKETS = 50;
 /** Maximum number of switches to another authentication method. Accounts with two methods switch twice. */
 const MAX_SWITCHES = 3;
-/**
- * Status bytes that the server sends for caching_sha2_password. FAST means that the client's reply was
- * correct. FULL means that the client must send the password itself.
- */
+/** Answers of caching_sha2_password: FAST is a success, FULL asks for the password itself. */
 const FAST = 0x03;
 const FULL = 0x04;
 const ASK_KEY_CACHING = 0x02;
 const ASK_KEY_SHA256 = 0x01;
 const NONCE_BYTES = 32;
 const PROOF_MARK = 0x01;
-/**
- * Authentication plugin of MariaDB that this client does not support. It uses a password of any length as the
- * seed of an Ed25519 key, but Node.js accepts only seeds of 32 bytes.
- */
+/** Plugin of MariaDB whose Ed25519 seed is a password of any length; Node.js accepts only 32 bytes. */
 const UNSPOKEN = 'client_ed25519';
 const NO_SIGNATURE_BYTES = 64;
 
-/** Logs in over a new socket. */
 export class MySqlLogin extends ServerLogin<Buffer> {
   readonly reader: PacketReader;
   readonly #host: ServerHost;
@@ -162,7 +154,6 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#writer.take();
   }
 
-  /** Passes all packets after the login to `onPacket`, including packets that have already arrived. */
   handOver(onPacket: OnPacket): void {
     this.reader.onPacket = onPacket;
     // the sequence number is 0, because these packets belong to no request
@@ -466,10 +457,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 }
 
-/**
- * Returns the text at the end of an OK packet. The text has a length prefix or extends to the end of the
- * packet.
- */
+/** Returns the text of an OK packet. It has a length prefix, or extends to the end. */
 function infoOf(info: Buffer): Buffer {
   return info.length > 0 && info[0] === info.length - 1 ? info.subarray(1) : info;
 }

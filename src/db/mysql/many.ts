@@ -33,10 +33,7 @@ interface Many {
   /** One for each combination of value types, or a single one that accepts all types. */
   readonly prepared: Prepared[];
   readonly placeholders: number;
-  /**
-   * Number of values in each row of the caller. Less than `placeholders` if one statement inserts several
-   * rows.
-   */
+  /** Number of values in a row of the caller. One statement may insert several rows. */
   readonly perRow: number;
   readonly source: Iterator<Params>;
   /** Next row of values, which no request contains yet. */
@@ -63,7 +60,6 @@ interface RowInsert {
   readonly perRow: number;
 }
 
-/** Runs the statement for all rows. Returns the number of rows affected. */
 export async function runMany(
   runner: MySqlRunner,
   sql: string,
@@ -78,7 +74,6 @@ export async function runMany(
     : insertSeveral(runner, sql, insert, rows, limit);
 }
 
-/** Inserts rows of values into a table. Returns the number of rows inserted. */
 export async function insertRows(
   runner: MySqlRunner,
   table: string,
@@ -102,10 +97,7 @@ function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }
 
-/**
- * Inserts rows in batches. All full batches use one cached statement. The remaining rows use an uncached
- * statement, or one insert for each row if they are few.
- */
+/** Inserts rows in batches. Full batches share a cached statement; the rest uses another, or one per row. */
 async function insertSeveral(
   runner: MySqlRunner,
   sql: string,
@@ -164,10 +156,6 @@ function taken(source: Iterator<Params>, most: number): Params[] {
   return rows;
 }
 
-/**
- * Joins the values of several rows for one statement.
- * @throws SvcError for a row with a wrong number of values
- */
 function joined(rows: readonly Params[], perRow: number, before: number): Params {
   const values: Parameter[] = [];
   for (let index = 0; index < rows.length; index++) {
@@ -290,10 +278,7 @@ async function writeAll(many: Many, memory: KnownStatement): Promise<number> {
   return ended();
 }
 
-/**
- * Writes the request for a row. Returns the sequence number of the first packet of its reply, or undefined if
- * no prepared statement accepts the types of the values.
- */
+/** Writes a row. Returns the number of its reply's first packet; undefined if no statement accepts it. */
 function writeRow(
   { runner, sql, limit, prepared, placeholders, perRow, row }: Many,
   params: Params,

@@ -30,7 +30,6 @@ interface Ok {
   readonly info: Buffer;
 }
 
-/** Error packet. */
 export interface ErrorFields {
   readonly errno: number;
   /** SQLSTATE. Empty if the error comes before the login. */
@@ -38,7 +37,6 @@ export interface ErrorFields {
   readonly message: string;
 }
 
-/** Column of a result. */
 export interface WireColumn {
   readonly name: string;
   /** Name of the table itself, and not its alias. Empty for a computed column. */
@@ -66,7 +64,6 @@ const PROTOCOL_10 = 10;
 const NONCE_BYTES = 20;
 const FIXED_FIELDS = 0x0c;
 
-/** Reads the fields of one packet in order. */
 export class Fields extends FieldReader {
   uint16(): number {
     return this.source.readUInt16LE(this.take(2));
@@ -84,7 +81,6 @@ export class Fields extends FieldReader {
     return this.bytes(this.left);
   }
 
-  /** Reads a length prefix. */
   length(): number {
     const value = this.integer();
     if (typeof value === 'bigint') throw new ProtocolViolation('the server sent a length above 2^53');
@@ -126,7 +122,6 @@ export class Fields extends FieldReader {
   }
 }
 
-/** Parses Handshake V10. */
 export function readGreeting(bytes: Buffer, at: number, end: number): Greeting {
   const fields = new Fields(bytes, at, end);
   const protocol = fields.byte();
@@ -172,7 +167,6 @@ export function readOk(bytes: Buffer, at: number, end: number): Ok {
   };
 }
 
-/** Parses an EOF packet, which servers before MySQL 5.7 send after columns and rows. */
 export function readEof(
   bytes: Buffer,
   at: number,
@@ -182,7 +176,6 @@ export function readEof(
   return { warnings: fields.uint16(), status: fields.uint16() };
 }
 
-/** Parses an error packet. */
 export function readError(bytes: Buffer, at: number, end: number): ErrorFields {
   const fields = new Fields(bytes, at + 1, end);
   const errno = fields.uint16();

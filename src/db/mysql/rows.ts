@@ -48,7 +48,6 @@ export class RowPlan implements RowReader {
     this.#hasProto = this.#names.includes('__proto__');
   }
 
-  /** Returns the names, tables and types of the columns. */
   shownColumns(): readonly Column[] {
     return this.columns.map((column) => ({
       name: column.name,

@@ -12,7 +12,7 @@
  * the columns of the key, and adds them to the error.
  */
 import { DataError, DatabaseError, UniqueViolation } from '../errors.ts';
-import { ServerRunner } from '../wire/server-connection.ts';
+import { ServerRunner, type StatementRequest } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
@@ -30,13 +30,6 @@ import type { RowPlan } from './rows.ts';
 import type { WireColumn } from './messages.ts';
 import type { MySqlConnectionOptions } from './url.ts';
 
-interface Request {
-  readonly text: string;
-  readonly params: Params;
-  readonly wanted: RowsWanted;
-  readonly limit: Limit | undefined;
-}
-
 /** A cursor on the server, over the rows of one statement. */
 export interface Cursor {
   readonly id: number;
@@ -50,21 +43,14 @@ const READ_ONLY_CURSOR = 1;
 
 /** A prepared statement. By default, a server allows 16,382 of them over all connections. */
 export interface KnownStatement {
-  /**
-   * Id of the statement on the server. Undefined if the server cannot prepare the statement, so that it runs
-   * as text.
-   */
+  /** Id on the server. Undefined if the server cannot prepare the statement, which runs as text. */
   readonly id: number | undefined;
   /** Row decoders from the statement's last reply. */
   plan: RowPlan | undefined;
-  /**
-   * Kinds of values that the parameters accept, such as integers or text (types.ts). Undefined if they accept
-   * all kinds.
-   */
+  /** Kinds of values that the parameters accept (types.ts). Undefined if they accept all. */
   readonly kinds: Kinds | undefined;
 }
 
-/** Runs the statements of one connection to MySQL or MariaDB. */
 export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   readonly statements: PreparedStatements<KnownStatement, number>;
   /** `max_allowed_packet` of the server in bytes. */
@@ -98,7 +84,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     try {
       const placeholders = this.placeholdersOf(text);
       if (params.length !== placeholders) refuseCount(placeholders, params.length);
-      const request: Request = { text, params, wanted, limit };
+      const request: StatementRequest = { text, params, wanted, limit };
       const known =
         limit === undefined && this.writing === undefined && this.#options.pipelines
           ? this.#known(text, params)
@@ -111,10 +97,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /**
-   * Adds the columns of the key to a unique violation, if the server reports them. Returns any other error
-   * unchanged.
-   */
+  /** Adds the columns of the key to a unique violation. Returns any other error unchanged. */
   explained(error: unknown, limit: Limit | undefined): Promise<unknown> {
     return withKeyColumns(error, (text, params) =>
       this.run(text, params, limit, 'lists', ({ rows }) => rows as unknown[][]),
@@ -194,10 +177,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return this.conversation.finish(exchange, limit);
   }
 
-  /**
-   * Returns a prepared statement that accepts the types of `params`. If the cache has no such statement,
-   * prepares one. After use, call release(). Write no other request until then.
-   */
+  /** Returns a statement for the types of `params`. Call release() before any other request. */
   async prepared(
     text: string,
     params: Params,
@@ -218,19 +198,13 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       this.statements.close(statement);
   }
 
-  /**
-   * Removes the statements that are prepared for `text` from the cache, because they are outdated or
-   * unusable.
-   */
+  /** Removes the outdated or unusable statements of `text` from the cache. */
   forget(text: string, params: Params): void {
     this.statements.delete(text);
     if (this.#pinsTypes) this.statements.delete(variant(text, params));
   }
 
-  /**
-   * Whether a request must wait until another one is written. If pipelining is off, a request must also wait
-   * for the reply to the previous one.
-   */
+  /** Whether a request must wait for another one, or without pipelining for its reply. */
   override get mustWait(): boolean {
     return super.mustWait || (!this.#options.pipelines && !this.conversation.isQuiet);
   }
@@ -239,10 +213,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return this.writing ?? this.conversation.settledAll();
   }
 
-  /**
-   * Prepares a statement, and returns its columns and the number of its parameters. Returns undefined if the server
-   * cannot prepare a statement of this kind.
-   */
+  /** Describes a statement. Returns undefined if the server cannot prepare this kind. */
   async describe(
     text: string,
     limit: Limit | undefined,
@@ -256,15 +227,11 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return { columns: plan?.columns ?? [], parameters };
   }
 
-  /** Returns the columns of a result. */
   columns({ plan }: Exchange): readonly Column[] {
     return plan?.shownColumns() ?? [];
   }
 
-  /**
-   * Writes the requests that close unneeded statements, before the next request. The server does not reply to
-   * them.
-   */
+  /** Writes the requests that close statements, to which the server does not reply. */
   writeClosing(): void {
     const { writer } = this.conversation;
     for (const id of this.statements.takeClosing()) {
@@ -274,7 +241,6 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /** Writes the first fields of COM_STMT_EXECUTE. */
   beginExecute(id: number, flags: number): void {
     const { writer } = this.conversation;
     writer.command(COMMAND.stmtExecute);
@@ -283,11 +249,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     writer.uint32(1); // iteration count, always 1
   }
 
-  /**
-   * Checks the size of the request that begins at the offset `before`. Removes a request that is too large
-   * from the buffer.
-   * @throws DataError if the request is too large
-   */
+  /** Checks the size of the request that begins at `before`. Removes one that is too large. */
   checkLength(before: number, text: string): void {
     const { writer } = this.conversation;
     if (writer.payloadLength < this.maxPacketBytes) return;
@@ -297,7 +259,11 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   }
 
   /** Fast path of run() for a statement that the server has already prepared: one write and one promise. */
-  #atOnce<T>(request: Request, known: KnownStatement, answer: (exchange: Exchange) => T): Promise<T> {
+  #atOnce<T>(
+    request: StatementRequest,
+    known: KnownStatement,
+    answer: (exchange: Exchange) => T,
+  ): Promise<T> {
     this.check(request.text, undefined);
     const { timing } = this;
     const startedMs = timing?.begin() ?? 0;
@@ -308,12 +274,12 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     });
   }
 
-  #stepByStep<T>(request: Request, answer: (exchange: Exchange) => T): Promise<T> {
+  #stepByStep<T>(request: StatementRequest, answer: (exchange: Exchange) => T): Promise<T> {
     const { timing } = this;
     return this.timed(request.text, timing, timing?.begin() ?? 0, () => this.#withRetry(request), answer);
   }
 
-  async #withRetry(request: Request): Promise<Exchange> {
+  async #withRetry(request: StatementRequest): Promise<Exchange> {
     const wasKnown = this.#known(request.text, request.params) !== undefined;
     try {
       return await this.#attempt(request);
@@ -322,11 +288,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     }
   }
 
-  /**
-   * Runs a statement again if it failed because the prepared statement was outdated, or because the server
-   * had too many prepared statements. Otherwise throws the error.
-   */
-  async #onceMore(request: Request, error: unknown, wasKnown: boolean): Promise<Exchange> {
+  /** Runs a statement again if it was outdated, or if the server had too many statements. */
+  async #onceMore(request: StatementRequest, error: unknown, wasKnown: boolean): Promise<Exchange> {
     if (!(error instanceof DatabaseError) || this.conversation.isEnded) throw error;
     if (isOutOfStatements(error)) this.statements.clear();
     else if (wasKnown && isStaleStatement(error)) this.forget(request.text, request.params);
@@ -334,7 +297,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return this.#attempt(request);
   }
 
-  async #attempt(request: Request): Promise<Exchange> {
+  async #attempt(request: StatementRequest): Promise<Exchange> {
     const { text, params, limit } = request;
     while (this.mustWait) await this.turn();
     this.check(text, limit);
@@ -347,7 +310,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     return exchange;
   }
 
-  async #prepareAndSend(request: Request): Promise<Exchange> {
+  async #prepareAndSend(request: StatementRequest): Promise<Exchange> {
     const { text, params } = request;
     const statement = await this.prepared(text, params, request.limit);
     try {
@@ -399,7 +362,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     };
   }
 
-  #send({ text, params, wanted }: Request, statement: KnownStatement, flags: number): Exchange {
+  #send({ text, params, wanted }: StatementRequest, statement: KnownStatement, flags: number): Exchange {
     const { id, kinds } = statement;
     if (id === undefined) {
       if (params.length > 0)
@@ -436,11 +399,8 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /**
-   * Sends large values in chunks, to which the server does not reply. Checks the size of each value first,
-   * because a value that is too long makes the statement unusable on the server.
-   */
-  async #sendLarge(id: number, { text, params }: Request): Promise<void> {
+  /** Sends large values in chunks. Checks all first: a value that is too long spoils the statement. */
+  async #sendLarge(id: number, { text, params }: StatementRequest): Promise<void> {
     const { writer } = this.conversation;
     this.writeClosing();
     for (const [index, value] of params.entries()) {
@@ -470,9 +430,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     );
   }
 
-  /**
-   * Writes a request with SQL text. `isAlone` is true when no other request is sent together with this one.
-   */
+  /** Writes SQL text. `isAlone`: no other request is sent together with this one. */
   #writeQuery(text: string, wanted: RowsWanted, isAlone: boolean = true): Exchange {
     const { writer } = this.conversation;
     const before = writer.length;
@@ -489,10 +447,7 @@ function hasLarge(params: Params): boolean {
   return false;
 }
 
-/**
- * Returns the cache key of a statement for the kinds of `params`: the text, a NUL and the kinds. SQL text
- * cannot contain NUL.
- */
+/** Returns the cache key: the text, a NUL, which SQL text cannot contain, and the kinds. */
 function variant(text: string, params: Params): string {
   return `${text}\0${kindsKey(params)}`;
 }

@@ -37,22 +37,17 @@ const TWO_32 = 2 ** 32;
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 const MAX_YEAR = 9_999;
-/**
- * Maximum number of decimals in the seconds of a time. A larger number in a column description means that the
- * number of decimals varies.
- */
+/** Most decimals of a second. A larger number in a description means that it varies. */
 const MAX_SCALE = 6;
 const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
-/**
- * Returns the decoder of a column. `isText` is true for rows in the text format, whose statement was not
- * prepared.
- */
+/** Returns the decoder of a column. `isText`: the statement was not prepared. */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
-  const reader = builtInReader(column, options, isText);
+  const { binary, text, ...read } = decodersOf(column, options);
+  const decode = isText ? text : binary;
+  const width = isText ? 0 : read.width;
   const parse = options.types === undefined ? undefined : ownParse(column, options.types);
-  if (parse === undefined) return reader;
-  const { decode, width } = reader;
+  if (parse === undefined) return { decode, width };
   const parsed: Decoder = (bytes, at, end) => {
     const value = decode(bytes, at, end);
     return value === null ? null : parse(value); // `value` is null for the date 0000-00-00
@@ -65,14 +60,8 @@ function ownParse(column: WireColumn, types: OwnTypes): CheckedType['parse'] {
   return (types.get(name) ?? types.get(name.replace(' unsigned', '')))?.parse;
 }
 
-function builtInReader(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
-  const { width, binary, text } = decodersOf(column, options);
-  return isText ? { decode: text, width: 0 } : { decode: binary, width };
-}
-
 /** Decoders of a column's values in the binary and in the text format. */
 interface Decoders {
-  /** See {@link ColumnReader.width}. */
   readonly width: number;
   readonly binary: Decoder;
   readonly text: Decoder;
@@ -115,7 +104,7 @@ function decodersOf(column: WireColumn, options: MySqlValueOptions): Decoders {
       return decoders(
         0,
         (bytes, at, end) => dateOf(bytes, at, end, options),
-        (text) => dateFromText(text, options),
+        (text) => (text === ZERO_DATE && options.zeroDates === 'null' ? null : text),
       );
     case TYPE.datetime:
       return decoders(
@@ -194,10 +183,7 @@ const NAMES: Readonly<Record<number, string>> = {
   [TYPE.geometry]: 'geometry',
   [TYPE.vector]: 'vector',
 };
-/**
- * Maximum lengths in bytes that the server reports for the TEXT types. In utf8mb4, a character counts as four
- * bytes.
- */
+/** Lengths in bytes that the server reports for the TEXT types, with four bytes a character. */
 const SIZES: readonly (readonly [most: number, name: string])[] = [
   [4 * 0xff, 'tiny'],
   [4 * 0xffff, ''],
@@ -317,10 +303,7 @@ function instantOf(
   return dateTimeOf(bytes, at, end, decimals, options);
 }
 
-/**
- * Decodes a time of up to 12 bytes: sign, days (4 bytes), hour, minute, second, microsecond (4 bytes). Fields
- * at the end may be missing if they are 0.
- */
+/** Decodes a time: sign, days (4 bytes), hour, minute, second, microsecond (4 bytes; absent if 0). */
 function timeOf(bytes: Buffer, at: number, end: number, decimals: number): string {
   const length = end - at;
   if (length === 0) return `00:00:00${fraction(0, decimals)}`;
@@ -352,10 +335,7 @@ function clockText(bytes: Buffer, at: number): string {
   return `${TWO[bytes[at]!]}:${TWO[bytes[at + 1]!]}:${TWO[bytes[at + 2]!]}`;
 }
 
-/**
- * Formats the decimals of a second, as many as the column has. If the column has a variable number, trailing
- * zeros are removed.
- */
+/** Formats the decimals of a second. If their number varies, trailing zeros are removed. */
 function fraction(micros: number, decimals: number): string {
   if (decimals === 0 && micros === 0) return '';
   const digits = String(micros).padStart(6, '0');
@@ -376,10 +356,6 @@ function utc(
   if (year >= 100) return Date.UTC(year, month - 1, day, hour, minute, second, ms);
   const date = new Date(Date.UTC(2000, month - 1, day, hour, minute, second, ms));
   return date.setUTCFullYear(year, month - 1, day);
-}
-
-function dateFromText(text: string, options: MySqlValueOptions): string | null {
-  return text === ZERO_DATE && options.zeroDates === 'null' ? null : text;
 }
 
 function isZero(text: string, { zeroDates }: MySqlValueOptions): boolean {
@@ -436,10 +412,7 @@ export function fits(kinds: Kinds, params: Params): boolean {
   return true;
 }
 
-/**
- * Records the kinds of the values in `params`. `perRow` is the number of values in a row. If any row has a
- * fraction in a column, all rows send that column as a floating-point number.
- */
+/** Records the kinds of values. If a column has a fraction in any row, all its rows are floats. */
 export function pin(kinds: Kinds, params: Params, perRow: number = params.length): void {
   for (let index = 0; index < params.length; index++) {
     const kind = kindOf(params[index]);

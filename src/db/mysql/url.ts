@@ -25,26 +25,16 @@ interface MySqlSettings {
   readonly plugins: readonly AuthPlugin[];
   /** Path of a PEM file with the server's RSA key, which encrypts the password. */
   readonly serverPublicKey: string | undefined;
-  /**
-   * Whether the client accepts any RSA key that the server sends, even over a network. An attacker on the
-   * connection could then read the password.
-   */
+  /** Whether the client accepts any RSA key of the server, with which an attacker could read the password. */
   readonly allowsKeyRetrieval: boolean;
   /** The `program_name` of the connection, which the server shows to operators. */
   readonly applicationName: string;
-  /**
-   * Whether strict modes are added to `sql_mode`, so that the server refuses a value that does not fit its
-   * column.
-   */
+  /** Whether strict modes are added, so that the server refuses a value that does not fit. */
   readonly isStrict: boolean;
-  /**
-   * Whether a request may be sent before the reply to the previous one has arrived. Some proxies cannot
-   * handle such requests.
-   */
+  /** Whether requests may be sent before earlier replies, which some proxies cannot handle. */
   readonly pipelines: boolean;
 }
 
-/** A parsed address of a MySQL or MariaDB database. */
 export interface MySqlUrl extends ServerUrl, MySqlSettings {
   readonly dialect: 'mysql' | 'mariadb';
   readonly values: Omit<MySqlValueOptions, 'int8' | 'types'>;
@@ -108,10 +98,7 @@ export function parseMySqlUrl(dialect: 'mysql' | 'mariadb', rest: string, refuse
   };
 }
 
-/**
- * Returns the Unix socket if the address has one, or else the hosts. With a socket, the host must be this
- * machine.
- */
+/** Returns the Unix socket, whose host must be this machine, or else the hosts. */
 function hostsOf({ hosts, settings, tls }: ServerUrl, refuse: Refuse): readonly ServerHost[] {
   const path = settings.get('socket');
   if (path === undefined) return hosts;
@@ -149,10 +136,8 @@ const AUTH_PLUGINS = [
   'parsec',
   'mysql_clear_password',
 ] as const;
-/** Name of a supported authentication plugin. */
 export type AuthPlugin = (typeof AUTH_PLUGINS)[number];
 
-/** Options for decoding values. */
 export interface MySqlValueOptions {
   readonly int8: Int8;
   /** Form in which the date 0000-00-00 is returned. */
@@ -174,10 +159,7 @@ export interface MySqlConnectionOptions
     TimingOptions {
   /** Whether transactions refuse writes by default. */
   readonly isReadOnly: boolean;
-  /**
-   * Whether the server must accept writes. If so, the pool replaces a connection whose server reports that it
-   * is read-only.
-   */
+  /** Whether the pool replaces a connection whose server reports that it is read-only. */
   readonly mustWrite: boolean;
   /** Maximum number of cached prepared statements. 0 disables the cache. */
   readonly statementCache: number;

@@ -88,7 +88,6 @@ export function refuse(refusal: Refusal, place: ParameterPlace): never {
   refuseParameter(refusal, { ...place, errno: sqlstate === undefined ? undefined : ERRNO[sqlstate] });
 }
 
-/** Returns whether a value is sent in chunks. */
 export function isLarge(value: unknown): value is string | Json | Bytes {
   if (typeof value === 'string') return value.length > LARGE_BYTES;
   if (typeof value !== 'object' || value === null) return false;
@@ -97,17 +96,13 @@ export function isLarge(value: unknown): value is string | Json | Bytes {
     : (bytesOf(value)?.length ?? 0) > LARGE_BYTES;
 }
 
-/** Returns the bytes of a value that is sent in chunks. */
 export function largeBytesOf(value: string | Json | Bytes): Uint8Array {
   if (typeof value === 'string') return Buffer.from(value);
   // bytesOf() does not return undefined, because only text and bytes are sent in chunks
   return value instanceof Json ? Buffer.from(value.text) : bytesOf(value)!;
 }
 
-/**
- * Writes one value that is not null. Returns its type, plus 0x100 if it is unsigned. If the value cannot be
- * encoded, returns the reason.
- */
+/** Writes a value that is not null. Returns its type, or the reason to refuse it. */
 function writeValue(writer: PacketWriter, value: unknown): ParameterType | Refusal {
   switch (typeof value) {
     case 'number':

@@ -94,10 +94,7 @@ export const TYPE = {
   geometry: 255,
 } as const;
 
-/**
- * Maximum payload of one packet in bytes. The payload of a packet with exactly this size continues in the
- * next packet.
- */
+/** Most bytes of a packet. A payload of this size continues in the next packet. */
 export const MAX_PAYLOAD = 0xff_ffff;
 /** Maximum value of the server setting `max_allowed_packet` in bytes. */
 export const MAX_PACKET_BYTES: number = 1024 ** 3;

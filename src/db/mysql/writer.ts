@@ -12,7 +12,6 @@ const FIRST_BYTES = 16 * 1024;
 const MAX_SHORT_LENGTH = 250;
 const TWO_32 = 2 ** 32;
 
-/** Encodes the client's packets. */
 export class PacketWriter extends ByteWriter {
   #packetAt = 0;
   #sequence = 0;
@@ -41,10 +40,7 @@ export class PacketWriter extends ByteWriter {
     this.byte(code);
   }
 
-  /**
-   * Ends the packet, and splits it if its payload is too long. Returns the sequence number that the reply
-   * must have.
-   */
+  /** Ends the packet, or several if it is long. Returns the sequence number of the reply. */
   end(): number {
     const length = this.payloadLength;
     const more = Math.floor(length / MAX_PAYLOAD);
@@ -128,7 +124,6 @@ export class PacketWriter extends ByteWriter {
     this.raw(value);
   }
 
-  /** Writes text with a length prefix. */
   textLength(text: string): void {
     const { length } = text;
     if (3 * length > MAX_SHORT_LENGTH) {

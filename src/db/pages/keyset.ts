@@ -206,10 +206,12 @@ export class KeysetPages {
       throw new SvcError('E_DB_PAGE', [
         'a row occurs on two pages, probably because MySQL rounds the values of a FLOAT column: sort by a column of another type',
       ]);
-    if (hasMore && isEqual(positions[size - 1]!, positions[size]!))
+    if (hasMore && isEqual(positions[size - 1]!, positions[size]!)) {
+      const names = this.#columns.map(({ name }) => `"${name}"`).join(', ');
       throw new SvcError('E_DB_PAGE', [
-        `two rows have equal values in the sort columns ${this.#names()}: add a unique column to "orderBy"`,
+        `two rows have equal values in the sort columns ${names}: add a unique column to "orderBy"`,
       ]);
+    }
     const shown = positions.slice(0, size);
     if (!isForward) shown.reverse();
     const write = (position: Position | undefined, forward: boolean): string | null =>
@@ -261,10 +263,6 @@ ${fromSource(query)} ${where} ${orderBy(this.#columns, isForward)} limit ${limit
       return value;
     });
   }
-
-  #names(): string {
-    return this.#columns.map(({ name }) => `"${name}"`).join(', ');
-  }
 }
 
 function isKeyValue(value: unknown): value is Position[number] {
@@ -312,7 +310,6 @@ function cursorKeys(secret: Secrets | undefined, req: HttpRequest | undefined): 
   return Keyring.of(secrets).derive(LABEL);
 }
 
-/** Converts a cursor to text. */
 function writeCursor(keys: Keyring, order: string, { isForward, position }: Cursor): string {
   const values = position.map((value) => {
     if (typeof value === 'bigint') return { bigint: String(value) };
@@ -329,7 +326,6 @@ function writeCursor(keys: Keyring, order: string, { isForward, position }: Curs
   return cursor;
 }
 
-/** Parses and verifies a cursor. */
 function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [payload = '', mac = ''] = text.split('.', 2);
   const given = Buffer.from(mac);
@@ -350,7 +346,7 @@ function readCursor(keys: Keyring, order: string, text: string): Cursor {
   const [way, ...values] = JSON.parse(Buffer.from(payload, 'base64url').toString()) as readonly [
     string,
     ...Written[],
-  ]; // the cast is safe: the signature proves that this application wrote the JSON
+  ];
   return { isForward: way === 'next', position: values.map(valueOf) };
 }
 

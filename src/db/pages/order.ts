@@ -32,10 +32,6 @@ export interface OrderColumn {
 /** Alias of the caller's `select` in the generated SQL. */
 const SOURCE = 'svc_page';
 
-/**
- * Checks and returns the sort columns.
- * @throws SvcError `E_DB_PAGE` for an invalid direction or no columns, `E_DB_IDENTIFIER` for an invalid name
- */
 export function orderColumns(order: PageOrder): readonly OrderColumn[] {
   const columns = Object.entries(order).map(([name, direction]) => {
     const [, word, nulls] = /^(asc|desc)( nulls last)?$/.exec(String(direction)) ?? [];
@@ -61,7 +57,6 @@ export function sourceColumn(name: string): Sql {
   return sql.identifier(SOURCE, name);
 }
 
-/** Returns `order by …`. Reverses the order if `isForward` is false. */
 export function orderBy(columns: readonly OrderColumn[], isForward: boolean): Sql {
   const terms = columns.flatMap(({ name, isAscending, mayBeNull }) => {
     const column = sourceColumn(name);

@@ -1,4 +1,5 @@
 /** Creates the response schema of a page, and its `Link` header with the URLs of other pages (RFC 8288). */
+import { onePer } from '../../base/options.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
@@ -34,14 +35,9 @@ export function pageSchemas(
   suffix: string,
   make: (Item: SchemaClass) => SchemaClass,
 ): (Item: SchemaClass) => SchemaClass {
-  const made = new WeakMap<SchemaClass, SchemaClass>();
-  return (Item) => {
-    let Page = made.get(Item);
-    if (Page === undefined) {
-      Page = make(Item);
-      Object.defineProperty(Page, 'name', { value: `${Item.name}${suffix}` });
-      made.set(Item, Page);
-    }
+  return onePer((Item) => {
+    const Page = make(Item);
+    Object.defineProperty(Page, 'name', { value: `${Item.name}${suffix}` });
     return Page;
-  };
+  });
 }

@@ -5,10 +5,7 @@
 
 const MAX_DEPTH = 6;
 
-/**
- * Parses the server's text of an array. `element` parses each element, and NULL becomes null. Returns text
- * that is not an array unchanged.
- */
+/** Parses an array; `element` parses the elements. Returns text that is not an array unchanged. */
 export function arrayFromText(text: string, element: (text: string) => unknown, delimiter: string): unknown {
   // skip the bounds at the start of a text such as [0:1]={1,2}
   const start = text.startsWith('[') ? text.indexOf('=') + 1 : 0;
@@ -75,10 +72,7 @@ class ArrayReader {
   }
 }
 
-/**
- * Returns the text of a list as a PostgreSQL array. `element` returns the text of each element, or null for
- * NULL. Nested lists become further dimensions.
- */
+/** Returns the text of a list. `element` returns the text of an element; null is NULL. */
 export function arrayText(
   list: readonly unknown[],
   element: (value: unknown) => string | null,

@@ -12,10 +12,7 @@ const OID = 0x06;
 /** DER tag [0] EXPLICIT, which marks the hash algorithm in RSASSA-PSS-params (RFC 4055 §3.1). */
 const CONTEXT_0 = 0xa0;
 
-/**
- * Hash functions by the OID of the signature algorithm. RFC 5929 replaces MD5 and SHA-1 by SHA-256. Ed25519
- * and Ed448 have no hash function.
- */
+/** Hash functions by OID of the signature. RFC 5929 replaces MD5 and SHA-1 by SHA-256. */
 const SIGNATURES: Readonly<Record<string, string>> = {
   '1.2.840.113549.1.1.4': 'sha256',
   '1.2.840.113549.1.1.5': 'sha256',
@@ -49,10 +46,7 @@ interface Element {
   readonly rest: Uint8Array;
 }
 
-/**
- * Returns the digest of a certificate. Returns undefined when its signature has no hash function, or when the
- * certificate cannot be read.
- */
+/** Returns the digest of a certificate. Undefined if its signature has no hash function. */
 export function serverEndPoint(der: Uint8Array): Uint8Array | undefined {
   const hash = signatureHash(der);
   return hash === undefined ? undefined : createHash(hash).update(der).digest();
@@ -72,10 +66,7 @@ export function signatureHash(der: Uint8Array): string | undefined {
   return name === RSA_PSS ? pssHash(id.rest) : Object.hasOwn(SIGNATURES, name) ? SIGNATURES[name] : undefined;
 }
 
-/**
- * Returns the hash function of an RSASSA-PSS signature. The default is SHA-1 (RFC 4055 §3.1), which RFC 5929
- * replaces by SHA-256.
- */
+/** Returns the hash function of an RSASSA-PSS signature; the default SHA-1 becomes SHA-256. */
 function pssHash(parameters: Uint8Array): string | undefined {
   const sequence = element(parameters);
   const explicit = sequence?.tag === SEQUENCE ? element(sequence.body) : undefined;

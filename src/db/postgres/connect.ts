@@ -9,22 +9,19 @@ import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
 import { PostgresLogin, type LoggedIn } from './login.ts';
 import { PostgresListener } from './listener.ts';
-import { endpointOf, foreignRefusal, openSocket, type PostgresSocket } from './socket.ts';
+import { endpointOf, foreignRefusal, openSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
 import { MessageWriter } from './writer.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
 import { probeWhenSilent } from '../wire/server-probe.ts';
+import { CANCEL_MS, warnOfPlain, type ServerSocket } from '../wire/server-socket.ts';
 import type { Limit, ListenOptions, Notified } from '../driver.ts';
 import type { ServerKind } from '../wire/server-hosts.ts';
 import type { PostgresConnectionOptions, PostgresHost, PostgresSession } from './url.ts';
 
-/** Maximum time for canceling a statement over a second connection, in milliseconds. */
-const CANCEL_MS = 4_000;
-
 const KIND =
   "select case when pg_catalog.pg_is_in_recovery() then 'standby' else 'primary' end || ' ' || pg_catalog.current_setting('transaction_read_only')";
 
-/** Driver for PostgreSQL. */
 export class PostgresDriver extends ServerDriver<PostgresSession> {
   readonly #listener: PostgresListener;
 
@@ -75,10 +72,6 @@ async function checkedToListen(session: PostgresSession, limit: Limit): Promise<
 /**
  * Returns a connection that is ready for statements. All connections to one database share `types`, so the
  * database is asked only once for types that are not built in.
- *
- * @throws ConnectionLost when the server is unreachable or unavailable; QueryTimeout or QueryCanceled when
- *   `limit` is reached; DatabaseError with the SQLSTATE of the server's refusal; SvcError `E_DB_CONNECT` for
- *   a permanent failure
  */
 export async function connectPostgres(
   host: PostgresHost,
@@ -87,12 +80,7 @@ export async function connectPostgres(
   types: PostgresTypes = new PostgresTypes(options.int8, options.timestamps, options.types),
 ): Promise<PostgresConnection> {
   const link = await openSocket(host, options.tls, limit, options.clock);
-  if (options.tls.mode === 'prefer' && link.tls === undefined && !host.host.startsWith('/'))
-    options.log?.warn('database_not_encrypted', {
-      host: host.host,
-      remedy:
-        'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
-    });
+  warnOfPlain(options, link, host);
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
   using _silence = probeWhenSilent(endpointOf(host), 'PostgreSQL', clock, (kind) =>
@@ -124,9 +112,6 @@ export async function connectPostgres(
   return connection;
 }
 
-/**
- * Sets the DateStyle to ISO, unless it already is.
- */
 async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
   if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
   try {
@@ -142,7 +127,7 @@ async function setUp(connection: PostgresConnection, limit: Limit): Promise<void
  * TLS options. The server replies by closing this socket.
  */
 async function cancel(
-  { address }: PostgresSocket,
+  { address }: ServerSocket,
   { host }: PostgresHost,
   { tls, clock }: PostgresConnectionOptions,
   { processId, key }: LoggedIn,

@@ -1,5 +1,5 @@
 /** One connection to PostgreSQL. A pool lends it to one caller at a time. */
-import { TransactionAborted, type DatabaseError } from '../errors.ts';
+import { TransactionAborted } from '../errors.ts';
 import { ServerConnection } from '../wire/server-connection.ts';
 import { beginTexts } from '../dialects.ts';
 import { endingLimit, checkLimit } from '../limits.ts';
@@ -7,7 +7,7 @@ import { checkedStatement, scanned } from '../placeholders.ts';
 import { scriptStatements } from '../script.ts';
 import { UNTIMED } from '../slow-statements.ts';
 import { PostgresRunner, type Portal } from './runner.ts';
-import type { BeginOptions, Limit, PreparedStatement, Row, Table } from '../driver.ts';
+import type { BeginOptions, Limit, PreparedStatement, Row, RowBatches, Table } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { Exchange } from './exchange.ts';
 import type { PostgresConnectionOptions, PostgresSession } from './url.ts';
@@ -21,7 +21,6 @@ const MAY_WRITE = /\b(?:insert|update|delete|merge)\b/i;
 const UNTITLED = { name: '', tableOid: 0, attribute: 0, typeModifier: -1 };
 const READ_WRITE: BeginOptions = { isolation: undefined, isReadOnly: false };
 
-/** A connection to PostgreSQL. */
 export class PostgresConnection
   extends ServerConnection<Exchange, PostgresConversation, PostgresRunner>
   implements PostgresSession
@@ -29,10 +28,7 @@ export class PostgresConnection
   readonly #options: PostgresConnectionOptions;
   #beginText = '';
   #askedAtBegin = 0;
-  /**
-   * Number of times that a transaction has begun or ended. A stream compares this number to notice that its
-   * own transaction has ended.
-   */
+  /** How often a transaction has begun or ended, by which a stream notices the end of its own. */
   #transactions = 0;
   #portals = 0;
 
@@ -41,7 +37,9 @@ export class PostgresConnection
     this.#options = options;
     this.runner.beginAnew = (own, limit) => this.#beginAnew(own, limit);
     conversation.onParameter = (name) => this.#onParameter(name);
-    conversation.onRefusal = (error) => this.#onRefusal(error);
+    conversation.onRefusal = ({ sqlstate }) => {
+      if (options.mustWrite && !this.isReadOnly && sqlstate === '25006') this.isUnfit = true;
+    };
     for (const name of conversation.parameters.keys()) this.#onParameter(name);
   }
 
@@ -105,11 +103,7 @@ export class PostgresConnection
    * Streams rows through a portal (a cursor), which lasts until its transaction ends. If no transaction is
    * open, begins one, and ends it after the last row.
    */
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     const isOurs = !this.isInTransaction;
     if (isOurs) await this.begin(READ_WRITE, limit);
     const transaction = this.#transactions;
@@ -190,7 +184,6 @@ export class PostgresConnection
       });
   }
 
-  /** Sends an empty query, which the server answers without running a statement. */
   protected sendPing(limit: Limit | undefined): Promise<unknown> {
     return this.runner.simple('', limit);
   }
@@ -222,18 +215,11 @@ export class PostgresConnection
     else await this.commitWork(ending, onlyReads(sql));
   }
 
-  /**
-   * Begins a failed transaction again, if only the last `own` requests have run in it, so that they can be
-   * repeated. Otherwise returns false.
-   */
+  /** Begins a failed transaction again, if only the last `own` requests ran in it. */
   async #beginAnew(own: number, limit: Limit | undefined): Promise<boolean> {
     if (!this.hasBegun || this.conversation.asked !== this.#askedAtBegin + own) return false;
     await this.runner.simple(`rollback; ${this.#beginText}`, endingLimit(limit, 0, this.#options.clock));
     return this.conversation.status === 'T';
-  }
-
-  #onRefusal(error: DatabaseError): void {
-    if (this.#options.mustWrite && !this.isReadOnly && error.sqlstate === '25006') this.isUnfit = true;
   }
 
   #onParameter(name: string): void {
@@ -249,7 +235,6 @@ export class PostgresConnection
 }
 
 interface StreamState {
-  /** Name of its portal. */
   readonly name: string;
   readonly isOpen: boolean;
   /** Whether the transaction was begun for the stream. */

@@ -33,7 +33,6 @@ const NEEDED: Readonly<Record<string, { readonly pattern: RegExp; readonly rule:
 /** Maximum number of session settings that the server may report. A server reports about 15. */
 const MAX_PARAMETERS = 200;
 
-/** Sends the requests of one connection, and matches replies to requests in order. */
 export class PostgresConversation extends Conversation<Exchange, MessageWriter> {
   readonly parameters: Map<string, string>;
   readonly processId: number;
@@ -49,19 +48,12 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     this.processId = processId;
   }
 
-  /**
-   * Transaction status in the last ReadyForQuery: `I` for idle, `T` inside a transaction, `E` inside a failed
-   * transaction.
-   */
+  /** Status in the last ReadyForQuery: `I` idle, `T` in a transaction, `E` in a failed one. */
   get status(): 'I' | 'T' | 'E' {
     return this.#status;
   }
 
-  /**
-   * Waits until all replies of a request have arrived. When `limit` is reached, cancels the statement on the
-   * server.
-   * @throws the error that the server reported; QueryTimeout or QueryCanceled when `limit` is reached
-   */
+  /** Waits for all replies of a request. At the limit, cancels the statement on the server. */
   async finish(exchange: Exchange, limit: Limit | undefined): Promise<Exchange> {
     const canceling = await this.ended(exchange, limit);
     const { error } = exchange;
@@ -102,10 +94,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
     first.end();
   }
 
-  /**
-   * Ends a COPY statement that a caller ran as an ordinary statement. Without this, the server would read
-   * later requests as data of the COPY.
-   */
+  /** Ends a COPY that ran as an ordinary statement, which would take later requests as data. */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
     if (exchange.next !== undefined || exchange !== this.first)

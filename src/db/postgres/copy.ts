@@ -23,16 +23,10 @@ const CHUNK_CHARACTERS = 64 * 1024;
 const SPECIAL = /[\\\n\r\t]/;
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/**
- * Query that returns whether COPY has the same effect as INSERT. It returns false for a view, and for a table
- * with rules or row-level security.
- */
+/** Returns whether COPY equals INSERT: not for views, rules and row-level security. */
 export const CAN_COPY = `select c.relkind in ('r', 'p') and not c.relhasrules and not pg_catalog.row_security_active(c.oid) from pg_catalog.pg_class c where c.oid = pg_catalog.to_regclass($1)`;
 
-/**
- * Copies all rows or none. Returns the number of rows. Write no other request until the returned promise
- * settles.
- */
+/** Copies all rows or none. Returns their number. No other request may be written meanwhile. */
 export async function copyRows(
   conversation: PostgresConversation,
   types: PostgresTypes,

@@ -48,10 +48,7 @@ export function timestampOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), '');
 }
 
-/**
- * Returns a binary timestamptz as a Date, truncated to milliseconds. Returns text for a year that a Date
- * cannot hold.
- */
+/** Returns a timestamptz as a Date, truncated to milliseconds; as text if no Date can hold it. */
 export function instantOf(high: number, low: number): Date | string {
   // exact for 285 years before and after 2000, where the number is below 2^53
   const micros = high * TWO_32 + low;
@@ -63,10 +60,7 @@ export function instantOf(high: number, low: number): Date | string {
   return Math.abs(ms) <= MAX_DATE_MS ? new Date(ms) : timestampText(days, inDay, '+00');
 }
 
-/**
- * Returns a binary timestamptz as text in UTC. The text has six fractional digits, so that texts sort in the
- * order of time.
- */
+/** Returns a timestamptz as text in UTC, with six decimals, so that texts sort by time. */
 export function utcOf(high: number, low: number): string {
   return infinity(high, low) ?? timestampText(...splitMicros(high, low), 'Z', true);
 }
@@ -178,10 +172,7 @@ function splitMicros(high: number, low: number): readonly [days: number, inDay: 
   return [Number((exact - rest) / BigInt(perDay)), Number(rest)];
 }
 
-/**
- * Returns year, month and day for a number of days since 2000-01-01. Year 0 is 1 BC. The result is correct
- * even for years that a Date cannot hold.
- */
+/** Returns year (0 is 1 BC), month and day, even for a year that a Date cannot hold. */
 function civil(days: number): readonly [year: number, month: number, day: number] {
   const era = Math.floor(days / ERA_DAYS);
   const date = new Date(EPOCH_MS + (days - era * ERA_DAYS) * DAY_MS);

@@ -1,73 +1,48 @@
 /**
  * Maps PostgreSQL's SQLSTATEs (appendix A of its manual) to error classes. Removes values from the messages.
  */
-import {
-  CheckViolation,
-  ConnectionLost,
-  ConstraintViolation,
-  Corrupt,
-  DataError,
-  DatabaseError,
-  Deadlock,
-  DiskFull,
-  ExclusionViolation,
-  ForeignKeyViolation,
-  LockTimeout,
-  NotNullViolation,
-  QueryCanceled,
-  QueryTimeout,
-  ReadOnly,
-  SerializationFailure,
-  StatementError,
-  StorageFailed,
-  TransactionAborted,
-  UniqueViolation,
-  type ErrorClass,
-} from '../errors.ts';
+import * as errors from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
 
 /** Error class for each SQLSTATE. A key is a whole SQLSTATE or its first two characters. */
-const CLASSES: Readonly<Record<string, ErrorClass>> = {
-  '08': ConnectionLost,
-  '0A': StatementError,
-  '22': DataError,
-  '23': ConstraintViolation,
-  '23001': ForeignKeyViolation,
-  '23502': NotNullViolation,
-  '23503': ForeignKeyViolation,
-  '23505': UniqueViolation,
-  '23514': CheckViolation,
-  '23P01': ExclusionViolation,
-  '44': CheckViolation,
-  '25006': ReadOnly,
-  '25P02': TransactionAborted,
-  '26': StatementError,
-  '2B': StatementError,
-  '34': StatementError,
-  '3B': StatementError,
-  '3F': StatementError,
-  '42': StatementError,
-  '54': StatementError,
-  '40001': SerializationFailure,
-  '40P01': Deadlock,
-  '40002': ConstraintViolation,
-  '53100': DiskFull,
-  '55P03': LockTimeout,
-  '57014': QueryCanceled,
-  '57P01': ConnectionLost,
-  '57P02': ConnectionLost,
-  '57P03': ConnectionLost,
-  '57P05': ConnectionLost,
-  '25P03': ConnectionLost,
-  '58': StorageFailed,
-  XX001: Corrupt,
-  XX002: Corrupt,
+const CLASSES: Readonly<Record<string, errors.ErrorClass>> = {
+  '08': errors.ConnectionLost,
+  '0A': errors.StatementError,
+  '22': errors.DataError,
+  '23': errors.ConstraintViolation,
+  '23001': errors.ForeignKeyViolation,
+  '23502': errors.NotNullViolation,
+  '23503': errors.ForeignKeyViolation,
+  '23505': errors.UniqueViolation,
+  '23514': errors.CheckViolation,
+  '23P01': errors.ExclusionViolation,
+  '44': errors.CheckViolation,
+  '25006': errors.ReadOnly,
+  '25P02': errors.TransactionAborted,
+  '26': errors.StatementError,
+  '2B': errors.StatementError,
+  '34': errors.StatementError,
+  '3B': errors.StatementError,
+  '3F': errors.StatementError,
+  '42': errors.StatementError,
+  '54': errors.StatementError,
+  '40001': errors.SerializationFailure,
+  '40P01': errors.Deadlock,
+  '40002': errors.ConstraintViolation,
+  '53100': errors.DiskFull,
+  '55P03': errors.LockTimeout,
+  '57014': errors.QueryCanceled,
+  '57P01': errors.ConnectionLost,
+  '57P02': errors.ConnectionLost,
+  '57P03': errors.ConnectionLost,
+  '57P05': errors.ConnectionLost,
+  '25P03': errors.ConnectionLost,
+  '58': errors.StorageFailed,
+  XX001: errors.Corrupt,
+  XX002: errors.Corrupt,
 };
 
-/**
- * Matches SQLSTATEs of errors whose messages may quote a value, as in `invalid input syntax for type integer:
- * "secret"`.
- */
+/** Matches SQLSTATEs of errors whose messages may quote a value. */
 const QUOTES_VALUES = /^(?:22|58|42601|42602|42704|42883|42P01|42703|3F000|0A)/;
 
 /** Matches names of encodings, which are not removed from a message about invalid bytes. */
@@ -78,24 +53,15 @@ const CHANGED = '0A000';
 /** SQLSTATEs of errors after which a statement may succeed if it is prepared again. */
 const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 
-/**
- * C function of the server that reports changed result columns. Its name, which the server sends with the
- * error, distinguishes this error from others with the SQLSTATE 0A000.
- */
+/** C function of the server whose name tells changed result columns from other 0A000 errors. */
 const FINDS_STALE = 'RevalidateCachedQuery';
-/**
- * C function of the server that runs RAISE in PL/pgSQL. RAISE can report any SQLSTATE and message, so its
- * errors never mean that a prepared statement is outdated.
- */
+/** C function of RAISE, whose errors never mean that a prepared statement is outdated. */
 const RAISES = 'exec_stmt_raise';
-/**
- * Matches "statement timeout" in the languages of the server: English, German, French, Spanish, Italian,
- * Portuguese, Swedish, Russian and Polish.
- */
+/** Matches "statement timeout" in the nine languages of the server. */
 const STATEMENT_TIMEOUT =
   /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
 /** Errors that are not caused by an outdated prepared statement, although their SQLSTATE may look so. */
-const OTHERS = new WeakSet<DatabaseError>();
+const OTHERS = new WeakSet<errors.DatabaseError>();
 
 /** Matches messages of internal errors about a dropped object. The server never translates these messages. */
 const DROPPED_OBJECT = /^(?:cache lookup failed for [\w ]+|could not open relation with OID) \d+/;
@@ -105,15 +71,13 @@ const DROPPED_OID = /\bOID \d+\b/;
 /** SQLSTATEs of errors that the server reports when a parameter has a wrong type or value. */
 const OF_TYPES: ReadonlySet<string> = new Set(['22003', '22007', '22008', '22P02', '42804', '42883']);
 
-/**
- * Converts an error of the server. `sql` is the statement that failed, or undefined if no statement was
- * running.
- */
-export function postgresError(fields: ErrorFields, sql: string | undefined): DatabaseError {
+export function postgresError(fields: ErrorFields, sql: string | undefined): errors.DatabaseError {
   const { sqlstate, position, constraint, table, routine } = fields;
-  const Class = isTimeout(fields)
-    ? QueryTimeout
-    : (CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? DatabaseError);
+  // a cancellation has the same SQLSTATE as a timeout
+  const isTimeout = sqlstate === '57014' && STATEMENT_TIMEOUT.test(fields.message);
+  const Class = isTimeout
+    ? errors.QueryTimeout
+    : (CLASSES[sqlstate] ?? CLASSES[sqlstate.slice(0, 2)] ?? errors.DatabaseError);
   const error = new Class(shownMessage(fields, sql), {
     sqlstate,
     sql,
@@ -131,43 +95,26 @@ export function postgresError(fields: ErrorFields, sql: string | undefined): Dat
 }
 
 /** Returns whether the statement that failed may succeed after it is prepared again. */
-export function isStalePlan(error: DatabaseError): boolean {
+export function isStalePlan(error: errors.DatabaseError): boolean {
   return (
     error.sqlstate !== undefined && (STALE.has(error.sqlstate) || isOfDropped(error)) && !OTHERS.has(error)
   );
 }
 
-/**
- * Returns whether a statement failed because the database schema has changed. Then the prepared statements of
- * other connections are outdated, too.
- */
-export function isOfChangedSchema(error: DatabaseError): boolean {
+/** Returns whether the schema has changed, so that statements of other connections are outdated too. */
+export function isOfChangedSchema(error: errors.DatabaseError): boolean {
   return error.sqlstate === CHANGED || isOfDropped(error);
 }
 
-/**
- * Returns whether a statement failed because its plan refers to a dropped object, for example to a replaced
- * type.
- */
-function isOfDropped({ sqlstate, message }: DatabaseError): boolean {
+/** Returns whether a plan refers to a dropped object, for example to a replaced type. */
+function isOfDropped({ sqlstate, message }: errors.DatabaseError): boolean {
   if (sqlstate === 'XX000') return DROPPED_OBJECT.test(message);
   return sqlstate?.startsWith('42') === true && DROPPED_OID.test(message);
 }
 
-/**
- * Returns whether a statement may have failed because a column got a new type. Then the parameter types of
- * the prepared statement are outdated.
- */
-export function isOfTypes({ sqlstate }: DatabaseError): boolean {
+/** Returns whether a column may have a new type, so that the parameter types are outdated. */
+export function isOfTypes({ sqlstate }: errors.DatabaseError): boolean {
   return sqlstate !== undefined && OF_TYPES.has(sqlstate);
-}
-
-/**
- * Returns whether the server's statement_timeout ended the statement. A cancellation has the same SQLSTATE,
- * so the message is compared.
- */
-function isTimeout({ sqlstate, message }: ErrorFields): boolean {
-  return sqlstate === '57014' && STATEMENT_TIMEOUT.test(message);
 }
 
 /** Returns whether the server ends the connection with this error. */

@@ -12,7 +12,6 @@ import { ServerExchange, type RowsWanted } from '../wire/conversation.ts';
 import type { DatabaseError } from '../errors.ts';
 import type { PostgresTypes } from './types.ts';
 
-/** Kinds of replies to a request. */
 export const STEP = {
   parse: 0,
   parameters: 1,
@@ -25,13 +24,11 @@ export const STEP = {
   copied: 8,
   ready: 9,
 } as const;
-/** Kind of a reply: a value of {@link STEP}. */
 export type Step = (typeof STEP)[keyof typeof STEP];
 
 const TAG_COUNT = /^(?:INSERT \d+|UPDATE|DELETE|MERGE|COPY) (\d+)$/;
 
 interface ExchangeDeps {
-  /** SQL text of the request, for error messages. */
   readonly sql: string;
   readonly steps: readonly Step[];
   readonly wanted: RowsWanted;
@@ -40,7 +37,6 @@ interface ExchangeDeps {
   readonly plan?: RowPlan | undefined;
 }
 
-/** A request that was sent, and the state of its replies. */
 export class Exchange extends ServerExchange<RowPlan> {
   readonly #steps: readonly Step[];
   readonly #types: PostgresTypes;
@@ -57,10 +53,7 @@ export class Exchange extends ServerExchange<RowPlan> {
   isParsed = false;
   /** Whether the server waits for the data of COPY ... FROM STDIN. */
   isCopying = false;
-  /**
-   * State of a COPY statement that a caller ran as an ordinary statement. The client must end such a COPY.
-   * `refused` means that the client has refused to send data.
-   */
+  /** State of a COPY that ran as an ordinary statement. `refused`: no data is sent for it. */
   unasked: 'copy-in' | 'copy-out' | 'refused' | undefined;
 
   constructor({ sql, wanted, steps, types, plan }: ExchangeDeps) {

@@ -6,10 +6,7 @@
  *   - sql_standard: +1-2 +3 +4:05:06.5
  */
 
-/**
- * Patterns for the names of units. The number is the index of the unit among years, months, days, hours,
- * minutes and seconds.
- */
+/** Names of units, with their index among years, months, days, hours, minutes and seconds. */
 const UNITS: readonly (readonly [pattern: RegExp, place: number])[] = [
   [/^y/, 0],
   [/^mon/, 1],

@@ -33,7 +33,6 @@ interface Subscription {
   readonly onReconnect: (() => unknown) | undefined;
 }
 
-/** Delivers the notifications of one database to listeners. */
 export class PostgresListener {
   readonly #deps: ListenerDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
@@ -63,7 +62,6 @@ export class PostgresListener {
     return { [Symbol.asyncDispose]: () => this.#remove(subscription) };
   }
 
-  /** Removes all listeners and closes the connection. */
   async close(): Promise<void> {
     this.#abort.abort(new ConnectionLost('The database is closed'));
     this.#channels.clear();
@@ -172,7 +170,11 @@ export class PostgresListener {
     for (let isBack = false; !isBack;) {
       const startedMs = clock.monotonicMs();
       try {
-        await this.#turns.take(() => this.#reconnected());
+        await this.#turns.take(async () => {
+          if (this.#channels.size > 0 && this.#session === undefined) await this.#connected();
+          // close the connection if all listeners were removed meanwhile
+          if (this.#channels.size === 0) await this.#end();
+        });
         isBack = true;
       } catch {
         backoff.fail(startedMs, clock.monotonicMs());
@@ -189,12 +191,6 @@ export class PostgresListener {
         (error) => log?.error('notification_failed', error, { channel }),
       );
     }
-  }
-
-  async #reconnected(): Promise<void> {
-    if (this.#channels.size > 0 && this.#session === undefined) await this.#connected();
-    // close the connection if all listeners were removed meanwhile
-    if (this.#channels.size === 0) await this.#end();
   }
 
   #askLater(session: PostgresSession): void {

@@ -12,7 +12,7 @@ import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
-import { foreignRefusal, shownHost, type PostgresSocket } from './socket.ts';
+import { foreignRefusal, shownHost } from './socket.ts';
 import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramIssue, md5Password, type ChannelBinding } from './scram.ts';
@@ -20,6 +20,7 @@ import { ServerLogin } from '../wire/conversation.ts';
 import { foreignServer } from '../wire/server-probe.ts';
 import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
+import type { ServerSocket } from '../wire/server-socket.ts';
 import type { PostgresConnectionOptions, PostgresHost } from './url.ts';
 
 /**
@@ -60,11 +61,10 @@ interface Message {
   readonly body: Buffer;
 }
 
-/** Logs in over a new socket. Later requests use the reader and the writer of the login. */
 export class PostgresLogin extends ServerLogin<Message> {
   readonly reader: MessageReader;
   readonly writer: MessageWriter = new MessageWriter();
-  readonly #link: PostgresSocket;
+  readonly #link: ServerSocket;
   readonly #host: PostgresHost;
   readonly #options: PostgresConnectionOptions;
   readonly #version: number;
@@ -73,7 +73,7 @@ export class PostgresLogin extends ServerLogin<Message> {
   #processId = 0;
   #key: Buffer = Buffer.alloc(0);
 
-  constructor(link: PostgresSocket, host: PostgresHost, options: PostgresConnectionOptions) {
+  constructor(link: ServerSocket, host: PostgresHost, options: PostgresConnectionOptions) {
     super(MAX_MESSAGES);
     this.#link = link;
     this.#host = host;
@@ -85,7 +85,6 @@ export class PostgresLogin extends ServerLogin<Message> {
     );
   }
 
-  /** Passes all messages after the login to `onMessage`, including messages that have already arrived. */
   handOver(onMessage: OnMessage): void {
     this.reader.onMessage = onMessage;
     for (const { type, body } of this.inbox.splice(0)) onMessage(type, body, 0, body.length);

@@ -10,7 +10,6 @@ import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
 import type { Params } from '../values.ts';
 
-/** A statement, and the rows of values for which it runs. */
 export interface Many {
   readonly text: string;
   /** Name of the prepared statement. Empty for an unnamed statement. */

@@ -100,7 +100,6 @@ const SALT_BYTES = 4;
  */
 export type OnMessage = (type: number, bytes: Buffer, at: number, end: number) => void;
 
-/** Splits a byte stream into messages. */
 export class MessageReader extends FrameReader {
   onMessage: OnMessage;
 
@@ -127,7 +126,6 @@ export class MessageReader extends FrameReader {
   }
 }
 
-/** Reads the fields of a message's body. */
 export class BodyReader extends FieldReader {
   int16(): number {
     return this.source.readInt16BE(this.take(2));
@@ -152,7 +150,6 @@ export class BodyReader extends FieldReader {
     return text;
   }
 
-  /** Returns a copy of the next `count` bytes. */
   copy(count: number): Buffer {
     const at = this.take(count);
     return Buffer.from(this.source.subarray(at, at + count));

@@ -119,7 +119,6 @@ export function rereadRows(plan: RowPlan, types: PostgresTypes, rows: readonly (
 export const FIND_TYPES = `select t.oid::int8, t.typname, case when t.typsubscript = 'array_subscript_handler'::regproc then coalesce(nullif(e.typbasetype, 0), t.typelem) else 0 end::int8, coalesce(e.typdelim, t.typdelim), t.typbasetype::int8, coalesce(b.typname, e.typname)
   from pg_catalog.pg_type t left join pg_catalog.pg_type e on e.oid = t.typelem left join pg_catalog.pg_type b on b.oid = nullif(e.typbasetype, 0) where t.oid = any ($1::oid[])`;
 
-/** Converts a row that the query {@link FIND_TYPES} has returned. */
 export function foundType([
   oid,
   name,
@@ -169,7 +168,6 @@ export function columnLists(columns: readonly WireColumn[]): string[] {
   ];
 }
 
-/** Converts a row that the query {@link FIND_COLUMNS} has returned. */
 export function foundColumn(
   { name, typeOid, typeModifier }: WireColumn,
   row: readonly unknown[] = [],

@@ -17,7 +17,7 @@ import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit } from '../limits.ts';
 import { endRows } from '../parameters.ts';
-import { ServerRunner } from '../wire/server-connection.ts';
+import { ServerRunner, type StatementRequest } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { CAN_COPY, copyRows } from './copy.ts';
@@ -57,11 +57,7 @@ const CLOSE: readonly Step[] = [STEP.close, STEP.ready];
  */
 const FEW_ROWS = 64;
 
-interface Request {
-  readonly text: string;
-  readonly params: Params;
-  readonly wanted: RowsWanted;
-  readonly limit: Limit | undefined;
+interface Request extends StatementRequest {
   readonly portal: Portal;
 }
 
@@ -105,7 +101,6 @@ interface KnownStatement {
   columns: readonly Column[] | undefined;
 }
 
-/** Runs the statements of one connection to PostgreSQL. */
 export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation> {
   readonly statements: PreparedStatements<KnownStatement, string>;
   /**
@@ -121,10 +116,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
    * these statements may be outdated.
    */
   #changes: number;
-  /**
-   * Begins a failed transaction again, if only the last `own` requests have run in it, so that they can be
-   * repeated. Otherwise returns false.
-   */
   beginAnew: ((own: number, limit: Limit | undefined) => Promise<boolean>) | undefined;
 
   constructor(conversation: PostgresConversation, options: PostgresConnectionOptions, types: PostgresTypes) {
@@ -164,7 +155,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return this.#asked(text, SIMPLE, limit);
   }
 
-  /** Sends the messages that were written, and waits for their reply. */
   #asked(
     sql: string,
     steps: readonly Step[],
@@ -308,7 +298,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     this.statements.clear();
   }
 
-  /** Returns the columns of a result, with the names of their tables and types. */
   async columns(sql: string, { plan }: Exchange, limit: Limit | undefined): Promise<readonly Column[]> {
     if (plan === undefined) return [];
     const known = this.statements.peek(checkedStatement(sql, 'postgres').text);
@@ -319,7 +308,6 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     return columns;
   }
 
-  /** Asks the server for the tables and the types of columns. */
   async findColumns(columns: readonly WireColumn[], limit: Limit | undefined): Promise<PreparedColumn[]> {
     const found = await this.run(FIND_COLUMNS, columnLists(columns), limit, 'lists', asLists);
     return columns.map((column, index) => foundColumn(column, found[index]));

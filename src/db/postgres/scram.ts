@@ -115,7 +115,6 @@ class ScramFinal {
     this.#expected = expected;
   }
 
-  /** Verifies the server's last message. @throws ScramIssue */
   verify(serverFinal: string): ScramDone {
     const [, kind, value = ''] = /^([ve])=([^,]*)(?:,|$)/.exec(serverFinal) ?? [];
     if (kind === 'e') throw new ScramIssue('the server ended the login with an error');

@@ -15,25 +15,23 @@ import { MessageWriter } from './writer.ts';
 import { foreignServer, probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost } from '../wire/server-url.ts';
 import {
-  Opening,
+  EARLY_DATA,
+  NO_TLS,
+  opened,
   shownEndpoint,
-  tlsOptions,
   type Endpoint,
+  type Opening,
   type ServerSocket,
 } from '../wire/server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresHost, PostgresTls } from './url.ts';
 
-/** Socket that is ready for the start-up message. */
-export type PostgresSocket = ServerSocket;
-
 const ALPN = 'postgresql';
 const YES = 0x53;
 const NO = 0x4e;
 const ERROR = 0x45;
 
-/** Returns `host:port`, or the path of a Unix socket. */
 export function shownHost(at: PostgresHost): string {
   return shownEndpoint(endpointOf(at));
 }
@@ -50,15 +48,9 @@ export async function openSocket(
   limit: Limit,
   clock: Clock,
   name: string = at.host,
-): Promise<PostgresSocket> {
+): Promise<ServerSocket> {
   const endpoint = endpointOf(at);
-  const options =
-    endpoint.path !== undefined || tls.mode === 'disable'
-      ? undefined
-      : await tlsOptions(tls, name, shownEndpoint(endpoint));
-  const opening = new Opening(endpoint, limit, clock, options === undefined);
-  try {
-    await opening.until('connect');
+  return opened(endpoint, { tls, clock }, limit, name, async (opening, options) => {
     using _silence = probeWhenSilent(endpoint, 'PostgreSQL', clock, (kind) =>
       opening.fail(foreignRefusal(at, kind)),
     );
@@ -71,10 +63,7 @@ export async function openSocket(
         'the server does not support sslnegotiation=direct (no ALPN protocol "postgresql"): use PostgreSQL 17 or newer, or remove sslnegotiation',
       );
     return opening.finished(secure);
-  } catch (error) {
-    opening.abandon();
-    throw error;
-  }
+  });
 }
 
 /**
@@ -88,18 +77,14 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   const answer = await opening.bytes();
   const foreign = foreignServer(answer, 'PostgreSQL');
   if (foreign !== undefined) throw foreignRefusal(at, foreign);
-  if (answer.length !== 1)
-    throw opening.refusal(
-      'the server sent data before encryption, which indicates an attacker between client and server',
-    );
+  if (answer.length !== 1) throw opening.refusal(EARLY_DATA);
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
     throw opening.refusal(
       'the server refused TLS with an error (the text is not shown, because an attacker may have sent it)',
     );
   if (answer[0] !== NO) throw opening.refusal('the reply does not come from a PostgreSQL server');
-  if (!mayBePlain)
-    throw opening.refusal('the server does not offer TLS, but the sslmode of the address requires TLS');
+  if (!mayBePlain) throw opening.refusal(NO_TLS);
   opening.socket.resume();
   return false;
 }
@@ -109,7 +94,6 @@ export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_C
   return new SvcError('E_DB_CONNECT', [shownHost(at), `the server is ${kind}, not a PostgreSQL server`]);
 }
 
-/** Returns the endpoint of a server: the path of its Unix socket, or its host and port. */
 export function endpointOf(at: PostgresHost): Endpoint {
   return { at, path: isUnixHost(at.host) ? `${at.host}/.s.PGSQL.${at.port}` : undefined };
 }

@@ -32,7 +32,6 @@ import type { Int8, Timestamps } from '../driver.ts';
 /** Decodes a value from the bytes of a message, from `at` up to `end`. */
 export type Decoder = (bytes: Buffer, at: number, end: number) => unknown;
 
-/** Name and decoders of a type. */
 export interface PostgresType {
   readonly name: string;
   /** Oid of the type. For a domain, the oid of its base type. */
@@ -41,7 +40,6 @@ export interface PostgresType {
   readonly decodeText: Decoder;
   /** Decoder for the binary format. Undefined for a type that is read as text. */
   readonly decodeBinary: Decoder | undefined;
-  /** Element type, for an array type. */
   readonly element: PostgresType | undefined;
   /** Delimiter between elements in an array of this type. */
   readonly delimiter: string;
@@ -165,7 +163,6 @@ export class PostgresTypes {
     if (arrayOid !== 0) this.#known.set(arrayOid, arrayOf(arrayOid, `${type.name}[]`, type));
   }
 
-  /** Stores types that the database has described. */
   learn(found: readonly FoundType[]): void {
     if (this.#known.size - this.#builtIn + found.length > MAX_FOUND) this.#forget();
     for (const { oid, name, delimiter, baseOid } of found.filter(({ elementOid }) => elementOid === 0)) {

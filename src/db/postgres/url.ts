@@ -16,7 +16,6 @@ import type { TimingOptions } from '../slow-statements.ts';
 import type { PooledConnection } from '../wire/pool-settings.ts';
 import type { ServerHost, ServerTls } from '../wire/server-url.ts';
 
-/** A parsed address of a PostgreSQL database. */
 export interface PostgresUrl extends ServerUrl {
   readonly dialect: 'postgres';
   readonly database: string;
@@ -56,7 +55,6 @@ const RULES: UrlRules = {
   ]),
 };
 
-/** Parses the address of a PostgreSQL database. */
 export function parsePostgresUrl(rest: string, refuse: Refuse): PostgresUrl {
   const url = parseServerUrl(rest, RULES, refuse);
   const { settings, user } = url;
@@ -94,7 +92,6 @@ function tlsOf({ tls, settings }: ServerUrl, refuse: Refuse): PostgresTls {
  */
 export type PostgresHost = ServerHost;
 
-/** TLS options of a connection. */
 export interface PostgresTls extends ServerTls {
   /** How TLS begins. With `direct`, it begins with the first byte (PostgreSQL 17 and newer). */
   readonly negotiation: 'postgres' | 'direct';
@@ -132,7 +129,6 @@ export interface PostgresConnectionOptions
   readonly types?: OwnTypes | undefined;
 }
 
-/** Interface of a PostgreSQL connection. */
 export interface PostgresSession extends PooledConnection {
   /** Process id of the server session, from the login. A pooler reports an id of its own. */
   readonly processId: number;

@@ -175,10 +175,6 @@ function encoded(value: unknown, encode: (value: unknown) => unknown): string | 
   }
 }
 
-function numberText(value: number): string {
-  return Object.is(value, -0) ? '-0' : String(value);
-}
-
 function isJson(oid: number): boolean {
   return oid === OID.json || oid === OID.jsonb;
 }
@@ -256,7 +252,9 @@ function valueText(value: unknown, oid: number, types: PostgresTypes): ValueText
       return value.isWellFormed() ? value : parameterIssue(value);
     case 'number':
       return Number.isFinite(value) || oid === OID.float8 || oid === OID.float4 || oid === OID.numeric
-        ? numberText(value)
+        ? Object.is(value, -0)
+          ? '-0'
+          : String(value)
         : parameterIssue(value);
     case 'bigint':
       return (oid === OID.numeric ? undefined : parameterIssue(value)) ?? String(value);

@@ -40,7 +40,6 @@ const FIRST_BYTES = 2 * 1024;
 /** Object of a Describe or Close message: a prepared statement, or a portal (a cursor). */
 type Target = 'statement' | 'portal';
 
-/** Encodes the client's messages. */
 export class MessageWriter extends ByteWriter {
   #lengthAt = 0;
   #formatsAt = 0;

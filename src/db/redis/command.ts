@@ -18,7 +18,6 @@ export interface RedisCommandOptions {
 
 const MAX_ARGUMENTS = 1_000_000;
 
-/** Returns the deadline and the signal of one command, or undefined if it has neither. */
 export function limitOf(
   options: RedisCommandOptions | undefined,
   usualMs: number,
@@ -32,7 +31,6 @@ export function limitOf(
   return { signal, deadlineMs: timeoutMs === 0 ? Infinity : nowMs + timeoutMs, timeoutMs };
 }
 
-/** Returns the name of a command in capitals. */
 export function commandName(parts: readonly unknown[]): string {
   checkArguments(parts);
   const [name] = parts;

@@ -8,22 +8,17 @@
 import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
-import { RedisConnection, RedisError } from './connection.ts';
+import { RedisConnection, RedisError, type RedisConnectionDeps } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
-import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { RedisUrl } from './url.ts';
 
-/** Options of a connection to Redis. */
-export interface RedisConnectDeps {
+export interface RedisConnectDeps extends Omit<RedisConnectionDeps, 'socket'> {
   readonly address: RedisUrl;
-  readonly maxReplyBytes: number;
-  readonly maxPending: number;
   /** Name of the connection in CLIENT LIST. */
   readonly clientName: string;
-  readonly clock: Clock;
 }
 
 /** The server refused the login or the database, for example because of a wrong password. */
@@ -119,7 +114,6 @@ function isUnexplained(error: unknown): boolean {
   return error instanceof QueryTimeout || (error instanceof ConnectionLost && error.sqlstate === '08006');
 }
 
-/** Selects the database that the address names. */
 async function select(
   connection: RedisConnection,
   database: number,

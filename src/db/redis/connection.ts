@@ -36,7 +36,7 @@ import type { Limit } from '../driver.ts';
 export type RedisValue =
   string | Uint8Array | number | bigint | boolean | null | Error | RedisValue[] | Map<RedisValue, RedisValue>;
 
-interface RedisConnectionDeps {
+export interface RedisConnectionDeps {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly maxReplyBytes: number;
@@ -63,7 +63,6 @@ interface Waiter extends PendingRequest<Waiter> {
   refuse: (error: Error) => void;
 }
 
-/** One connection to Redis, shared by many callers. */
 export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
   readonly #clock: Clock;
   readonly #maxPending: number;
@@ -161,7 +160,6 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
     return promise;
   }
 
-  /** Waits up to a second for pending commands, then closes the connection. */
   async close(): Promise<void> {
     const late = this.#clock.after(CLOSE_MS, () => {
       this.destroy();

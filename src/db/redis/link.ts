@@ -34,7 +34,6 @@ interface RedisLinkDeps {
 const YOUNG_MS = 5_000;
 const REFUSED_PAUSE_MS = 30_000;
 
-/** A connection to Redis that reconnects after a loss. */
 export class RedisLink {
   readonly #deps: RedisLinkDeps;
   readonly #abort = new AbortController();
@@ -52,7 +51,6 @@ export class RedisLink {
     this.#deps = deps;
   }
 
-  /** Current connection. Undefined while disconnected. */
   get connection(): RedisConnection | undefined {
     return this.#connection;
   }
@@ -105,7 +103,6 @@ export class RedisLink {
     this.start();
   }
 
-  /** Closes the connection and stops reconnecting. */
   async close(): Promise<void> {
     const error = new ConnectionLost('The Redis client is closed', { sqlstate: '08003' });
     this.#abort.abort(error);
@@ -136,7 +133,10 @@ export class RedisLink {
         this.#backoff.fail(startedMs, clock.monotonicMs());
         onEvent('connect_failed', error);
         // after a connection, a replica may become the primary again: callers wait for that
-        if (isFinal(error) || (error instanceof OnlyReplica && !this.#hasConnected)) this.#refuse(error);
+        if (isFinal(error) || (error instanceof OnlyReplica && !this.#hasConnected)) {
+          this.#ready.reject(error);
+          this.#ready = withoutWarning();
+        }
       }
     }
   }
@@ -181,11 +181,6 @@ export class RedisLink {
     this.#ready = withoutWarning();
     if (nowMs - this.#connectedMs >= YOUNG_MS) this.#backoff.succeed();
     else this.#backoff.fail(this.#connectedMs, nowMs);
-  }
-
-  #refuse(error: unknown): void {
-    this.#ready.reject(error);
-    this.#ready = withoutWarning();
   }
 
   #end(connection: RedisConnection): void {

@@ -11,7 +11,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { services, stateKey } from '../../http/state.ts';
-import { bool, readOptions, text } from '../../base/options.ts';
+import { bool, onePer, readOptions, text } from '../../base/options.ts';
 import { Redis, type RedisOptions } from './redis.ts';
 import { RedisError } from './connection.ts';
 import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
@@ -146,9 +146,9 @@ export class RedisPlugin implements Plugin {
 /** Upper bounds of the buckets of `svc_redis_command_seconds`. */
 const COMMAND_BUCKETS = [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1];
 
-const known = new WeakMap<Metrics, RedisMetrics>();
-
 class RedisMetrics {
+  /** Returns the Redis metrics of an application. The first call declares them. */
+  static readonly of: (metrics: Metrics) => RedisMetrics = onePer((own) => new RedisMetrics(own));
   readonly commands: Histogram;
   readonly events: Counter;
   readonly #clients = new Set<Redis>();
@@ -177,16 +177,6 @@ class RedisMetrics {
       'Events of connections to Redis, and of commands without a reply',
       ['redis', 'event'],
     );
-  }
-
-  /**
-   * Returns the Redis metrics of an application. The first call declares them.
-   * @throws SvcError `E_METRIC` if another metric already has one of these names
-   */
-  static of(metrics: Metrics): RedisMetrics {
-    let own = known.get(metrics);
-    if (own === undefined) known.set(metrics, (own = new RedisMetrics(metrics)));
-    return own;
   }
 
   add(client: Redis): void {

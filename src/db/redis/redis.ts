@@ -425,11 +425,7 @@ export class Redis implements AsyncDisposable {
   }
 }
 
-/**
- * Returns the name of a command. Throws for a command that must not run on the shared connection.
- * @throws SvcError `E_REDIS_ARGUMENT` for an invalid argument, `E_REDIS_COMMAND` for a command that affects
- *   other callers
- */
+/** Returns the name of a command. Throws for a command that must not run on the shared connection. */
 function checkCommand(parts: readonly unknown[]): string {
   const name = commandName(parts);
   const isRefused =

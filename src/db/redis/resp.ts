@@ -58,7 +58,6 @@ interface Frame {
   readonly items: RespValue[];
 }
 
-/** Splits a byte stream into replies. */
 export class RespReader {
   readonly #onReply: OnReply;
   readonly #limits: RespLimits;
@@ -75,7 +74,6 @@ export class RespReader {
     this.#limits = limits;
   }
 
-  /** Whether part of a reply is buffered. */
   get hasPartial(): boolean {
     return this.#bytes.length > 0 || this.#frames.length > 0 || this.#bulk !== undefined;
   }
@@ -86,7 +84,6 @@ export class RespReader {
     while (!this.#isStopped && (this.#bulk === undefined ? this.#line() : this.#body(this.#bulk)));
   }
 
-  /** Stops calling the handler, even for complete messages in the current chunk. */
   stop(): void {
     this.#isStopped = true;
     this.#bytes.clear();
@@ -209,7 +206,6 @@ export class RespReader {
   }
 }
 
-/** An argument of a command. */
 export type RespArgument = string | Uint8Array | number | bigint;
 
 /** Encodes commands as arrays of bulk strings. */

@@ -40,7 +40,6 @@ interface Subscription {
   readonly onReconnect: (() => unknown) | undefined;
 }
 
-/** The channel subscriptions of one client. */
 export class RedisSubscriber {
   readonly #deps: RedisSubscriberDeps;
   readonly #channels = new Map<string, Set<Subscription>>();
@@ -91,7 +90,9 @@ export class RedisSubscriber {
     // add the channel first, so that a connection that opens meanwhile subscribes to it
     this.#channels.set(channel, new Set([subscription]));
     try {
-      const connection = await this.#linked().connected(this.#within(this.#deps.timeoutMs));
+      const { options, onEvent, timeoutMs } = this.#deps;
+      this.#link ??= new RedisLink({ options, onEvent, prepare: (connection) => this.#prepare(connection) });
+      const connection = await this.#link.connected(this.#within(timeoutMs));
       // send SUBSCRIBE even if a new connection has just sent it: a second one does no harm
       await connection.send(['SUBSCRIBE', channel], this.#within(ANSWER_MS));
     } catch (error) {
@@ -114,12 +115,6 @@ export class RedisSubscriber {
     this.#hadConnection = false;
     this.#keepalive?.[Symbol.dispose]();
     await link?.close();
-  }
-
-  #linked(): RedisLink {
-    const { options, onEvent } = this.#deps;
-    this.#link ??= new RedisLink({ options, onEvent, prepare: (connection) => this.#prepare(connection) });
-    return this.#link;
   }
 
   async #prepare(connection: RedisConnection): Promise<void> {

@@ -11,7 +11,7 @@ import { SvcError } from '../../base/errors.ts';
 import { shown } from '../../base/options.ts';
 import {
   isLocalHost,
-  type ServerHost,
+  type ServerUrl,
   type ServerTls,
   parseServerUrl,
   type Refuse,
@@ -19,16 +19,10 @@ import {
 } from '../wire/server-url.ts';
 import { shownUrl, textIssue } from '../url.ts';
 
-/** A parsed address of Redis or Valkey. */
-export interface RedisUrl {
-  readonly hosts: readonly ServerHost[];
+export interface RedisUrl extends Pick<ServerUrl, 'hosts' | 'password' | 'tls' | 'connectTimeoutMs'> {
   /** User name. Empty for the server's default user. */
   readonly user: string;
-  readonly password: string | undefined;
   readonly database: number;
-  readonly tls: ServerTls;
-  /** Time limit in milliseconds for a connection to each host. */
-  readonly connectTimeoutMs: number;
   /** Required role of the server. `primary`, the default, skips replicas in the list of hosts. */
   readonly role: 'primary' | 'any';
 }
@@ -44,7 +38,6 @@ const RULES: UrlRules = {
 };
 const FOREIGN = ['target_session_attrs', 'statement_cache'];
 
-/** Parses an address. */
 export function parseRedisUrl(url: string): RedisUrl {
   const refuse: Refuse = (problem) => {
     throw new SvcError('E_REDIS_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);

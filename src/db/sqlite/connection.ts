@@ -20,6 +20,7 @@ import type {
   Limit,
   PreparedStatement,
   Row,
+  RowBatches,
   Table,
 } from '../driver.ts';
 import { timingOf, type StatementTiming, type TimingOptions } from '../slow-statements.ts';
@@ -47,7 +48,6 @@ const FETCH_ALL: Verb<Row[]> = (statement, inputs) => statement.fetchAll(inputs)
 const FETCH_ARRAYS: Verb<Table> = (statement, inputs) => statement.fetchArrays(inputs);
 const SCALAR: Verb<unknown> = (statement, inputs) => statement.scalar(inputs);
 
-/** Implementation of {@link Connection} for SQLite. */
 export class SqliteConnection implements Connection {
   readonly #db: DatabaseSync;
   readonly #options: SqliteConnectionOptions;
@@ -131,11 +131,7 @@ export class SqliteConnection implements Connection {
     return affectedRows;
   }
 
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     // do not use a cached statement: another call could run it, which would end this stream
     const statement = this.#try(sql, () => this.#statements.prepare(sql));
     const inputs = statement.encode(params);

@@ -3,61 +3,42 @@
  * comes from the code, and its columns come from the message. Messages of SQLite never quote values.
  */
 import { writtenTable } from '../dialects.ts';
-import {
-  CheckViolation,
-  ConstraintViolation,
-  Corrupt,
-  DataError,
-  DatabaseError,
-  DiskFull,
-  ForeignKeyViolation,
-  LockTimeout,
-  NotNullViolation,
-  QueryCanceled,
-  ReadOnly,
-  SerializationFailure,
-  StatementError,
-  StorageFailed,
-  UniqueViolation,
-  type DatabaseErrorDetails,
-  type ErrorClass,
-} from '../errors.ts';
+import * as errors from '../errors.ts';
 
 /**
  * Error class and SQLSTATE for each result code. The SQLSTATE is the one that PostgreSQL reports for such an
  * error.
  */
-const CLASSES: Readonly<Record<number, readonly [ErrorClass, sqlstate: string]>> = {
-  1: [StatementError, '42000'],
-  5: [LockTimeout, '55P03'],
-  6: [LockTimeout, '55P03'],
-  517: [SerializationFailure, '40001'],
-  7: [DatabaseError, '53200'],
-  8: [ReadOnly, '25006'],
-  9: [QueryCanceled, '57014'],
-  10: [StorageFailed, '58030'],
-  14: [StorageFailed, '58030'],
-  11: [Corrupt, 'XX001'],
-  26: [Corrupt, 'XX001'],
-  13: [DiskFull, '53100'],
-  18: [DataError, '22001'],
-  20: [DataError, '22000'],
-  19: [ConstraintViolation, '23000'],
-  275: [CheckViolation, '23514'],
-  787: [ForeignKeyViolation, '23503'],
-  1299: [NotNullViolation, '23502'],
-  1555: [UniqueViolation, '23505'],
-  2067: [UniqueViolation, '23505'],
-  2579: [UniqueViolation, '23505'],
-  3091: [DataError, '22000'],
-  23: [StatementError, '42501'],
-  25: [StatementError, '42000'],
+const CLASSES: Readonly<Record<number, readonly [errors.ErrorClass, sqlstate: string]>> = {
+  1: [errors.StatementError, '42000'],
+  5: [errors.LockTimeout, '55P03'],
+  6: [errors.LockTimeout, '55P03'],
+  517: [errors.SerializationFailure, '40001'],
+  7: [errors.DatabaseError, '53200'],
+  8: [errors.ReadOnly, '25006'],
+  9: [errors.QueryCanceled, '57014'],
+  10: [errors.StorageFailed, '58030'],
+  14: [errors.StorageFailed, '58030'],
+  11: [errors.Corrupt, 'XX001'],
+  26: [errors.Corrupt, 'XX001'],
+  13: [errors.DiskFull, '53100'],
+  18: [errors.DataError, '22001'],
+  20: [errors.DataError, '22000'],
+  19: [errors.ConstraintViolation, '23000'],
+  275: [errors.CheckViolation, '23514'],
+  787: [errors.ForeignKeyViolation, '23503'],
+  1299: [errors.NotNullViolation, '23502'],
+  1555: [errors.UniqueViolation, '23505'],
+  2067: [errors.UniqueViolation, '23505'],
+  2579: [errors.UniqueViolation, '23505'],
+  3091: [errors.DataError, '22000'],
+  23: [errors.StatementError, '42501'],
+  25: [errors.StatementError, '42000'],
 };
 
 /** Error that node:sqlite throws when SQLite itself fails. */
 export interface SqliteError {
   readonly message: string;
-  /** Extended result code of SQLite. */
   readonly errcode: number;
 }
 
@@ -82,7 +63,7 @@ export function isBusy({ errcode }: SqliteError): boolean {
 export function sqliteError(error: unknown, sql: string | undefined): unknown {
   if (!isSqliteError(error)) return error;
   const { message, errcode } = error;
-  const [Class, sqlstate] = CLASSES[errcode] ?? CLASSES[errcode & 0xff] ?? [DatabaseError, 'XX000'];
+  const [Class, sqlstate] = CLASSES[errcode] ?? CLASSES[errcode & 0xff] ?? [errors.DatabaseError, 'XX000'];
   return new Class(message, { errno: errcode, sqlstate, sql, ...placeOf(message, sql) });
 }
 
@@ -93,7 +74,7 @@ export function sqliteError(error: unknown, sql: string | undefined): unknown {
 function placeOf(
   message: string,
   sql: string | undefined,
-): Pick<DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
+): Pick<errors.DatabaseErrorDetails, 'table' | 'columns' | 'constraint'> {
   const [, kind, what] =
     /^([A-Z ]+) constraint failed: (.+)$/s.exec(message) ??
     /^(cannot store) .* column (\S+)$/.exec(message) ??

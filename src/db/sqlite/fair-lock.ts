@@ -18,7 +18,6 @@ interface FairLockDeps {
   readonly clock: Clock;
 }
 
-/** Lends a limited number of permits to callers in the order of their calls. */
 export class FairLock {
   readonly #deps: FairLockDeps;
   readonly #waiters: Waiters<void>;

@@ -94,7 +94,6 @@ export function openIssue(path: string, error: unknown): unknown {
   return new SvcError('E_DB_OPEN', [path, problem], { cause: error });
 }
 
-/** Returns the identity of the file at a path, or undefined when there is no file. */
 export function identityOf(path: string): FileIdentity | undefined {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? undefined : { device: found.dev, inode: found.ino };

@@ -45,7 +45,6 @@ const OWN: Readonly<Record<string, (...args: never[]) => unknown>> = {
 };
 
 async function answer({ verb, args }: ReaderRequest): Promise<unknown> {
-  // the casts are safe: the parent sends the arguments that the method needs
   if (Object.hasOwn(OWN, verb)) return OWN[verb]!(...(args as never[]));
   return (connection as unknown as Record<string, (...args: readonly unknown[]) => unknown>)[verb]!(...args);
 }

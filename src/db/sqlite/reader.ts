@@ -16,7 +16,16 @@ import { SqliteConnection } from './connection.ts';
 import { FairLock } from './fair-lock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../../base/clock.ts';
-import type { BeginOptions, Connection, DriverLoad, ExecuteResult, Limit, Row, Table } from '../driver.ts';
+import type {
+  BeginOptions,
+  Connection,
+  DriverLoad,
+  ExecuteResult,
+  Limit,
+  Row,
+  RowBatches,
+  Table,
+} from '../driver.ts';
 import type { SqliteOptions } from './connection.ts';
 import type { Params } from '../values.ts';
 import type { DatabaseErrorDetails } from '../errors.ts';
@@ -135,11 +144,7 @@ class SqliteReader implements Connection {
     return affectedRows;
   }
 
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     const stream = await this.#statement<number>('stream', sql, params, limit);
     try {
       for (;;) {
@@ -354,7 +359,6 @@ export class SqliteReads {
   }
 }
 
-/** Options for starting a reader process. */
 export type ReaderOptions = Pick<SqliteOptions, 'path' | 'busyTimeoutMs' | 'statementCache' | 'int8'>;
 
 /**
@@ -368,7 +372,6 @@ export interface ReaderRequest {
   readonly args: readonly unknown[];
 }
 
-/** Reply of a reader process to a request. */
 export interface ReaderReply {
   readonly id: number;
   readonly value?: unknown;

@@ -18,13 +18,12 @@ import { BATCH_ROWS } from './statement.ts';
 import { FairLock } from './fair-lock.ts';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Awaitable } from '../../cache/stores.ts';
-import type { Connection, Driver, DriverLoad, Limit, Purpose, Row } from '../driver.ts';
+import type { Connection, Driver, DriverLoad, Limit, Purpose, Row, RowBatches } from '../driver.ts';
 import type { Params } from '../values.ts';
 
 /** Milliseconds that close() waits for running statements. Then the database is closed anyway. */
 const CLOSE_MS = 10_000;
 
-/** Implementation of {@link Driver} for SQLite. */
 export class SqliteDriver implements Driver {
   readonly dialect = 'sqlite';
   readonly #options: SqliteOptions;
@@ -117,11 +116,7 @@ export class SqliteDriver implements Driver {
     }
   }
 
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     if (this.#reads === undefined) {
       yield* this.#streamFromMemory(sql, params, limit);
       return;
@@ -255,11 +250,7 @@ export class SqliteDriver implements Driver {
    * Reads all rows at once, so that a slow reader does not block the only connection. The rows of a database
    * in memory fit in memory anyway.
    */
-  async *#streamFromMemory(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *#streamFromMemory(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     const connection = await this.acquire(limit, 'statement');
     let rows: Row[];
     try {

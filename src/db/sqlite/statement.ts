@@ -77,7 +77,6 @@ export class SqliteStatement {
   readonly #int8: Int8;
   readonly #types: OwnTypes | undefined;
   readonly #counters: Counters;
-  /** Table into which an `insert` writes. */
   readonly #target: Target | undefined;
   readonly #isRead: boolean;
   readonly #first: Step;
@@ -250,7 +249,6 @@ export class SqliteStatement {
     // reading the number of changes as a bigint would cost 15 % of an insert
     this.#readBigInts(false);
     try {
-      // the cast is safe: with bigints switched off, the counts are numbers
       return this.#step(run, inputs) as { changes: number; lastInsertRowid: number };
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_OUT_OF_RANGE') throw error;
@@ -382,12 +380,6 @@ export class SqliteStatements implements Counters {
     return this.#compilations;
   }
 
-  /**
-   * Returns the prepared statement of a text, from the cache if possible.
-   *
-   * @throws SvcError `E_DB_STATEMENT` when the text cannot run as one statement; an error of SQLite about the
-   *   text
-   */
   get(text: string): SqliteStatement {
     const known = this.#kept.get(text);
     if (known !== undefined) return known;
@@ -435,7 +427,6 @@ export class SqliteStatements implements Counters {
   }
 
   lastInsertId(): number | bigint | string {
-    // the cast is safe: the value is an integer, whose type depends on the option `int8`
     return this.get('select last_insert_rowid()').scalar([]) as number | bigint | string;
   }
 

@@ -13,7 +13,6 @@ import { setOwn } from '../../base/options.ts';
 import type { Int8, Row } from '../driver.ts';
 import type { ScannedStatement } from '../placeholders.ts';
 
-/** Values that node:sqlite accepts. */
 export type SqliteInput = null | number | bigint | string | Uint8Array;
 
 /**

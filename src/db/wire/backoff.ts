@@ -8,14 +8,12 @@
 const FIRST_MS = 50;
 const MAX_MS = 900;
 
-/** Counts failures, and computes the pause before the next attempt. Callers pass the current time. */
 export class Backoff {
   readonly #random: () => number;
   #failures = 0;
   #untilMs = -Infinity;
   #most = Infinity;
 
-  /** `random` returns a number from 0 to 1, as Math.random does. */
   constructor(random: () => number) {
     this.#random = random;
   }
@@ -37,7 +35,6 @@ export class Backoff {
 
   /** Records that an attempt has failed. The attempt began at `startedMs`. */
   fail(startedMs: number, nowMs: number): void {
-    // concurrent attempts that fail count as one failure
     if (startedMs < this.#untilMs) return;
     const longestMs = Math.min(MAX_MS, FIRST_MS * 2 ** this.#failures);
     this.#failures++;

@@ -36,14 +36,12 @@ export abstract class FrameReader {
     this.#headerBytes = headerBytes;
   }
 
-  /** Whether part of a frame is buffered. */
   get hasPartial(): boolean {
     return this.#hasPartial;
   }
 
   /** Returns the length of a frame, including its header. @throws ProtocolViolation for an invalid length */
   protected abstract totalOf(bytes: Buffer, at: number): number;
-  /** Handles a frame, which begins with its header. */
   protected abstract onFrame(bytes: Buffer, at: number, end: number): void;
 
   /** Adds received bytes, and handles each complete frame. @throws ProtocolViolation */
@@ -61,7 +59,6 @@ export abstract class FrameReader {
     }
   }
 
-  /** Stops handling frames, even those in the current chunk. */
   stop(): void {
     this.isStopped = true;
     this.#hasPartial = false;
@@ -89,7 +86,6 @@ export abstract class FrameReader {
   }
 }
 
-/** Reads the fields of a frame's body in order. */
 export class FieldReader {
   protected readonly source: Buffer;
   protected at: number;
@@ -131,7 +127,6 @@ export class ByteWriter {
     this.bytes = Buffer.allocUnsafeSlow(firstBytes);
   }
 
-  /** Number of bytes in the buffer. */
   get length(): number {
     return this.at;
   }
@@ -204,7 +199,6 @@ export class ByteWriter {
   }
 }
 
-/** Decodes UTF-8. */
 export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? bytes.toString('utf8', at, end);
 }

@@ -39,7 +39,6 @@ export type RowsWanted = 'none' | 'first' | 'firstList' | 'objects' | 'lists' | 
  */
 type Answer<E, T> = (exchange: E, error: unknown) => Awaitable<T>;
 
-/** Decodes the rows of one statement. */
 export interface RowReader {
   /** Decodes a row as a plain object. An object without a prototype would be slow. */
   object(bytes: Buffer, at: number, end: number): Row;
@@ -48,12 +47,10 @@ export interface RowReader {
 
 /** One request, and the part of its reply that has arrived. */
 export class ServerExchange<Plan extends RowReader> implements PendingRequest<ServerExchange<Plan>> {
-  /** SQL text of the request, for errors. */
   readonly sql: string;
   /** The next request in the queue. */
   next: this | undefined;
   plan: Plan | undefined;
-  /** Rows that have arrived, as objects or lists. */
   readonly rows: unknown[] = [];
   affectedRows = 0;
   /** Last generated key, or 0 if there is none. */
@@ -115,7 +112,6 @@ export class ServerExchange<Plan extends RowReader> implements PendingRequest<Se
     this.onProgress?.();
   }
 
-  /** Decodes and stores a row of the reply. */
   protected keep(bytes: Buffer, at: number, end: number): void {
     const { wanted, plan, rows } = this;
     if (wanted === 'none') return;
@@ -165,12 +161,9 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
     : error;
 }
 
-/** A request that waits for its reply. */
 export interface PendingRequest<R> {
-  /** SQL text of the request, for errors. */
   readonly sql?: string;
   next: R | undefined;
-  /** Called when the server begins to work on this request. */
   onFirst?: (() => void) | undefined;
   /** Called when the connection has ended before the reply. */
   refuse(error: Error): void;
@@ -317,7 +310,6 @@ export abstract class RequestQueue<
   }
 }
 
-/** Dependencies of a {@link Conversation}. */
 export interface ConversationDeps<W extends ByteWriter> {
   readonly socket: Socket;
   readonly reader: FrameReader;
@@ -410,7 +402,6 @@ export abstract class Conversation<
     late?.[Symbol.dispose]();
   }
 
-  /** Handles bytes that the socket has received. */
   readonly onBytes = (chunk: Buffer): void => {
     try {
       this.reader.push(chunk);
@@ -419,7 +410,6 @@ export abstract class Conversation<
     }
   };
 
-  /** Closes the connection after a protocol violation. */
   violated(error: unknown): void {
     this.abandon(lostByProtocol(error));
   }
@@ -483,7 +473,6 @@ export abstract class ServerLogin<Message> {
     this.#maxMessages = maxMessages;
   }
 
-  /** Handles bytes that the socket receives during the login. */
   onBytes(chunk: Buffer): void {
     try {
       this.reader.push(chunk);
@@ -498,7 +487,6 @@ export abstract class ServerLogin<Message> {
     this.#waiting?.resolve();
   }
 
-  /** Adds a message to the inbox. */
   protected receive(message: Message): void {
     if (++this.#count > this.#maxMessages)
       throw new ProtocolViolation('the server sent too many messages before the login is complete');

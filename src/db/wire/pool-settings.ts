@@ -7,7 +7,6 @@ import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Connection, Limit } from '../driver.ts';
 
-/** Sizes and time limits of a connection pool. */
 export interface ResolvedPoolOptions {
   readonly max: number;
   readonly min: number;

@@ -47,7 +47,6 @@ interface Slot<C> {
   isReported: boolean;
 }
 
-/** The pool of connections to one database. */
 export class Pool<C extends PooledConnection> {
   readonly #deps: PoolDeps<C>;
   readonly #random: () => number;

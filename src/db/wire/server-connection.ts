@@ -151,6 +151,13 @@ interface Sent<E> {
   readonly startedMs: number;
 }
 
+export interface StatementRequest {
+  readonly text: string;
+  readonly params: Params;
+  readonly wanted: RowsWanted;
+  readonly limit: Limit | undefined;
+}
+
 /**
  * Runs the statements of one connection: decides when a request is written, records its time, and handles its
  * error.
@@ -160,7 +167,6 @@ export abstract class ServerRunner<
   C extends Conversation<E, ByteWriter>,
 > {
   readonly conversation: C;
-  /** Records how long statements take. Undefined when no times are recorded. */
   readonly timing: StatementTiming | undefined;
   readonly #options: TimingOptions;
   /** Resolves when the current request is completely written. Later requests wait for this promise. */

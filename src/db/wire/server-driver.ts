@@ -8,7 +8,7 @@ import { Pool } from './pool.ts';
 import { findServer, searchMs, type Search } from './server-hosts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
-import type { Dialect, Driver, Limit, Row } from '../driver.ts';
+import type { Dialect, Driver, Limit, RowBatches } from '../driver.ts';
 import type { Connect, PoolEventKind, PooledConnection, ResolvedPoolOptions } from './pool-settings.ts';
 import type { ServerUrl } from './server-url.ts';
 import type { Params } from '../values.ts';
@@ -19,14 +19,12 @@ export interface ServerDriverDeps<Session> {
   /** Address without its password, for messages. */
   readonly shown: string;
   readonly pool: Omit<ResolvedPoolOptions, 'connectTimeoutMs'>;
-  /** Options of each connection. */
   readonly session: Session;
   readonly clock: Clock;
   readonly log: Logger | undefined;
   readonly onPoolEvent?: ((kind: PoolEventKind, error?: unknown) => void) | undefined;
 }
 
-/** Implementation of {@link Driver} for a database server. */
 export class ServerDriver<C extends PooledConnection> extends Pool<C> implements Driver {
   readonly dialect: Dialect;
   /** Opens a connection that does not belong to the pool. */
@@ -66,11 +64,7 @@ export class ServerDriver<C extends PooledConnection> extends Pool<C> implements
     this.fill();
   }
 
-  async *stream(
-    sql: string,
-    params: Params,
-    limit: Limit | undefined,
-  ): AsyncGenerator<readonly Row[], void, undefined> {
+  async *stream(sql: string, params: Params, limit: Limit | undefined): RowBatches {
     const connection = await this.acquire(limit);
     try {
       yield* connection.stream(sql, params, limit);

@@ -11,14 +11,12 @@ import { limitIn } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
 import type { PooledConnection } from './pool-settings.ts';
-import type { ServerHost, TargetSession } from './server-url.ts';
+import type { ServerHost, ServerUrl, TargetSession } from './server-url.ts';
 
-/** Options of a search for a suitable server. */
-export interface Search<C extends PooledConnection> {
-  readonly hosts: readonly ServerHost[];
-  readonly target: TargetSession;
-  /** Time limit in milliseconds for each host. */
-  readonly connectTimeoutMs: number;
+export interface Search<C extends PooledConnection> extends Pick<
+  ServerUrl,
+  'hosts' | 'target' | 'connectTimeoutMs'
+> {
   readonly connect: (host: ServerHost, limit: Limit) => Promise<C>;
   readonly kindOf: (connection: C, limit: Limit) => Promise<ServerKind>;
   readonly clock: Clock;
@@ -37,7 +35,6 @@ const FITS: Readonly<
   standby: (kind) => kind.startsWith('standby'),
 };
 
-/** Returns the maximum duration of a search in milliseconds. */
 export function searchMs(search: Pick<Search<never>, 'hosts' | 'target' | 'connectTimeoutMs'>): number {
   const { hosts, target, connectTimeoutMs } = search;
   return hosts.length * connectTimeoutMs * (target === 'prefer-standby' ? 2 : 1);

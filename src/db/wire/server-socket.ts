@@ -18,7 +18,8 @@ import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Limit } from '../driver.ts';
-import type { ServerHost, ServerTls } from './server-url.ts';
+import type { Logger } from '../../observability/log.ts';
+import { isUnixHost, type ServerHost, type ServerTls } from './server-url.ts';
 
 /**
  * Handler of received bytes. The handler must copy values that it keeps, because the socket reuses the
@@ -29,7 +30,6 @@ type OnBytes = (bytes: Buffer) => void;
 /** Socket that is ready for the login. */
 export interface ServerSocket {
   readonly socket: Socket;
-  /** Bytes that the socket has received. */
   readonly incoming: Incoming;
   /** TLS socket, or undefined if the connection is not encrypted. */
   readonly tls: TLSSocket | undefined;
@@ -44,6 +44,11 @@ export interface Endpoint {
   readonly path: string | undefined;
 }
 
+/** Maximum time for canceling a statement over a second connection, in milliseconds. */
+export const CANCEL_MS = 4_000;
+export const NO_TLS = 'the server does not offer TLS, but the sslmode of the address requires TLS';
+export const EARLY_DATA =
+  'the server sent data before encryption, which indicates an attacker between client and server';
 const KEEP_ALIVE_MS = 30_000;
 const READ_BYTES = 64 * 1024;
 /**
@@ -85,6 +90,43 @@ export class Incoming {
     if (this.#listener !== undefined) this.#listener(bytes);
     else this.#early.push(Buffer.from(bytes));
   };
+}
+
+/**
+ * Calls `open` with a connected attempt, and with the TLS options if the connection may be encrypted. After an
+ * error, closes the socket. `name` is the host name that the certificate must contain.
+ */
+export async function opened<T>(
+  endpoint: Endpoint,
+  { tls, clock }: { readonly tls: ServerTls; readonly clock: Clock },
+  limit: Limit,
+  name: string,
+  open: (opening: Opening, options: ConnectionOptions | undefined) => Promise<T>,
+): Promise<T> {
+  const isPlain = endpoint.path !== undefined || tls.mode === 'disable';
+  const options = isPlain ? undefined : await tlsOptions(tls, name, shownEndpoint(endpoint));
+  const opening = new Opening(endpoint, limit, clock, isPlain);
+  try {
+    await opening.until('connect');
+    return await open(opening, options);
+  } catch (error) {
+    opening.abandon();
+    throw error;
+  }
+}
+
+/** Warns if a connection over the network is not encrypted, which `sslmode=prefer` allows. */
+export function warnOfPlain(
+  { tls, log }: { readonly tls: ServerTls; readonly log?: Logger | undefined },
+  link: ServerSocket,
+  { host }: ServerHost,
+): void {
+  if (tls.mode === 'prefer' && link.tls === undefined && !isUnixHost(host))
+    log?.warn('database_not_encrypted', {
+      host,
+      remedy:
+        'Encrypt the connection with sslmode=verify-full in the address, or accept it without encryption by sslmode=disable',
+    });
 }
 
 /** One attempt to open a socket that is ready for the login. */

@@ -321,7 +321,6 @@ export interface ServerTls {
   readonly leastVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** Returns whether a host is this machine. */
 export function isLocalHost(host: string): boolean {
   return (
     isUnixHost(host) ||
@@ -331,7 +330,6 @@ export function isLocalHost(host: string): boolean {
   );
 }
 
-/** Returns whether a host is the path of a Unix socket, which begins with a slash. */
 export function isUnixHost(host: string): boolean {
   return host.startsWith('/');
 }

@@ -287,7 +287,6 @@ export class DevProvider {
     return code;
   }
 
-  /** Handles a token request (RFC 6749 §4.1.3, RFC 6749 §5). */
   async #token(form: URLSearchParams, authorization: string | undefined): Promise<DevResponse> {
     if (new Set(form.keys()).size < form.size) return tokenError('invalid_request');
     const client = this.#client(form, authorization);
@@ -370,7 +369,6 @@ export class DevProvider {
     return (await this.#ready()).sign(claims, this.#options.idTokenAlgorithm);
   }
 
-  /** Handles a user info request (OpenID Connect Core §5.3, RFC 6750 §2.1). */
   #userinfo(authorization: string | undefined): DevResponse {
     const token = /^bearer +([\w.~+/=-]+)$/i.exec(authorization ?? '')?.[1];
     const grant = token === undefined ? undefined : this.#tokens.get(token);

@@ -3,10 +3,10 @@ import { generateKeyPair, randomBytes, verify } from 'node:crypto';
 import { promisify } from 'node:util';
 import { signedToken } from '../../crypto/jws.ts';
 import type { KeyObject } from 'node:crypto';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 const generate = promisify(generateKeyPair);
 
-/** Signature algorithms that DevProvider supports. */
 export type DevAlgorithm = 'RS256' | 'ES256';
 
 interface SigningKey {
@@ -15,7 +15,6 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** Key pairs of DevProvider. */
 export class DevKeys {
   readonly #keys: Readonly<Record<DevAlgorithm, SigningKey>>;
 
@@ -23,7 +22,6 @@ export class DevKeys {
     this.#keys = keys;
   }
 
-  /** Generates both key pairs in the thread pool. */
   static async make(): Promise<DevKeys> {
     const [rsa, ec] = await Promise.all([
       generate('rsa', { modulusLength: 2_048 }),
@@ -32,8 +30,7 @@ export class DevKeys {
     return new DevKeys({ RS256: signingKey(rsa), ES256: signingKey(ec) });
   }
 
-  /** The public keys as a JWK set (RFC 7517 §5). */
-  get jwks(): { readonly keys: readonly Readonly<Record<string, unknown>>[] } {
+  get jwks(): { readonly keys: readonly JsonObject[] } {
     return {
       keys: Object.entries(this.#keys).map(([alg, { keyId, publicKey }]) => ({
         ...publicKey.export({ format: 'jwk' }),
@@ -45,7 +42,7 @@ export class DevKeys {
   }
 
   /** Signs claims as a compact JWS (RFC 7515 §7.1). */
-  sign(claims: Readonly<Record<string, unknown>>, algorithm: DevAlgorithm): string {
+  sign(claims: JsonObject, algorithm: DevAlgorithm): string {
     const { keyId, privateKey } = this.#keys[algorithm];
     return signedToken(privateKey, { alg: algorithm, typ: 'JWT', kid: keyId }, claims);
   }
@@ -54,16 +51,14 @@ export class DevKeys {
    * Returns the claims of a compact JWS. Returns undefined unless one of these keys has signed it. Does not
    * check the expiry.
    */
-  verify(token: string): Readonly<Record<string, unknown>> | undefined {
+  verify(token: string): JsonObject | undefined {
     const [header, claims, signature, ...rest] = token.split('.') as [string, string?, string?, ...string[]];
     if (claims === undefined || signature === undefined || rest.length > 0) return undefined;
     const signed = Buffer.from(`${header}.${claims}`);
     const isSigned = Object.values(this.#keys).some(({ publicKey: key }) =>
       verify('sha256', signed, { key, dsaEncoding: 'ieee-p1363' }, Buffer.from(signature, 'base64url')),
     );
-    return isSigned
-      ? (JSON.parse(Buffer.from(claims, 'base64url').toString()) as Readonly<Record<string, unknown>>)
-      : undefined;
+    return isSigned ? (JSON.parse(Buffer.from(claims, 'base64url').toString()) as JsonObject) : undefined;
   }
 }
 

@@ -7,7 +7,7 @@ import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { localPath } from '../../http/path.ts';
 import { hasUnusablePort } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Env } from '../../base/config.ts';
+import { ENVS, type Env } from '../../base/config.ts';
 import type { DevAlgorithm } from './keys.ts';
 import type { DevUser } from './protocol.ts';
 
@@ -49,14 +49,12 @@ export interface DevProviderOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Validated options of DevProvider, with defaults. */
 export type ReadDevOptions = {
   readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer'>]-?: NonNullable<
     DevProviderOptions[Name]
   >;
 } & { readonly issuer: string | undefined };
 
-/** Default of the option `users`. */
 const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
   { sub: 'alan', name: 'Alan Turing', email: 'alan@example.test' },
@@ -85,9 +83,7 @@ export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
       port: int(0, 0, 65_535),
       issuer: text(),
       idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
-      env: given<Env>('production, development or test', (value) =>
-        ['production', 'development', 'test'].includes(value as string),
-      ),
+      env: given<Env>('production, development or test', (value) => ENVS.some((each) => each === value)),
       clock: given<Clock>(),
     },
   );

@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { escapeHtml } from '../../base/html.ts';
 import { pageOf, policyOf } from '../failure-page.ts';
 import type { DevAlgorithm } from './keys.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** A user that a developer can choose in order to log in. */
 export interface DevUser {
@@ -58,11 +59,7 @@ const PROFILES: Readonly<Record<string, readonly string[]>> = {
  * Returns the discovery document (OpenID Connect Discovery §3, RFC 8414 §2, RFC 9207 §3). The URLs of the
  * endpoints begin with `url`.
  */
-export function metadataOf(
-  issuer: string,
-  algorithm: DevAlgorithm,
-  url: string,
-): Readonly<Record<string, unknown>> {
+export function metadataOf(issuer: string, algorithm: DevAlgorithm, url: string): JsonObject {
   return {
     issuer,
     authorization_endpoint: `${url}/authorize`,
@@ -107,7 +104,7 @@ export function claimsOf(
   { sub, name, email, emailVerified = true, picture, claims }: DevUser,
   scopes: readonly string[],
 ): Record<string, unknown> {
-  const all: Readonly<Record<string, unknown>> = {
+  const all: JsonObject = {
     name,
     picture,
     email,
@@ -123,12 +120,10 @@ export function claimsOf(
   };
 }
 
-/** Returns an error page, for errors that must not be sent to the redirect URI. */
 export function badPage(problem: string, title = 'This login cannot go on'): DevResponse {
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
-/** Returns an error response of the token endpoint (RFC 6749 §5.2). */
 export function tokenError(
   error: string,
   status: number = 400,
@@ -217,10 +212,6 @@ ${hiddenFields(parameters)}
   );
 }
 
-function loggedOutPage(): string {
-  return page('You are logged out at the provider', '<p>You may close this page.</p>');
-}
-
 function hiddenFields(parameters: Readonly<Record<string, string>>): string {
   return Object.entries(parameters)
     .map(([name, value]) => `<input type="hidden" name="${escapeHtml(name)}" value="${escapeHtml(value)}">`)
@@ -263,7 +254,7 @@ interface LogoutDeps {
   readonly clientId: string;
   readonly issuer: string;
   /** Returns the claims of an id_token, or undefined if this provider has not signed it. */
-  readonly claimsOf: (token: string) => Readonly<Record<string, unknown>> | undefined;
+  readonly claimsOf: (token: string) => JsonObject | undefined;
   readonly mayReturnTo: (url: string) => boolean;
 }
 
@@ -292,7 +283,10 @@ export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: Logo
     const origin = new URL(to ?? deps.issuer).origin;
     return { status: 200, headers: pageHeaders([origin]), body: logoutPage('logout', parameters) };
   }
-  if (to === null) return { status: 200, headers: pageHeaders([]), body: loggedOutPage() };
+  if (to === null) {
+    const body = page('You are logged out at the provider', '<p>You may close this page.</p>');
+    return { status: 200, headers: pageHeaders([]), body };
+  }
   const url = new URL(to);
   const state = given.get('state');
   if (state !== null) url.searchParams.set('state', state);

@@ -18,7 +18,6 @@ const SPEC = {
   summary: 'Identity provider for development',
 } as const;
 
-/** Handles a request to DevProvider's own server. */
 export async function serve(
   request: IncomingMessage,
   response: ServerResponse,
@@ -33,7 +32,6 @@ export async function serve(
       chunks.push(chunk);
     }
     const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
-    // the cast is safe: each header that DevProvider reads is a single string in node:http
     const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',

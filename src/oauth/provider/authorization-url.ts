@@ -4,7 +4,6 @@
 import { PROTOCOL_PARAMETERS } from './option-types.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 
-/** Parameters of an authorization URL. */
 export interface AuthorizationRequest {
   readonly redirectUri: string;
   readonly state: string;

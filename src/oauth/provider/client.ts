@@ -5,7 +5,7 @@
  * If the provider fails, methods throw a ProviderFault. Discovery of the endpoints runs in the background, so
  * an application can start while its provider is unreachable. If discovery fails, the next login repeats it.
  */
-import { isRecord } from '../../base/options.ts';
+import { isRecord, onePer } from '../../base/options.ts';
 import { Discovery } from './discovery.ts';
 import { isExpectedIssuer, verifyIdToken } from './id-token.ts';
 import { verifyLogoutToken } from './logout-token.ts';
@@ -17,20 +17,19 @@ import { KeySource } from '../../auth/provider/key-source.ts';
 import { inProcessOf, settingsOf } from './options.ts';
 import { TENANT } from './option-types.ts';
 import { joinClaims, postedName, textOr, userInfoOf } from './user-info.ts';
-import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Histogram, Metrics } from '../../observability/metrics.ts';
 import type { Tracer } from '../../observability/tracer.ts';
 import type { Awaitable } from '../../cache/stores.ts';
-import type { Proxies } from '../../auth/provider/addresses.ts';
 import type { AuthorizationRequest } from './authorization-url.ts';
 import type { Endpoints } from './discovery.ts';
 import type { IdTokenClaims } from './id-token.ts';
 import type { LogoutClaims, LogoutRules } from './logout-token.ts';
-import type { OutboundAnswer, OutboundCall, Resolve, Target } from '../../auth/provider/outbound.ts';
+import type { OutboundAnswer, OutboundCall, OutboundDeps, Target } from '../../auth/provider/outbound.ts';
 import type { InProcess, OAuthProvider, ResolvedProviderOptions } from './options.ts';
 import type { TokenAnswer } from './token-answer.ts';
 import type { CheckedClaim, MappedUser, UserInfo } from './user-info.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /**
  * Argument of identify(): parameters of the callback, and values of the login that the callback completes.
@@ -48,7 +47,6 @@ interface Identification {
   readonly maxAgeSeconds?: number | undefined;
 }
 
-/** The user whom the provider has identified, and the provider's tokens. */
 interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
@@ -58,24 +56,17 @@ interface Identified {
   readonly refused: readonly CheckedClaim[];
 }
 
-/** Parameters of the provider's logout page. */
 interface LogoutParameters {
-  /** Hint about the user who logs out. */
   readonly idToken: string | undefined;
   /** Address to which the provider redirects the browser. */
   readonly to: string | undefined;
   readonly state: string | undefined;
 }
 
-interface ProviderClientDeps {
-  readonly clock: Clock;
+interface ProviderClientDeps extends Pick<OutboundDeps, 'clock' | 'resolve' | 'proxies'> {
   readonly log: Logger;
   /** Receives the histogram `svc_oauth_provider_seconds{provider,call}`. */
   readonly metrics?: Metrics | undefined;
-  /** Resolves host names; tests pass their own function. Default: the system's resolver. */
-  readonly resolve?: Resolve | undefined;
-  /** Proxies for the calls to the provider. Default: none. */
-  readonly proxies?: Proxies | undefined;
   /** Makes a span for each call. Default: none. */
   readonly tracer?: Tracer | undefined;
 }
@@ -197,7 +188,7 @@ export class ProviderClient {
     return { info, tokens, sid, refused };
   }
 
-  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). @throws ProviderFault */
+  /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). */
   async verifyLogout(token: string): Promise<LogoutClaims> {
     await this.#discovery.endpoints();
     return verifyLogoutToken(token, this.#tokenRules(), this.#keys);
@@ -236,7 +227,6 @@ export class ProviderClient {
     );
   }
 
-  /** Exchanges a code for tokens (RFC 6749 §4.1.3). */
   #exchange(
     endpoints: Endpoints,
     { code, redirectUri, verifier, signal }: Identification,
@@ -337,7 +327,7 @@ export class ProviderClient {
     return joinClaims(claims, answer);
   }
 
-  #map(raw: Readonly<Record<string, unknown>>, postedUser: string | undefined): MappedUser | undefined {
+  #map(raw: JsonObject, postedUser: string | undefined): MappedUser | undefined {
     const { mapUser, acceptsPostedName } = this.#options;
     try {
       const user = mapUser(raw);
@@ -405,31 +395,20 @@ function bearer(accessToken: string): Readonly<Record<string, string>> {
   return { authorization: `Bearer ${accessToken}` };
 }
 
-/** A provider of a running application, and its client. */
 export interface ConnectedProvider {
   readonly provider: OAuthProvider;
   /** Replaced when the application starts again, because a shutdown closes the client. */
   client: ProviderClient;
 }
 
-/**
- * Histograms of the durations of calls, one for each application. They are cached, because a metric can be
- * declared only once.
- */
-const histograms = new WeakMap<Metrics, Histogram>();
-
-/** Returns the histogram for the durations of calls to identity providers. */
-function secondsOf(metrics: Metrics): Histogram {
-  const known =
-    histograms.get(metrics) ??
-    metrics.histogram(
-      'svc_oauth_provider_seconds',
-      'Duration of calls to identity providers',
-      BUCKETS_SECONDS,
-      ['provider', 'call'],
-    );
-  histograms.set(metrics, known);
-  return known;
-}
+/** Histogram of the durations of calls. A metric can be declared only once. */
+const secondsOf = onePer((metrics: Metrics) =>
+  metrics.histogram(
+    'svc_oauth_provider_seconds',
+    'Duration of calls to identity providers',
+    BUCKETS_SECONDS,
+    ['provider', 'call'],
+  ),
+);
 
 const BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

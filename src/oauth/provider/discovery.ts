@@ -15,8 +15,8 @@ import { isWithinSite, issueOfUrl } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Outbound, Target } from '../../auth/provider/outbound.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
-/** Endpoints of a provider. */
 export interface Endpoints {
   /** Page that only browsers open. */
   readonly authorizeUrl: string;
@@ -33,7 +33,6 @@ export interface Endpoints {
 const TTL_MS = 3_600_000;
 const RETRY_MS = 60_000;
 
-/** Finds and caches the endpoints of one provider. */
 export class Discovery {
   readonly #options: ResolvedProviderOptions;
   readonly #outbound: Pick<Outbound, 'call'>;
@@ -142,7 +141,6 @@ function join(options: ResolvedProviderOptions, metadata: Metadata, isGuarded: b
   };
 }
 
-/** The members of a discovery document that are used. */
 interface Metadata extends Partial<Record<keyof typeof ENDPOINTS, string>> {
   /**
    * Client authentication at the token endpoint. Undefined if the endpoint supports neither `post` nor
@@ -169,7 +167,7 @@ const ENDPOINTS = {
  * The issuer is compared byte for byte (RFC 8414 §3.3).
  */
 export function readMetadata(
-  document: Readonly<Record<string, unknown>>,
+  document: JsonObject,
   { issuer, allowInsecure, requireSameSite }: MetadataRules,
 ): Metadata | string {
   if (document['issuer'] !== issuer) return 'issuer is not the one configured';

@@ -18,6 +18,7 @@ import { ProviderFault } from '../../auth/provider/failure.ts';
 import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
 import type { IdTokenAlgorithm } from './options.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 export interface IdTokenRules {
   /** Issuer, compared byte for byte. `{tenantid}` in it stands for the GUID in the claim `tid`. */
@@ -48,7 +49,7 @@ export interface IdTokenKeys {
   renewed?(): Promise<KeySet> | undefined;
 }
 
-export type IdTokenClaims = Readonly<Record<string, unknown>> & { readonly sub: string };
+export type IdTokenClaims = JsonObject & { readonly sub: string };
 
 interface DecodedIdToken {
   readonly algorithm: IdTokenAlgorithm;
@@ -77,9 +78,6 @@ export async function verifyIdToken(
 /**
  * Verifies the format and the signature of a token. `types` matches the allowed values of the header field
  * `typ`, which may also be absent.
- *
- * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
- * fetched
  */
 export async function verifiedToken(
   token: string,
@@ -100,14 +98,15 @@ export async function verifiedToken(
 /** Returns whether the provider signed a token. Fetches the keys again if none of the known keys fits. */
 async function isSignedByProvider(
   token: SignedToken,
-  claims: Readonly<Record<string, unknown>>,
+  claims: JsonObject,
   keys: IdTokenKeys,
 ): Promise<boolean> {
   const signerIn = async (set: KeySet): Promise<SignerResult> => {
+    // in a key set for many tenants, a key has the issuer of one tenant, or `{tenantid}` for every tenant
     const found = await findSigner(
       token,
       set,
-      ({ issuer }) => issuer === undefined || isIssuerOf(issuer, claims),
+      ({ issuer = TENANT }) => issuer === claims['iss'] || issuer.includes(TENANT),
     );
     if (found === 'ambiguous') throw refused('duplicate_kid');
     return found;
@@ -118,13 +117,11 @@ async function isSignedByProvider(
   return fresh !== undefined && (await signerIn(fresh)) === 'signed';
 }
 
-/** Returns whether the client secret has signed a token by HS256 (RFC 7518 §3.2). */
 function isSignedWith(secret: string, { signed, signature }: DecodedIdToken): boolean {
   const expected = createHmac('sha256', secret).update(signed).digest();
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
-/** Parses a token without verifying its signature. */
 function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: RegExp): DecodedIdToken {
   const opened = openJws(token, MAX_CHARACTERS);
   if (typeof opened === 'string') throw refused(opened);
@@ -136,14 +133,6 @@ function open(token: string, algorithms: readonly IdTokenAlgorithm[], types: Reg
   if (typ !== undefined && !(typeof typ === 'string' && types.test(typ))) throw refused('typ');
   if (UNSUPPORTED_HEADERS.some((name) => Object.hasOwn(header, name))) throw refused('header');
   return { algorithm, keyId: kid, signed, signature, claims };
-}
-
-/**
- * Returns whether a key may sign tokens of the claimed issuer. In a key set for many tenants, a key has the
- * issuer of one tenant, or the placeholder `{tenantid}` for every tenant.
- */
-function isIssuerOf(keyIssuer: string, claims: Readonly<Record<string, unknown>>): boolean {
-  return keyIssuer === claims['iss'] || keyIssuer.includes(TENANT);
 }
 
 /** Checks the claims in the order of OpenID Connect Core §3.1.3.7. */
@@ -174,10 +163,6 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-/**
- * Checks that a token is for this client.
- * @throws ProviderFault `provider_error` when `aud` or `azp` names another client
- */
 export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
@@ -186,10 +171,7 @@ export function checkAudience(aud: unknown, azp: unknown, clientId: string): voi
   if (azp !== undefined && azp !== clientId) throw refused('azp');
 }
 
-function checkTimes(
-  claims: Readonly<Record<string, unknown>>,
-  { nowSeconds, leewaySeconds, maxAgeSeconds }: IdTokenRules,
-): void {
+function checkTimes(claims: JsonObject, { nowSeconds, leewaySeconds, maxAgeSeconds }: IdTokenRules): void {
   const { exp, iat, nbf, auth_time: authTime } = claims;
   if (!isTime(exp) || exp + leewaySeconds <= nowSeconds) throw refused('exp');
   if (!isTime(iat) || iat - leewaySeconds > nowSeconds) throw refused('iat');
@@ -203,7 +185,6 @@ function checkTimes(
     throw refused('auth_time');
 }
 
-/** Returns whether a value is a NumericDate (RFC 7519 §2). */
 export function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }

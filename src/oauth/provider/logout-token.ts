@@ -29,11 +29,6 @@ const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const MAX_AGE_SECONDS = 86_400;
 const MAX_CHARACTERS = 255;
 
-/**
- * Verifies a logout token, and returns its claims.
- * @throws ProviderFault `provider_error` for an invalid token, or another code when the keys cannot be
- * fetched
- */
 export async function verifyLogoutToken(
   token: string,
   rules: LogoutRules,

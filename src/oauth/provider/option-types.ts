@@ -162,7 +162,6 @@ export type ResolvedProviderOptions = {
   readonly usesOpenId: boolean;
   /** Maximum age of the user's authentication in seconds, from `max_age` in `authorizeParams`. */
   readonly maxAgeSeconds: number | undefined;
-  /** Content of the file `caFile`. */
   readonly ca: string | undefined;
 };
 

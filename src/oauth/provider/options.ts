@@ -21,12 +21,7 @@ import type {
 } from './option-types.ts';
 import type { MappedUser } from './user-info.ts';
 
-export type {
-  ClientSecretMaker,
-  IdTokenAlgorithm,
-  OAuthProviderOptions,
-  ResolvedProviderOptions,
-} from './option-types.ts';
+export type { ClientSecretMaker, IdTokenAlgorithm, OAuthProviderOptions, ResolvedProviderOptions };
 
 const ID_TOKEN_ALGORITHMS: readonly string[] = [
   'HS256',
@@ -141,6 +136,7 @@ export function weaknessesOf(provider: OAuthProvider): string[] {
 function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const url = given<string>('a URL', (value) => typeof value === 'string');
   const record = given<Readonly<Record<string, unknown>>>('an object', isRecord);
+  const texts = given<readonly string[]>('a list of strings', isTextList);
   const { caFile, acceptsTextVerified, clientKey, ...values } = readOptions('OAuthProvider', options, {
     name: text(''),
     clientId: text(''),
@@ -172,16 +168,17 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
       'an object { keys: [ … ] }',
       (value) => isRecord(value) && Array.isArray(value['keys']),
     ),
-    scopes: texts(),
+    scopes: texts,
     idTokenAlgorithms: given<readonly IdTokenAlgorithm[]>(
       `a list of ${ID_TOKEN_ALGORITHMS.join(', ')}`,
-      isAlgorithmList,
+      (value) =>
+        isTextList(value) && value.length > 0 && value.every((each) => ID_TOKEN_ALGORITHMS.includes(each)),
     ),
     tenants: given<readonly string[]>(
       'a list of lower-case GUIDs',
       (value) => isTextList(value) && value.length > 0 && value.every((tenant) => GUID.test(tenant)),
     ),
-    tokenTypes: texts(),
+    tokenTypes: texts,
     tokenAnswer: oneOf(['json', 'form'], 'json'),
     acceptsTextVerified: bool(false),
     acceptsPostedName: bool(false),
@@ -256,12 +253,4 @@ function certificates(name: string, file: string): string {
 
 function isTextList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((each) => typeof each === 'string' && each !== '');
-}
-
-function isAlgorithmList(value: unknown): boolean {
-  return isTextList(value) && value.length > 0 && value.every((each) => ID_TOKEN_ALGORITHMS.includes(each));
-}
-
-function texts(): ReturnType<typeof given<readonly string[]>> {
-  return given<readonly string[]>('a list of strings', isTextList);
 }

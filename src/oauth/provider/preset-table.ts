@@ -2,23 +2,19 @@
 import { textOr } from './user-info.ts';
 import type { OAuthProviderOptions } from './options.ts';
 import type { MappedUser } from './user-info.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** Options of a known provider, without name and credentials. */
 export type Preset = Omit<OAuthProviderOptions, 'name' | 'clientId' | 'clientSecret'>;
 
-type Raw = Readonly<Record<string, unknown>>;
-
-/** Returns a member of an object; undefined if `value` is not an object. */
 function inside(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Raw)[name] : undefined;
+  return typeof value === 'object' && value !== null ? (value as JsonObject)[name] : undefined;
 }
 
-/** Returns the id of a user as text. The id may be a number or a string. */
 function idOf(value: unknown): string | undefined {
   return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
 }
 
-/** Name of a provider in {@link PRESETS}. */
 export type PresetName =
   | 'apple'
   | 'discord'
@@ -38,7 +34,6 @@ export const PRODUCTS: Readonly<Record<'cognito', Preset>> = {
   cognito: { acceptsTextVerified: true, postLogoutName: 'logout_uri' },
 };
 
-/** Providers with fixed addresses. */
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   /**
    * GitHub has an endpoint for e-mail addresses, sends errors with the status 200, and issues no id_token.

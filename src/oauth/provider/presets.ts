@@ -20,6 +20,7 @@ export {
   type IdTokenAlgorithm,
   type OAuthProviderOptions,
 } from './options.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 export type { ClientKey } from './client-assertion.ts';
 export { type MappedUser, type UserInfo } from './user-info.ts';
 
@@ -219,7 +220,7 @@ export function microsoftProvider(
  * Converts the claims of Microsoft Entra to a user. There is no picture, because reading it would require an
  * access token.
  */
-function microsoftUser(raw: Readonly<Record<string, unknown>>): MappedUser {
+function microsoftUser(raw: JsonObject): MappedUser {
   const verified = raw['xms_edov'];
   return {
     subject: textOr(raw['sub'], undefined),

@@ -4,7 +4,6 @@ import { missingEndpoint, readMetadata } from './discovery.ts';
 import { PROTOCOL_PARAMETERS, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import type { ResolvedProviderOptions } from './option-types.ts';
 
-/** Returns the first problem of the options; undefined if they are valid. */
 export function issueOf(given: ResolvedProviderOptions): string | undefined {
   if (!/^[a-z][a-z0-9-]{0,31}$/.test(given.name))
     return 'the name is not of the form [a-z][a-z0-9-]*, at most 32 characters';
@@ -30,7 +29,6 @@ function issueOfClient({
   return undefined;
 }
 
-/** Returns whether the client secret is set: a text, or a function that creates it. */
 function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
   return typeof secret === 'function' || isVisible(secret ?? '');
 }

@@ -2,6 +2,7 @@
 import { isRecord } from '../../base/options.ts';
 import { parseObject } from '../../crypto/jwt-json.ts';
 import { ProviderFault } from '../../auth/provider/failure.ts';
+import type { JsonObject } from '../../crypto/jwt-json.ts';
 
 /** Identity of a user at a provider, passed to `onUser(provider, info)`. */
 export interface UserInfo {
@@ -59,10 +60,7 @@ const MAX_POSTED_NAME_CHARACTERS = 255;
  * Converts the standard claims to a user (OpenID Connect Core §5.1). The claim `email_verified` must be
  * `true`. With `acceptsText`, the text "true" is accepted, too.
  */
-export function standardUser(
-  raw: Readonly<Record<string, unknown>>,
-  acceptsText: boolean = false,
-): MappedUser {
+export function standardUser(raw: JsonObject, acceptsText: boolean = false): MappedUser {
   return {
     subject: textOr(raw['sub'], undefined),
     email: textOr(raw['email'], null),
@@ -76,10 +74,7 @@ export function standardUser(
  * Merges the claims of the id_token with the user info. `email` and `email_verified` always come from the
  * same source, so one source cannot verify the address of the other.
  */
-export function joinClaims(
-  claims: Readonly<Record<string, unknown>>,
-  userinfo: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
+export function joinClaims(claims: JsonObject, userinfo: JsonObject): Record<string, unknown> {
   const below = { ...claims };
   if ('email' in userinfo || 'email_verified' in userinfo) {
     delete below['email'];
@@ -103,7 +98,7 @@ const FORMS: Readonly<Record<CheckedClaim, (text: string) => boolean>> = {
  */
 export function userInfoOf(
   mapped: MappedUser | undefined,
-  raw: Readonly<Record<string, unknown>>,
+  raw: JsonObject,
   refused: (claim: CheckedClaim) => void = () => undefined,
 ): UserInfo {
   const subject: unknown = mapped?.subject;
@@ -151,7 +146,6 @@ export function postedName(text: string | undefined): string | null {
   return whole.length > MAX_POSTED_NAME_CHARACTERS || !isOneLine(whole) ? null : textOr(whole, null);
 }
 
-/** Returns `value` if it is a text that is not empty; otherwise returns `none`. */
 export function textOr<T>(value: unknown, none: T): string | T {
   return typeof value === 'string' && value !== '' ? value : none;
 }

@@ -18,14 +18,9 @@ import type { ReadOptions, UserAnswer } from '../plugin-options.ts';
 import type { RefreshVerdict } from './refresh.ts';
 import type { Awaitable } from '../../http/contracts.ts';
 import type { Claims } from '../../crypto/jwt.ts';
-import type { LoginStore } from './store.ts';
+import type { LoginRow, LoginStore } from './store.ts';
 
-/** Subject, scopes and claims of an access token. */
-export interface TokenUser {
-  readonly sub: string;
-  readonly scopes: readonly string[];
-  readonly claims: Readonly<Record<string, unknown>>;
-}
+export type TokenUser = Pick<LoginRow, 'sub' | 'scopes' | 'claims'>;
 
 interface AccessTokensDeps {
   readonly options: ReadOptions;
@@ -93,7 +88,6 @@ export class AccessTokens {
     return { sub, scopes, claims };
   }
 
-  /** Wraps `onRefresh` in a function that also checks its result. */
   checked<T>(
     onRefresh: ((login: T) => RefreshVerdict | PromiseLike<RefreshVerdict>) | undefined,
   ): ((login: T) => Promise<RefreshVerdict>) | undefined {
@@ -171,9 +165,7 @@ export function marginOf(clockSkew: number): number {
   return clockSkew + DRIFT;
 }
 
-/** The last revocation of a user. */
 interface Revocation {
-  /** Time of the revocation in microseconds since the epoch; 0 for none. */
   readonly moment: number;
   /** Monotonic time in milliseconds after which the store is read again. */
   readonly deadlineMs: number;

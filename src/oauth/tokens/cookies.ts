@@ -20,7 +20,6 @@ interface IssuedTokens {
   readonly nowMicros: number;
 }
 
-/** Writes and reads the cookies of the access token and the refresh token. */
 export class TokenCookies {
   readonly #env: Env;
   readonly #accessTtlSeconds: number;
@@ -45,7 +44,6 @@ export class TokenCookies {
     );
   }
 
-  /** Deletes both cookies. */
   clear(req: HttpRequest, response: HttpResponse): void {
     for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
   }

@@ -25,9 +25,7 @@ import type { SingleUse } from '../single-use.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 
 interface DPoPDeps {
-  /** Whether every refresh requires a DPoP proof. */
   readonly isRequired: boolean;
-  /** Whether every proof requires a nonce of this server. */
   readonly requiresNonce: boolean;
   readonly nonces: DpopNonces;
   readonly used: SingleUse;
@@ -92,7 +90,7 @@ export class DPoP {
     if (issue === undefined) return true;
     if (issue !== 'other_scheme' && issue !== 'other_key')
       this.#unproven.set(req, issue === 'nonce' ? 'use_dpop_nonce' : 'invalid_dpop_proof');
-    this.#deps.audit.proofRefused(req, issue);
+    this.#deps.audit.warn('dpop_refused', req, issue);
     return false;
   }
 
@@ -110,7 +108,6 @@ const WINDOW_MS = 300_000;
 const MAC_BYTES = 16;
 const NONCE = /^([0-9a-z]{1,10})\.([\w-]{22})$/;
 
-/** Creates and checks the server's nonces for DPoP proofs. */
 export class DpopNonces {
   readonly #keys: Keyring;
   readonly #clock: Clock;

@@ -36,7 +36,6 @@ interface Known {
   readonly deadlineMs: number;
 }
 
-/** Logins whose look-up starts when the current turn of the event loop has collected them. */
 interface Batch {
   readonly ids: Set<string>;
   /** Users of those logins that live, by the ids of the logins. */
@@ -59,7 +58,6 @@ const MAX_LOGINS = 10_000;
 const ENDED = 'the login has ended';
 const EXPIRED = 'the access token has expired';
 
-/** Checks whether logins live, and ends the connections of logins that have ended. */
 export class LiveLogins implements LoginAuthority, Beating {
   readonly #deps: LiveLoginsDeps;
   /** Results by the id of the login, in the order in which they were stored. */
@@ -89,7 +87,6 @@ export class LiveLogins implements LoginAuthority, Beating {
     return isThenable(sub) ? sub.then(compare) : compare(sub);
   }
 
-  /** Records that an access token has authenticated a request. */
   noteToken(claims: Claims, req: HttpRequest): void {
     this.#of(req).token = claims;
   }
@@ -110,7 +107,6 @@ export class LiveLogins implements LoginAuthority, Beating {
     this.#check([...this.#connections], true);
   }
 
-  /** Called when a login has ended. */
   ended(id: string): void {
     this.#asking.delete(id);
     this.#keep(id, undefined);

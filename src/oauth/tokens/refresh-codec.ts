@@ -15,7 +15,6 @@ import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
 export interface RefreshToken {
-  /** Id of the login. */
   readonly id: string;
   readonly generation: number;
   readonly secret: Buffer;
@@ -27,7 +26,6 @@ const SECRET_BYTES = 32;
 const TAG_BYTES = 16;
 const PATTERN = /^svcrt_1([\w-]{1,32})\.([\w-]{22})\.(0|[1-9]\d{0,15})\.([\w-]{43})\.([\w-]{22})$/;
 
-/** Creates and parses refresh tokens with the keys of a keyring. */
 export class RefreshTokenCodec {
   readonly #tags: Keyring;
   readonly #chain: Keyring;
@@ -37,7 +35,6 @@ export class RefreshTokenCodec {
     this.#chain = ring.derive('svc-oauth-refresh-chain');
   }
 
-  /** Creates the first refresh token of a new login. */
   first(): RefreshToken {
     return { id: randomBytes(16).toString('base64url'), generation: 0, secret: randomBytes(SECRET_BYTES) };
   }

@@ -48,19 +48,15 @@ interface RefreshPolicy {
   readonly apart: number;
 }
 
-interface NewLogin {
-  readonly sub: string;
-  readonly provider: string;
-  readonly subject: string;
+/** How, and when, a user was identified. */
+export interface LoginOrigin extends Pick<LoginRow, 'provider' | 'subject' | 'keyThumbprint'> {
   /** Session id at the provider. Default null. */
   readonly providerSid?: string | null | undefined;
-  readonly scopes: readonly string[];
-  readonly claims: Readonly<Record<string, unknown>>;
   /** Start of the login in microseconds since the epoch. A revocation after this time ends the login. */
   readonly startedAt: number;
-  readonly userAgent: string | null;
-  readonly ip: string | null;
-  readonly keyThumbprint: string | null;
+}
+
+interface NewLogin extends LoginOrigin, Pick<LoginRow, 'sub' | 'scopes' | 'claims' | 'userAgent' | 'ip'> {
   /**
    * Time in microseconds in which activate() must issue the first tokens, for a login by a one-time code.
    * Undefined if the tokens are issued at once.
@@ -80,11 +76,9 @@ export type RefreshVerdict =
 /** The login that is refreshed, as `onRefresh` receives it. */
 export type RefreshedLogin = Pick<LoginRow, 'id' | 'sub' | 'provider' | 'subject' | 'scopes' | 'claims'>;
 
-/** Parameters of a refresh. */
 interface RefreshRequest {
   /** Monotonic time in milliseconds at which the request arrived. */
   readonly arrivedMs: number;
-  /** Requested scopes of the access token. Undefined means all granted scopes. */
   readonly scopes: readonly string[] | undefined;
   /** Thumbprint of the key that the request proved by DPoP; null without a proof. */
   readonly keyThumbprint: string | null;
@@ -92,17 +86,16 @@ interface RefreshRequest {
   readonly req: HttpRequest | undefined;
 }
 
-/** A new login, with its first refresh token. */
-interface Issued {
+/** A login with its first or next refresh token. */
+export interface Issued {
   readonly refreshToken: string;
   readonly login: LoginRow;
-  /** Issue time of the first access token, in microseconds since the epoch. */
+  /** Issue time of the access token, in microseconds since the epoch. */
   readonly issuedAt: number;
 }
 
 /** Result of a refresh. After the response was sent, markDelivered() completes the rotation. */
-export interface Refreshed {
-  readonly refreshToken: string;
+export interface Refreshed extends Omit<Issued, 'issuedAt'>, Pick<LoginRow, 'scopes' | 'claims'> {
   /** Number of rotations that led to this refresh token. */
   readonly generation: number;
   /**
@@ -111,9 +104,6 @@ export interface Refreshed {
    * client may have the response before the server knows that. Undefined if the store has an earlier time.
    */
   readonly readyAt: number | undefined;
-  readonly login: LoginRow;
-  readonly scopes: readonly string[];
-  readonly claims: Readonly<Record<string, unknown>>;
   /**
    * Issue time of the access token in microseconds since the epoch, taken before the login was read from the
    * store. So a revocation that this read has missed is later than the token, and makes it invalid.
@@ -123,7 +113,6 @@ export interface Refreshed {
 
 interface RefreshContext {
   readonly request: RefreshRequest;
-  /** Issue time of the access token in microseconds since the epoch. */
   readonly issuedAt: number;
   /** Monotonic time in milliseconds at which the rotation was stored. */
   readonly knownAtMs: number;
@@ -157,7 +146,6 @@ interface RefreshTokensDeps {
   readonly onRefresh: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
 }
 
-/** Issues, rotates and revokes refresh tokens. */
 export class RefreshTokens {
   readonly #deps: RefreshTokensDeps;
   readonly #pause: (ms: number) => Promise<void>;

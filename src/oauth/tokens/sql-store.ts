@@ -92,7 +92,6 @@ const rotateBoundSql = (time: string): string =>
     .replace('SET gen', 'SET cnf_jkt = ?, gen')
     .replace('AND cnf_jkt IS NULL', 'AND (cnf_jkt IS NULL OR cnf_jkt = ?)');
 
-/** A row of the table svc_oauth_login. */
 type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
   /** MySQL and MariaDB return this column as bytes. */
   readonly sub: string | Uint8Array;
@@ -100,7 +99,6 @@ type LoginRecord = Omit<LoginRow, 'sub' | 'scopes' | 'claims'> & {
   readonly claims: string;
 };
 
-/** Stores logins in a database. */
 export class SqlTokenStore implements TokenStore {
   readonly #database: () => Database;
   readonly #clock: Clock;
@@ -138,7 +136,6 @@ export class SqlTokenStore implements TokenStore {
   async readLogin(id: string): Promise<ReadLogin | undefined> {
     const { sql, precision } = this.#time();
     const [row] = await this.#rows(`${LOGIN_COLUMNS}, ${sql} AS read_at`, 'id = ?', [id]);
-    // the cast is safe: the expression is an integer on each engine
     return row && { login: loginOf(row), readAt: row['read_at'] as number, precision };
   }
 
@@ -265,7 +262,6 @@ export class SqlTokenStore implements TokenStore {
       : { sql: String(Math.round(this.#clock.nowMicros())), precision: 0 };
   }
 
-  /** Returns the logins that fulfil an SQL condition. */
   async #select(where: string, params: readonly Parameter[]): Promise<LoginRow[]> {
     return (await this.#rows(LOGIN_COLUMNS, where, params)).map(loginOf);
   }
@@ -276,7 +272,6 @@ export class SqlTokenStore implements TokenStore {
     );
   }
 
-  /** Returns whether a statement changed exactly one row. */
   async #hits(sql: string, params: readonly Parameter[]): Promise<boolean> {
     return (await this.#execute(sql, params)) === 1;
   }
@@ -301,7 +296,6 @@ export class SqlTokenStore implements TokenStore {
 }
 
 function loginOf(found: Row): LoginRow {
-  // the cast is safe: the row has all columns in LOGIN_COLUMNS
   const row = Object.fromEntries(
     Object.entries(COLUMNS).map(([name, column]) => [name, found[column]]),
   ) as unknown as LoginRecord;

@@ -7,7 +7,6 @@
  */
 import type { Clock } from '../../base/clock.ts';
 
-/** Reason why a login ended early. */
 export type RevokeReason = 'reuse' | 'logout' | 'all' | 'user' | 'disabled' | 'provider';
 
 /** A login. Each rotation of its refresh token changes this row. */
@@ -61,17 +60,13 @@ export interface ReadLogin {
 }
 
 /** Rotation of a refresh token: the expected state of the login, and its new state. */
-export interface Rotation {
-  readonly id: string;
-  readonly generation: number;
-  readonly currentHash: string;
+export interface Rotation extends Pick<LoginRow, 'id' | 'generation' | 'currentHash'> {
   readonly nextHash: string;
   /**
    * Thumbprint of the key that the request proved. The rotation binds the login to this key, and fails if the
    * login has another key. If null, the rotation fails for a login with a key.
    */
   readonly keyThumbprint: string | null;
-  /** Time by the clock of the process, which also judges the expiry. */
   readonly now: number;
   /** New idle expiry of the login, limited by its absolute expiry. */
   readonly idleExpiresAt: number;
@@ -144,7 +139,6 @@ export interface LoginStore {
   cleanUp(now: number, batch: number): Promise<number>;
 }
 
-/** The whole store of the plugin. */
 export interface TokenStore extends LoginStore, LoginEnds {}
 
 /** {@link TokenStore} in the memory of one process, for development and tests. */
@@ -280,7 +274,6 @@ export function isPending({ generation, deliveredAt }: LoginRow): boolean {
   return generation === 0 && deliveredAt === null;
 }
 
-/** Returns whether a login is neither revoked nor expired. */
 export function isLive(row: LoginRow, now: number): boolean {
   return row.revokedAt === null && row.idleExpiresAt > now && row.absoluteExpiresAt > now;
 }

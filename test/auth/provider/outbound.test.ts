@@ -11,9 +11,10 @@ import { FakeProvider } from '../../oauth/support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../../oauth/support/tls.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { OutboundAnswer, Resolve } from '../../../src/auth/provider/outbound.ts';
+import type { OutboundAnswer } from '../../../src/auth/provider/outbound.ts';
 
 type OutboundDeps = ConstructorParameters<typeof Outbound>[0];
+type Resolve = NonNullable<OutboundDeps['resolve']>;
 
 const MAX_ANSWER_BYTES = 1_048_576;
 

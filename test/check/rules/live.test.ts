@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Svc, createLogger } from 'svc';
@@ -38,6 +38,10 @@ test('app.checkLive() reports nothing if the application has no database, or if 
   const [finding] = (await app.checkLive()).findings;
   assert.equal(finding!.message, '0001_a has changed since it was applied');
   assert.match(finding!.remedy, /Restore the migration file/);
+  renameSync(join(cwd, 'changes/0001_a.up.sql'), join(cwd, 'changes/0001_b.up.sql'));
+  const [other] = (await app.checkLive()).findings;
+  assert.equal(other!.message, '0001_b was applied as another file (0001_a)');
+  assert.match(other!.remedy, /Give the later migration the next number/);
 });
 
 test('if a database fails, app.checkLive() names the plugin of this database, and still checks the other databases', async (t) => {

@@ -199,7 +199,12 @@ test('Migrator.up() refuses a pending migration whose number is lower than the n
   assert.deepEqual(await states(migrator), ['0001 applied', '0002 unknown']);
   rmSync(join(directory, '0001_a.up.sql'));
   write(directory, { '0001_b.up.sql': 'create table b (id);' });
-  await assert.rejects(migrator.up(), { code: 'E_MIGRATION_CHANGED' });
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_ORDER',
+    message: /0001_b\.up\.sql: 0001 was applied as another file \(0001_a\)$/,
+    remedy: /undo a migration that was applied under another number/,
+  });
+  assert.deepEqual((await migrator.status())[0]!.appliedAs, 'a');
   const {
     db,
     directory: second,

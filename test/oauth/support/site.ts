@@ -276,3 +276,21 @@ export function claimsOf(token: string): Record<string, unknown> {
 }
 
 export type { TestRequest };
+
+/** Returns the address to which the page in the response to a form goes. Browsers send no Referer there. */
+export async function leftFor(response: Response): Promise<URL> {
+  const { status, headers } = response;
+  assert.deepEqual(
+    [status, headers.get('location'), headers.get('referrer-policy')],
+    [200, null, 'no-referrer'],
+  );
+  assert.match(
+    headers.get('content-security-policy')!,
+    /^default-src 'none'; style-src 'sha256-[^']+'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/,
+  );
+  const [, refresh, link] = /http-equiv="refresh" content="0; url=([^"]+)"[^]*<a href="([^"]+)"/.exec(
+    await response.text(),
+  )!;
+  assert.equal(refresh, link);
+  return new URL(refresh!.replaceAll('&#38;', '&'));
+}
