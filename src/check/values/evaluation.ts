@@ -9,7 +9,7 @@ import { Classes } from './classes.ts';
 import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { COMPUTED, MILLISECONDS, PRINCIPAL, ROW, SECONDS, isClock } from './marks.ts';
+import { PRINCIPAL, ROW, calculated } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
@@ -19,7 +19,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts, Made, Part } from './text.ts';
+import type { ClientPart, Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -497,14 +497,9 @@ export abstract class Evaluation extends Classes {
   /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
   #calculated(operator: string, sides: readonly Value[], nodes: readonly Node[]): Value | undefined {
     if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
-    if (!/^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)) return undefined;
-    const result = values.computedFrom(sides, arithmetic);
-    if (!/^[*/]$/.test(operator)) return result;
-    const by = unitAfter(operator, sides);
-    const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
-    const unit: Part[] =
-      by === undefined ? [] : [{ kind: 'own', made: { by, node: nodes[0]!, module: this.module } }];
-    return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
+    return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+      ? calculated(operator, sides, { node: nodes[0]!, module: this.module })
+      : undefined;
   }
 
   #logical({ operator, left, right }: NodeOf<'binary'>, first: Value): Value {
@@ -588,32 +583,6 @@ function isSumOfRows(sides: readonly Value[]): boolean {
     (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
   );
   return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
-}
-
-/** Returns the mark of a number that arithmetic made of a column. */
-function arithmetic(made: Made): Made {
-  return made.by === ROW ? { ...made, by: COMPUTED } : made;
-}
-
-const THOUSAND = /^1(?:_?000|e3)$/;
-const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
-
-function isUnit(made: Made | undefined): boolean {
-  return made?.by === MILLISECONDS || made?.by === SECONDS;
-}
-
-/** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
-function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
-  const marks = values.madeIn(left);
-  if (operator === '/') {
-    const isTime =
-      marks.some(({ by }) => isClock(by) || by === MILLISECONDS) && !marks.some(({ by }) => by === SECONDS);
-    return isTime && THOUSAND.test(constantIn(right) ?? '') ? SECONDS : undefined;
-  }
-  const isScaled = [left, right].some((side) => IN_MILLISECONDS.test(constantIn(side) ?? ''));
-  return isScaled || [...marks, ...values.madeIn(right)].some(({ by }) => by === MILLISECONDS)
-    ? MILLISECONDS
-    : undefined;
 }
 
 function hasMarkup({ texts }: Value): boolean {

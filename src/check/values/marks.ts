@@ -1,5 +1,9 @@
 /** Marks of values that rules of access follow: the principal, and results of the database. */
-import type { Made } from './text.ts';
+import { constantIn } from './tests.ts';
+import { KNOWN, computedFrom, madeIn } from './value.ts';
+import type { Spot } from '../reader/modules.ts';
+import type { Made, Part } from './text.ts';
+import type { Value } from './value.ts';
 
 /** Mark of the client that a guard has authenticated, and of its claims. */
 export const PRINCIPAL = 'principal';
@@ -36,4 +40,40 @@ export function isPrincipal(meaning: string): boolean {
 /** Whether a mark says that a number is the time, in milliseconds. */
 export function isClock(by: string): boolean {
   return /^(?:Date|Date\.now|svc\.Clock\.nowMs)$/.test(by);
+}
+
+const THOUSAND = /^1(?:_?000|e3)$/;
+const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
+
+function isUnit(made: Made | undefined): boolean {
+  return made?.by === MILLISECONDS || made?.by === SECONDS;
+}
+
+/** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
+function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
+  const marks = madeIn(left);
+  if (operator === '/') {
+    const isTime =
+      marks.some(({ by }) => isClock(by) || by === MILLISECONDS) && !marks.some(({ by }) => by === SECONDS);
+    return isTime && THOUSAND.test(constantIn(right) ?? '') ? SECONDS : undefined;
+  }
+  const isScaled = [left, right].some((side) => IN_MILLISECONDS.test(constantIn(side) ?? ''));
+  return isScaled || [...marks, ...madeIn(right)].some(({ by }) => by === MILLISECONDS)
+    ? MILLISECONDS
+    : undefined;
+}
+
+/** Returns the mark of a number that arithmetic made of a column. */
+function arithmetic(made: Made): Made {
+  return made.by === ROW ? { ...made, by: COMPUTED } : made;
+}
+
+/** Returns the result of arithmetic. A product or quotient has the mark of its unit in place of those of its sides. */
+export function calculated(operator: string, sides: readonly Value[], at: Spot): Value {
+  const result = computedFrom(sides, arithmetic);
+  if (!/^[*/]$/.test(operator)) return result;
+  const by = unitAfter(operator, sides);
+  const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
+  const unit: Part[] = by === undefined ? [] : [{ kind: 'own', made: { by, ...at } }];
+  return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
 }
