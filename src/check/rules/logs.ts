@@ -7,7 +7,8 @@ import { isCommand, isSecretVariable, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
-import { KNOWN, idsIn } from '../values/value.ts';
+import { ALL } from '../../schema/pattern-parser.ts';
+import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -56,6 +57,7 @@ function watchLogged(report: ReportAt): Watch {
       if (isUnderCondition(call, module)) return;
       findLogged(site, report);
       findLoggedRequests(site, report);
+      findContent(site, report);
     },
     finish() {
       for (const { inputs, ...spot } of logged)
@@ -193,6 +195,25 @@ function findLoggedRequests(site: Site, report: ReportAt): void {
           `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
         );
     }
+  }
+}
+
+/** SVC625: several texts of a body in one entry of a log, of which at least two are as a person writes them. */
+function findContent({ call, module, value }: Site, report: ReportAt): void {
+  const of = (what: string): string => what.split('.').slice(0, 2).join('.');
+  for (const node of call.args) {
+    const given = value(node) ?? KNOWN;
+    const parts = clientsIn(given).filter(({ origin }) => /^(?:body|form|args)$/.test(origin.input));
+    const written = new Set(parts.filter(({ may }) => may === ALL).map(({ origin }) => of(origin.what)));
+    const marks = madeIn(given).flatMap(({ by }) => /^input ((?:body|form|args)\..+)$/.exec(by)?.[1] ?? []);
+    const all = new Set([...parts.map(({ origin }) => of(origin.what)), ...marks.map(of)]);
+    if (written.size < 2 || all.size < 3) continue;
+    const names = [...all].map((what) => what.replace(/^\w+\./, '')).join(', ');
+    return report(
+      { module, node },
+      `the log contains ${names} of one body: what a person has written, such as data about its health, stays in the log`,
+      { remedy: 'Log the id of the row and the number of entries, but not what a person has written' },
+    );
   }
 }
 

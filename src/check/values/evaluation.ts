@@ -9,7 +9,7 @@ import { Classes } from './classes.ts';
 import { inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { PRINCIPAL, arithmetic, isSumOfRows, isUnit, unitAfter } from './marks.ts';
+import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
@@ -19,7 +19,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts, Part } from './text.ts';
+import type { ClientPart, Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -496,16 +496,10 @@ export abstract class Evaluation extends Classes {
 
   /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
   #calculated(operator: string, sides: readonly Value[], nodes: readonly [Node, Node]): Value | undefined {
-    const at = { node: nodes[1].parent ?? nodes[1], module: this.module };
     if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
-    if (!/^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)) return undefined;
-    const result = values.computedFrom(sides, (made) => arithmetic(made, at));
-    if (!/^[*/]$/.test(operator)) return result;
-    const by = unitAfter(operator, sides);
-    const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
-    const unit: Part[] =
-      by === undefined ? [] : [{ kind: 'own', made: { by, node: nodes[0], module: this.module } }];
-    return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
+    return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
+      ? calculated(operator, sides, nodes, this.module)
+      : undefined;
   }
 
   #logical({ operator, left, right }: NodeOf<'binary'>, first: Value): Value {

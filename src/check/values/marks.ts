@@ -1,8 +1,9 @@
 /** Marks of values that rules of access follow: the principal, and results of the database. */
 import { constantIn } from './tests.ts';
-import { madeIn } from './value.ts';
-import type { Spot } from '../reader/modules.ts';
-import type { Made } from './text.ts';
+import { KNOWN, computedFrom, madeIn } from './value.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
+import type { Made, Part } from './text.ts';
 import type { Value } from './value.ts';
 
 /** Mark of the client that a guard has authenticated, and of its claims. */
@@ -42,31 +43,15 @@ export function isClock(by: string): boolean {
   return /^(?:Date|Date\.now|svc\.Clock\.nowMs)$/.test(by);
 }
 
-/** Whether `+` adds numbers of which one is the column of a row. */
-export function isSumOfRows(sides: readonly Value[]): boolean {
-  const parts = sides.flatMap(({ texts }) => texts.flat());
-  const isNumeric = parts.every(
-    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
-  );
-  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
-}
-
-/** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
-export function arithmetic(made: Made, at: Spot): Made {
-  if (made.by === ROW) return { ...made, by: COMPUTED };
-  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
-}
-
 const THOUSAND = /^1(?:_?000|e3)$/;
 const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
 
-/** Whether a mark is the unit of a time. */
-export function isUnit(made: Made | undefined): boolean {
+function isUnit(made: Made | undefined): boolean {
   return made?.by === MILLISECONDS || made?.by === SECONDS;
 }
 
 /** Returns the unit of a time that code has multiplied or divided; undefined if it is not known. */
-export function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
+function unitAfter(operator: string, [left, right]: readonly Value[]): string | undefined {
   const marks = madeIn(left);
   if (operator === '/') {
     const isTime =
@@ -77,4 +62,35 @@ export function unitAfter(operator: string, [left, right]: readonly Value[]): st
   return isScaled || [...marks, ...madeIn(right)].some(({ by }) => by === MILLISECONDS)
     ? MILLISECONDS
     : undefined;
+}
+
+/** Whether `+` adds numbers of which one is the column of a row. */
+export function isSumOfRows(sides: readonly Value[]): boolean {
+  const parts = sides.flatMap(({ texts }) => texts.flat());
+  const isNumeric = parts.every(
+    (part) => part.kind === 'own' || (part.kind === 'literal' && /^[\d._]+$/.test(part.text)),
+  );
+  return isNumeric && parts.some((part) => part.kind === 'own' && part.made?.by === ROW);
+}
+
+/** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
+function arithmetic(made: Made, at: Spot): Made {
+  if (made.by === ROW) return { ...made, by: COMPUTED };
+  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
+}
+
+/** Returns the result of arithmetic. A product or quotient has the mark of its unit in place of those of its sides. */
+export function calculated(
+  operator: string,
+  sides: readonly Value[],
+  [first, second]: readonly [Node, Node],
+  module: SourceModule,
+): Value {
+  const at = { node: second.parent ?? second, module };
+  const result = computedFrom(sides, (made) => arithmetic(made, at));
+  if (!/^[*/]$/.test(operator)) return result;
+  const by = unitAfter(operator, sides);
+  const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
+  const unit: Part[] = by === undefined ? [] : [{ kind: 'own', made: { by, node: first, module } }];
+  return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
 }

@@ -371,6 +371,123 @@ function checked(at: Date): Date {
 function both(at: Date): Date { const next = new Date(at); next.setMonth(next.getMonth() + 1, 1); return next; }
 app.get('/dates', { me: Depends(BearerAuth()) }, () => { const now = new Date(); return [first(now), last(now), clamped(now), checked(now), both(now)].map(String); });
 `,
+  'places of paths and hosts': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, FileResponse, Schema, Svc, str } from 'svc';
+import { readFile } from 'node:fs/promises';
+import { fileOf, safeFileOf } from './files.ts';
+import { call, callKnown, callListed } from './calls.ts';
+class Target extends Schema { url = Field(str, { format: 'uri', maxLength: 500 }); }
+export const app: Svc = new Svc();
+app.get('/files', { me: Depends(BearerAuth()), query: { name: Field(str, { maxLength: 99 }) } }, ({ query }) => new FileResponse(fileOf(query.name)));
+app.get('/texts', { me: Depends(BearerAuth()), query: { name: Field(str, { maxLength: 99 }) } }, async ({ query }) => readFile(safeFileOf(query.name), 'utf8'));
+app.post('/probe', { me: Depends(BearerAuth()), body: Target }, ({ body }) => call(body.url));
+app.post('/ping', { me: Depends(BearerAuth()), body: Target }, ({ body }) => callListed(body.url));
+app.post('/known', { me: Depends(BearerAuth()), body: Target }, ({ body }) => callKnown(body.url));
+// FILE files.ts
+import { basename, resolve } from 'node:path';
+export function fileOf(name: string): string {
+  const path = resolve('/var/lib/files', name + '.pdf'); // SVC606
+  return path;
+}
+export const safeFileOf = (name: string): string => resolve('/var/lib/files', basename(name));
+// FILE calls.ts
+import { BadRequest } from 'svc';
+const HOSTS = new Set(['a.example', 'b.example']);
+const options = { redirect: 'error', signal: AbortSignal.timeout(9_000) } as const;
+export async function call(url: string): Promise<number> {
+  const { host, protocol } = new URL(url);
+  if (!HOSTS.has(host) && protocol !== 'https:') throw new BadRequest('unknown host'); // SVC607
+  return (await fetch(url, options)).status;
+}
+export async function callListed(url: string): Promise<number> {
+  const isListed = HOSTS.has(new URL(url).hostname);
+  if (isListed || url.length < 99) return (await fetch(url, options)).status; // SVC607
+  return 0;
+}
+export async function callKnown(url: string): Promise<number> {
+  if (!HOSTS.has(new URL(url).host)) throw new BadRequest('unknown host');
+  return (await fetch(url, options)).status;
+}
+`,
+  'listeners of sockets': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { feed, Prices } from './feed.ts';
+const prices = new Prices();
+export const app: Svc = new Svc();
+app.websocket('/follow', { me: Depends(BearerAuth()) }).onOpen((socket) => {
+  feed.subscribe((text) => socket.send(text)); // SVC654
+});
+const seen: unknown[] = [];
+app.get('/wait', { me: Depends(BearerAuth()) }, () => {
+  prices.watch((price) => seen.push(price)); // SVC654
+  return { ok: true };
+});
+// FILE feed.ts
+import { EventEmitter } from 'node:events';
+export type Listener = (text: string) => void;
+class Feed {
+  readonly #events = new EventEmitter().setMaxListeners(0);
+  subscribe(listener: Listener): void { this.#events.on('text', listener); }
+  unsubscribe(listener: Listener): void { this.#events.off('text', listener); }
+}
+export const feed = new Feed();
+export class Prices {
+  readonly #events = new EventEmitter();
+  watch(listener: (price: unknown) => void): void { this.#events.addListener('price', listener); }
+}
+`,
+  'listeners of sockets that code removes': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { feed } from './feed.ts';
+import type { Listener } from './feed.ts';
+const listeners = new Map<string, Listener>();
+export const app: Svc = new Svc();
+app.websocket('/follow', { me: Depends(BearerAuth()) })
+  .onOpen((socket) => {
+    const listener: Listener = (text) => socket.send(text);
+    listeners.set(socket.id, listener);
+    feed.subscribe(listener);
+  })
+  .onClose((socket) => {
+    const listener = listeners.get(socket.id);
+    if (listener !== undefined) feed.unsubscribe(listener);
+    listeners.delete(socket.id);
+  });
+// FILE feed.ts
+import { EventEmitter } from 'node:events';
+export type Listener = (text: string) => void;
+class Feed {
+  readonly #events = new EventEmitter().setMaxListeners(0);
+  subscribe(listener: Listener): void { this.#events.on('text', listener); }
+  unsubscribe(listener: Listener): void { this.#events.off('text', listener); }
+}
+export const feed = new Feed();
+`,
+  'content of people in logs': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, createLogger, date, list, str } from 'svc';
+import { describe } from './describe.ts';
+export class Visit extends Schema { name = Field(str, { maxLength: 99 }); born = Field(date); complaints = Field(list(str), { maxLength: 9 }); }
+class Letter extends Schema { to = Field(str, { maxLength: 99 }); subject = Field(str, { maxLength: 99 }); text = Field(str, { maxLength: 999 }); }
+const log = createLogger();
+export const app: Svc = new Svc();
+app.post('/visits', { me: Depends(BearerAuth()), body: Visit }, ({ body }) => {
+  log.info('visit', { summary: describe(body) }); // SVC625
+  log.info('visit', { complaints: body.complaints.length, name: body.name.length });
+  return { ok: true };
+});
+app.post('/letters', { me: Depends(BearerAuth()), body: Letter }, ({ body: { to, subject, text } }) => {
+  log.info('letter', { to, subject, text }); // SVC625
+  log.info('letter', { to });
+  return { ok: true };
+});
+// FILE describe.ts
+import type { Visit } from './app.ts';
+export const describe = ({ name, born, complaints }: Visit): string => \`\${name} \${born} \${complaints.join()}\`;
+`,
   'failed call recorded as done': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
