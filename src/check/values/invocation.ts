@@ -243,7 +243,8 @@ export abstract class Invocation extends ControlFlow {
         ? (args[0]?.fn?.fn.params.length ?? 2) > 1 // without the parameter "reject", it never rejects
         : !neverRejects(meaning) &&
           (all.length === 0 || all.some(({ promise }) => promise?.mayFail !== false));
-      return { ...settledItems(result), promise: { call, module, by: undefined, fn: undefined, mayFail } };
+      const promise = { call, module, by: undefined, fn: undefined, mayFail };
+      return { ...settledItems(result), type: undefined, promise }; // the type "Promise" is not that of its result
     }
     return returnsPromise(meaning, receiver, method)
       ? { ...result, promise: { call, module, by: meaning, fn: undefined, mayFail: !neverRejects(meaning) } }

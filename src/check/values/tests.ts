@@ -97,7 +97,16 @@ export function equality(left: Value, right: Value): Value {
     if (constant === 'true' || constant === 'false') return constant === 'true' ? one : values.negation(one);
     if (one.texts.some(texts.hasClient) && !other.texts.some(texts.hasClient)) return among(one, other);
   }
-  return KNOWN;
+  const [first, second] = [wholeOf(left), wholeOf(right)];
+  if (first === undefined || second === undefined) return KNOWN;
+  // equal texts share their facts, as in `name === basename(name)`
+  return values.judged(texts.allFacts(factsOf(first, second), factsOf(second, first)));
+}
+
+/** Returns the part of a client that is the whole value. */
+function wholeOf({ texts: [text, ...more] }: Value): ClientPart | undefined {
+  const [part, ...others] = text ?? [];
+  return more.length + others.length === 0 && part?.kind === 'client' ? part : undefined;
 }
 
 /** Returns the value with the members that an input can name, if its type has finitely many values. */

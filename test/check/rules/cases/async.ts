@@ -35,6 +35,8 @@ import { checkPassword, Depends, Svc, Unauthorized, reply } from 'svc';
 app.post('/login', { db: Depends(database) }, async ({ form, db }) => { // SVC204
   if (!(await checkPassword(form.password, stored))) throw new Unauthorized();
   const isRight = await checkPassword(form.password, stored);
+  const text = await new Promise((resolve) => { process.stdin.once('data', (data) => { resolve(String(data)); }); });
+  const lines = text.split('\\n').map((line) => line.trim());
   const pending = db.fetchOne('select * from users');
   const other = db.fetchAll('select * from groups');
   const [user, groups] = await Promise.all([pending, other]);

@@ -229,6 +229,14 @@ app.get('/page', {}, ({ query }) => fs.readFileSync(\`templates/\${query.page}.h
 app.post('/up', {}, async ({ form }) => { await form.picture.save(join(root, form.picture.filename)); }); // SVC606
 app.delete('/files', {}, async ({ query }) => { await fs.promises.unlink('uploads/' + query.name); }); // SVC606
 app.get('/ok/{name}', {}, async ({ params }) => await readFile(join('uploads', basename(params.name))));
+app.get('/ok5/{name}', {}, async ({ params: { name } }) => {
+  if (name !== basename(name) || name.startsWith('.')) throw new NotFound();
+  return await readFile(join('uploads', name));
+});
+app.get('/same/{name}', {}, async ({ params: { name } }) => {
+  if (name === basename(name)) throw new NotFound();
+  return await readFile(join('uploads', name)); // SVC606
+});
 app.get('/ok2/{name}', {}, async ({ params }) => {
   const full = resolve(root, params.name);
   if (!full.startsWith(root + '/')) throw new NotFound();
