@@ -390,7 +390,7 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
 interface Addition extends Spot {
   /** The expression that made the object. */
   readonly to: Node;
-  /** `Map` or `Set`: a map may hold sets that last as long. */
+  /** `Map` or `Set`: a map may hold sets, which end with their entry. */
   readonly type?: string | undefined;
 }
 
@@ -431,7 +431,7 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
       for (const { node, module, to, type } of additions)
         if (
           !limited.has(to) &&
-          !deletions.some((each) => each.to === to && each.type === type) &&
+          !deletions.some((each) => each.to === to && (each.type === type || each.type === 'Map')) &&
           !(node.type === 'member' && deleting.has(module))
         )
           report(
