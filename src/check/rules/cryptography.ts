@@ -135,7 +135,7 @@ function judgeCipher(
     return;
   report(
     { module, node: vector },
-    `the initialisation vector is the same for every message${isFixed ? '' : ' of one client'}, so equal messages look equal and an attacker can compute texts of others`,
+    `the initialisation vector is the same for every ${isFixed ? 'message' : 'message of one client'}, so equal messages look equal and an attacker can compute texts of others`,
   );
 }
 
