@@ -390,20 +390,26 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
 interface Addition extends Spot {
   /** The expression that made the object. */
   readonly to: Node;
+  /** `Map` or `Set`: a map may hold sets, which end with their entry. */
+  readonly type?: string | undefined;
 }
 
 function watchGrowth(report: ReportAt, sources: Sources): Watch {
   const additions: Addition[] = [];
-  /** Objects that shrink, or whose size code compares. */
+  const deletions: Addition[] = [];
+  /** Objects whose size code compares. */
   const limited = new Set<Node>();
   return {
     onCall({ call, module, receiver, route, handler, value }) {
       const to = receiver?.lasting;
       const method = methodOf(call);
       if (to === undefined || handler === undefined || !/^(?:Map|Set)$/.test(receiver?.type ?? '')) return;
-      if (/^(?:delete|clear)$/.test(method ?? '')) limited.add(to);
-      if (/^(?:set|add)$/.test(method ?? '') && isOfReading(route) && isEndless(value(call.args[0])))
-        additions.push({ node: call, module, to });
+      const change = { node: call, module, to, type: receiver?.type };
+      if (/^(?:delete|clear)$/.test(method ?? '')) deletions.push(change);
+      const key = value(call.args[0]);
+      const isOfMessage = clientIn(key)?.origin.input === 'message';
+      if (/^(?:set|add)$/.test(method ?? '') && (isOfMessage || isOfReading(route)) && isEndless(key))
+        additions.push(change);
     },
     onIndexed({ target, module, handler, object, key }) {
       const route = handler && sources.handlers.routeOf(handler);
@@ -411,7 +417,8 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
         additions.push({ node: target, module, to: object.lasting });
     },
     onCompare({ sides }) {
-      for (const { lasting } of sides) if (lasting !== undefined) limited.add(lasting);
+      for (const { lasting, type } of sides)
+        if (lasting !== undefined && type === undefined) limited.add(lasting);
     },
     finish() {
       const deleting = new Set(
@@ -421,8 +428,12 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
             node.operator === 'delete' && node.value?.type === 'member' ? [module] : [],
           ),
       );
-      for (const { node, module, to } of additions)
-        if (!limited.has(to) && !(node.type === 'member' && deleting.has(module)))
+      for (const { node, module, to, type } of additions)
+        if (
+          !limited.has(to) &&
+          !deletions.some((each) => each.to === to && (each.type === type || each.type === 'Map')) &&
+          !(node.type === 'member' && deleting.has(module))
+        )
           report(
             { module, node },
             'each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',

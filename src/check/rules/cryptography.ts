@@ -6,6 +6,7 @@ import { entryOf, functionAround, methodOf } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
+import { PRINCIPAL } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { isLasting, isStored, literalOf } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
@@ -125,12 +126,21 @@ function judgeCipher(
   )
     return;
   const isFixed = ALLOCATES.test(given?.type ?? '') || isLasting(given?.texts ?? []);
-  if (vector === undefined || given === undefined || filled.has(given) || !isFixed) return;
+  // a digest of the principal alone has its mark
+  const isOfOne = given?.texts.every((text) => {
+    const marks = madeIn({ texts: [text] }).map(({ by }) => by);
+    return marks.length > 1 && marks.includes(PRINCIPAL) && marks.every((by) => OF_PRINCIPAL.test(by));
+  });
+  if (vector === undefined || given === undefined || filled.has(given) || !(isFixed || isOfOne === true))
+    return;
   report(
     { module, node: vector },
-    'the initialisation vector is the same for every message, so equal messages look equal and an attacker can compute texts of others',
+    `the initialisation vector is the same for every ${isFixed ? 'message' : 'message of one client'}, so equal messages look equal and an attacker can compute texts of others`,
   );
 }
+
+/** Marks of a digest of the principal. */
+const OF_PRINCIPAL = /^(?:principal|crypto\.(?:createHash\..*|createHmac\..*|hash))$/;
 
 /** Functions that fill a buffer with random bytes. */
 const FILLS = /^crypto\.(?:randomFill|randomFillSync|getRandomValues|webcrypto\.getRandomValues)$/;

@@ -21,12 +21,14 @@ import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
+import { comparedColumn } from '../statements/trace.ts';
 import { isLog } from './logs.ts';
 import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
+import type { Value } from '../values/value.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = NodeOf<'try'>;
@@ -406,19 +408,47 @@ function findMonths(sources: Sources, report: ReportAt): void {
   }
 }
 
-/** SVC660: milliseconds and seconds in one sum, and decimals that code cuts to whole hundredths. */
+/** Returns the unit of a time; undefined if it is not known. */
+function unitOf(value: Value | undefined): string | undefined {
+  const marks = madeIn(value && { texts: value.texts }).map(({ by }) => by);
+  if (marks.includes(SECONDS)) return SECONDS;
+  return marks.some((by) => by === MILLISECONDS || isClock(by)) ? MILLISECONDS : undefined;
+}
+
+/** SVC660: milliseconds and seconds in one sum or column, and decimals that code cuts to whole hundredths. */
 function watchNumbers(report: ReportAt): Watch {
+  /** The units of times that statements write, by column. */
+  const written = new Map<string, Set<string>>();
+  const compared: (Spot & { readonly column: string; readonly unit: string })[] = [];
+  const tell = (spot: Spot): void =>
+    report(spot, 'one side counts seconds and the other one milliseconds', {
+      remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
+    });
   return {
-    onSum({ node, module, sides }) {
-      const [left, right] = sides.map(({ texts }) => madeIn({ texts }).map(({ by }) => by));
-      const isMixed = (one: readonly string[] = [], other: readonly string[] = []): boolean =>
-        one.includes(SECONDS) &&
-        !other.includes(SECONDS) &&
-        other.some((by) => by === MILLISECONDS || isClock(by));
-      if (isMixed(left, right) || isMixed(right, left))
-        report({ module, node }, 'one side counts seconds and the other one milliseconds', {
-          remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
-        });
+    onSum(sum) {
+      const { node, module, sides } = sum;
+      const units = sides.map(unitOf);
+      if (units.every((unit) => unit !== undefined) && units[0] !== units[1]) tell({ module, node });
+      for (const [index, unit] of [units[1], units[0]].entries()) {
+        const column = comparedColumn(sum, index);
+        const isColumn = units[index] === undefined && madeIn(sides[index]).some(({ by }) => by === ROW);
+        if (unit !== undefined && column !== undefined && isColumn)
+          compared.push({ node, module, column: column.toLowerCase(), unit });
+      }
+    },
+    onStatement({ bindings = [], call, module }) {
+      for (const { use, column, value } of bindings) {
+        const unit = unitOf(value);
+        if (unit === undefined || column === '') continue;
+        if (use === 'written') written.set(column, (written.get(column) ?? new Set()).add(unit));
+        else compared.push({ node: call, module, column, unit });
+      }
+    },
+    finish() {
+      for (const { column, unit, ...spot } of compared) {
+        const units = written.get(column);
+        if (units?.size === 1 && !units.has(unit)) tell(spot);
+      }
     },
     onCall(site) {
       const { call, meaning, module, value } = site;

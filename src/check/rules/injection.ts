@@ -268,7 +268,8 @@ function findCommands(site: Site, stored: StoredPart[], report: ReportAt): void 
 function findOptions(site: Site, args: Node, stored: StoredPart[], report: ReportAt): void {
   const danger = optionIn(site.value(args));
   if (danger === undefined) return;
-  const { node, module } = site.written(args);
+  const [copied] = args.type === 'list' && args.items.length === 1 ? args.items : [];
+  const { node, module } = site.written(copied?.type === 'spread' ? copied.value : args);
   if (isStored(danger)) stored.push({ node, module, danger });
   else tellOption(node, module, danger, report);
 }

@@ -154,21 +154,27 @@ export class Outline {
       /^(?:where|from|returning|on|order|limit)$/.test(after.word);
     if (!ends || before === undefined) return undefined;
     if (before.text === '=' && this.#clauseBefore(at) === 'set') return this.#columnBefore(at - 1);
-    if (!/^[(,]$/.test(before.text)) return undefined;
-    const open = this.tokens.findLastIndex(
-      (token, index) => index < at && token.text === '(' && token.depth === placeholder.depth - 1,
+    const isItem = placeholder.depth === 0 && this.#clauseBefore(at) === 'select';
+    if (!/^[(,]$/.test(before.text) && !(isItem && before.word === 'select')) return undefined;
+    const open = this.tokens.findLastIndex(({ text, word, depth }, index) =>
+      index >= at
+        ? false
+        : isItem
+          ? word === 'select' && depth === 0
+          : text === '(' && depth === placeholder.depth - 1,
     );
     return this.#cell(open, placeholder);
   }
 
-  /** Returns the column of a placeholder in `values (…)`. */
+  /** Returns the column of a placeholder in `values (…)`, or of an item of `insert … select`. */
   #cell(open: number, placeholder: Token): ColumnName | undefined {
     const insertion = this.insertion;
     const before = this.tokens[open - 1];
     const isRow =
-      before?.word === 'values' || (before?.text === ',' && before.depth === this.tokens[open]!.depth);
+      this.tokens[open]?.word === 'select' ||
+      ((before?.word === 'values' || (before?.text === ',' && before.depth === this.tokens[open]!.depth)) &&
+        this.#clauseBefore(open) === 'values');
     if (insertion?.columns === undefined || !isRow || this.tokens[open]!.depth !== 0) return undefined;
-    if (this.#clauseBefore(open) !== 'values') return undefined;
     const position = this.tokens.filter(
       (token) =>
         token.text === ',' &&

@@ -1,7 +1,8 @@
 /** Calls, as the interpreter knows them: results of statements, lists, packages, and the arguments of callers. */
 import { isBuiltin } from 'node:module';
+import { literal } from '../reader/constants.ts';
 import { isWithin } from '../reader/nodes.ts';
-import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, isOfPrincipal } from './marks.ts';
+import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, isOfPrincipal } from './marks.ts';
 import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
@@ -9,7 +10,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
 import { isLasting } from './text.ts';
-import type { Made, Text } from './text.ts';
+import type { Made, Part, Text } from './text.ts';
 import type { ClassValue, Given, Value } from './value.ts';
 
 /** A function that runs, and the call that started it. */
@@ -72,6 +73,18 @@ export const MAKERS: RegExp =
 /** Functions whose results others can compute: of chance that no attacker may know, and of the time. */
 export const GUESSABLE: RegExp = /^(?:Math\.random|Date|Date\.now|performance\.now|svc\.Clock\.nowMs)$/;
 
+/** Returns the marks of the principal in a text of which each part is of the principal, or the same for each request. */
+function principalIn(text: Text): readonly Part[] {
+  const marks = text.filter((part) => part.kind === 'own' && part.made?.by === PRINCIPAL);
+  const isOfOne = text.every(
+    (part, index) =>
+      isLasting([[part]]) ||
+      marks.includes(part) ||
+      (part.kind === 'own' && part.made === undefined && marks.includes(text[index + 1]!)),
+  );
+  return isOfOne ? marks : [];
+}
+
 /** Returns the text of a value that a call made of others: a digest is as easy to guess as its message, and lasts as long. */
 export function textsMadeOf(
   type: string | undefined,
@@ -89,6 +102,12 @@ export function textsMadeOf(
     .flatMap(({ texts }) => texts.flat())
     .filter((part) => part.kind === 'own' && GUESSABLE.test(part.made?.by ?? ''));
   if (parts.length > 0) return [parts];
+  const ofOne = sources.flatMap(({ texts }) => texts.flatMap(principalIn));
+  if (
+    ofOne.length > 0 &&
+    sources.every(({ texts }) => isLasting(texts) || texts.every((text) => principalIn(text).length > 0))
+  )
+    return [ofOne];
   const isFixed = sources.every(({ texts }) => isLasting(texts) || texts.flat().length === 0);
   return isFixed ? [[{ kind: 'own', made: { ...made, by, isLasting: true } }]] : values.KNOWN.texts;
 }
@@ -184,6 +203,8 @@ export function ledFrom(work: Fn | undefined, stack: readonly Frame[]): Frame | 
 export function writtenAt(node: Node, module: SourceModule, stack: readonly Frame[]): Spot {
   const built = argumentAt(node, module, stack);
   const plain = built.node.type === 'await' ? built.node.value : built.node;
+  const list = built.node === node ? undefined : literal(plain, built.module);
+  if (list?.type === 'list') return { node: list, module: built.module };
   const isPlain = /^(?:name|member)$/.test(plain.type) || (plain.type === 'call' && plain.args.length === 0);
   return isPlain ? { node, module } : built;
 }

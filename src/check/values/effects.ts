@@ -4,6 +4,7 @@
  */
 import { ALL } from '../../schema/pattern-parser.ts';
 import { argumentsOf, matchIn } from './captures.ts';
+import { inputValue } from './inputs.ts';
 import { awaited } from './promises.ts';
 import { among, constantIn, isFolderOf, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
@@ -143,8 +144,16 @@ const inner: Effect = ({ args: [value = KNOWN] }) => itemsOf(value);
 function itemsOf(value: Value): Value {
   const all = values.innerOf(value);
   if (all.length === 0 && value.source === undefined) return value;
-  const items = all.length === 0 ? { texts: value.texts } : values.oneOf(all);
+  const items = all.length === 0 ? anyOf(value) : values.oneOf(all);
   return { texts: items.texts, items };
+}
+
+/** Returns any member of an input: an input of its own, unless a type names the members. */
+function anyOf({ texts: own, source }: Value): Value {
+  if (source === undefined || source.isRequest === true || source.type?.hasKnownKeys === true)
+    return { texts: own };
+  const { id, origin, route, type } = source;
+  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
 }
 
 /** Returns a key of an object. A declared type limits the keys of an input to its fields. */

@@ -361,7 +361,8 @@ export abstract class Invocation extends ControlFlow {
       const { source, ...item } = itemOf(receiver);
       // a value in a map is no longer the whole input of this request
       const kept = source && { ...source, whole: undefined };
-      return { ...item, source: kept, keys: args.flatMap((arg) => values.idsIn(arg)) };
+      const lasting = /^(?:Map|Set)$/.test(item.type ?? '') ? receiver.lasting : item.lasting;
+      return { ...item, source: kept, lasting, keys: args.flatMap((arg) => values.idsIn(arg)) };
     }
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
     const deps = /^svc\.(?:Router|Svc)$/.test(type ?? '') ? args[0]?.members : undefined;

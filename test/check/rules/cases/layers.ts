@@ -268,4 +268,217 @@ export class Links {
   }
 }
 `,
+  'nonces of one client': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Svc, str } from 'svc';
+import { createCipheriv, createHmac, hash } from 'node:crypto';
+import { sealed } from './seal.ts';
+export const app = new Svc();
+const key = Buffer.from(process.env['BOX_KEY'] ?? '', 'hex');
+const options = { me: Depends(BearerAuth()), body: { text: Field(str) } };
+app.put('/a', options, ({ me, body }) => sealed(key, me.sub, body.text));
+app.put('/b', options, ({ me, body }) => {
+  const start = Buffer.from(hash('sha256', \`box of \${me.sub}\`), 'hex').subarray(0, 12);
+  const box = createCipheriv('aes-256-gcm', key, start); // SVC628
+  return box.update(body.text, 'utf8', 'hex') + box.final('hex') + box.getAuthTag().toString('hex');
+});
+// FILE seal.ts
+import { createCipheriv, createHmac } from 'node:crypto';
+const startOf = (key: Buffer, who: string) => createHmac('sha256', key).update(who).digest();
+export function sealed(key: Buffer, who: string, text: string) {
+  const box = createCipheriv('aes-256-gcm', key, startOf(key, who).subarray(0, 12)); // SVC628
+  return box.update(text, 'utf8', 'hex') + box.final('hex') + box.getAuthTag().toString('hex');
+}
+`,
+  'right: nonces of one client': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Svc, str } from 'svc';
+import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { sealed } from './seal.ts';
+export const app = new Svc();
+const key = Buffer.from(process.env['BOX_KEY'] ?? '', 'hex');
+const options = { me: Depends(BearerAuth()), body: { text: Field(str) } };
+const digest = (text: string) => createHash('sha256').update(text).digest();
+let count = 0;
+app.put('/a', options, ({ me, body }) => sealed(key, createHmac('sha256', key).update(\`\${me.sub} \${body.text}\`).digest().subarray(0, 12), body.text));
+app.put('/b', options, ({ me, body }) => sealed(key, Buffer.concat([digest(me.sub).subarray(0, 4), randomBytes(8)]), body.text));
+app.put('/c', options, ({ me, body }) => sealed(key, digest(\`\${me.sub} \${++count}\`).subarray(0, 12), body.text));
+// FILE seal.ts
+import { createCipheriv } from 'node:crypto';
+export function sealed(key: Buffer, start: Buffer, text: string) {
+  const box = createCipheriv('aes-256-gcm', key, start);
+  return box.update(text, 'utf8', 'hex') + box.final('hex') + box.getAuthTag().toString('hex');
+}
+`,
+  'units of columns': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, int, str } from 'svc';
+import { db } from 'svc/db';
+import { seconds } from './time.ts';
+export const app = new Svc();
+class Invite extends Schema { team = Field(str); ends = Field(int); }
+class Pass extends Schema { door = Field(str); valid_until = Field(int); }
+app.post('/invites', { db: Depends(db), public: 'x', body: { token: Field(str), team: Field(str) } }, async ({ db, body }) => {
+  await db.execute('insert into invite (token, team, ends) values (?, ?, ?)', [body.token, body.team, seconds() + 86_400]);
+  await db.execute('insert into pass (token, door, valid_until) select ?, door, ? from team where name = ?', [body.token, app.clock.nowMs() + 60_000, body.team]);
+});
+app.get('/invites/{token}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const row = await db.fetchOne('select team, ends from invite where token = ?', [params.token], { as: Invite });
+  return row === undefined || Date.now() > row.ends ? {} : { team: row.team }; // SVC660
+});
+app.get('/passes/{token}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  return await db.fetchOne('select door, valid_until from pass where token = ? and valid_until > ?', [params.token, seconds()], { as: Pass }); // SVC660
+});
+// FILE time.ts
+export const seconds = (): number => Math.trunc(Date.now() / 1_000);
+`,
+  'right: units of columns': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, int, str } from 'svc';
+import { db } from 'svc/db';
+import { seconds } from './time.ts';
+export const app = new Svc();
+class Invite extends Schema { team = Field(str); ends = Field(int); }
+class Pass extends Schema { door = Field(str); valid_until = Field(int); }
+app.post('/invites', { db: Depends(db), public: 'x', body: { token: Field(str), team: Field(str) } }, async ({ db, body }) => {
+  await db.execute('insert into invite (token, team, ends) values (?, ?, ?)', [body.token, body.team, seconds() + 86_400]);
+  await db.execute('insert into pass (token, door, valid_until) select ?, door, ? from team where name = ?', [body.token, app.clock.nowMs() + 60_000, body.team]);
+});
+app.get('/invites/{token}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const row = await db.fetchOne('select team, ends from invite where token = ?', [params.token], { as: Invite });
+  return row === undefined || Date.now() > row.ends * 1_000 || seconds() > row.ends ? {} : { team: row.team };
+});
+app.get('/passes/{token}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  return await db.fetchOne('select door, valid_until from pass where token = ? and valid_until > ?', [params.token, Date.now()], { as: Pass });
+});
+// FILE time.ts
+export const seconds = (): number => Math.trunc(Date.now() / 1_000);
+`,
+  'trees of clients': `
+// FILE app.ts
+import { Field, Svc, any, record } from 'svc';
+import { merge } from './merge.ts';
+export const app = new Svc();
+const themes: Record<string, unknown> = {};
+app.patch('/a', { public: 'x', body: { theme: Field(record(any)) } }, ({ body }) => merge(themes, body.theme));
+app.patch('/b', { public: 'x', body: { theme: Field(record(any)) } }, ({ body }) => fill(themes, body.theme));
+function fill(into: any, from: any): void {
+  Object.entries(from).forEach(([key, value]) => {
+    if (typeof into[key] === 'object' && typeof value === 'object') return fill(into[key], value);
+    into[key] = value; // SVC650
+  });
+}
+// FILE merge.ts
+const isTree = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+export function merge(into: Record<string, unknown>, from: Record<string, unknown>) {
+  for (const [key, value] of Object.entries(from)) {
+    const present = into[key];
+    if (isTree(value) && isTree(present)) merge(present, value);
+    else into[key] = value; // SVC650
+  }
+  return into;
+}
+`,
+  'right: trees of clients': `
+// FILE app.ts
+import { Field, Svc, any, record } from 'svc';
+import { merge } from './merge.ts';
+export const app = new Svc();
+const themes: Record<string, unknown> = {};
+app.patch('/a', { public: 'x', body: { theme: Field(record(any)) } }, ({ body }) => merge(themes, body.theme));
+// FILE merge.ts
+const isTree = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null;
+export function merge(into: Record<string, unknown>, from: Record<string, unknown>) {
+  for (const [key, value] of Object.entries(from)) {
+    if (key === '__proto__') continue;
+    const present = into[key];
+    if (isTree(value) && isTree(present)) merge(present, value);
+    else into[key] = value;
+  }
+  return into;
+}
+`,
+  'sets in a map that messages fill': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { Marks } from './marks.ts';
+export const app = new Svc();
+const marks = new Marks();
+const drafts = new Map<string, Map<string, number>>();
+app.websocket('/marks', { me: Depends(BearerAuth()) }).onMessage((socket, message, { me }) => {
+  marks.note(me.sub, message.id);
+  let own = drafts.get(me.sub);
+  if (own === undefined) drafts.set(me.sub, (own = new Map()));
+  own.set(message.word, Date.now()); // SVC653
+});
+// FILE marks.ts
+export class Marks {
+  readonly #all = new Map<string, Set<string>>();
+  note(who: string, id: string) {
+    const ids = this.#all.get(who) ?? new Set<string>();
+    ids.add(id); // SVC653
+    this.#all.set(who, ids);
+  }
+}
+`,
+  'right: sets in a map that messages fill': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { Marks } from './marks.ts';
+export const app = new Svc();
+const marks = new Marks();
+const drafts = new Map<string, Set<string>>();
+app.websocket('/marks', { me: Depends(BearerAuth()) }).onMessage((socket, message, { me }) => {
+  marks.note(me.sub, message.id);
+  if (!drafts.has(me.sub)) drafts.set(me.sub, new Set());
+  drafts.get(me.sub)?.add(message.word);
+}).onClose((socket, close, { me }) => { drafts.delete(me.sub); });
+// FILE marks.ts
+const oldest = (all: Set<string>) => all.values().next().value;
+export class Marks {
+  readonly #all = new Map<string, Set<string>>();
+  note(who: string, id: string) {
+    const ids = this.#all.get(who) ?? new Set<string>();
+    ids.add(id);
+    if (ids.size > 100) ids.delete(oldest(ids) ?? '');
+    this.#all.set(who, ids);
+  }
+}
+`,
+  'arguments that a caller lists': `
+// FILE app.ts
+import { Field, Svc, str } from 'svc';
+import { git, tool } from './run.ts';
+export const app = new Svc();
+const query = { name: Field(str, { maxLength: 90 }) };
+app.get('/log', { query, public: 'x' }, async ({ query }) => {
+  const args = ['log', '--oneline', query.name]; // SVC602
+  return await git(args);
+});
+app.get('/size', { query, public: 'x' }, ({ query }) => {
+  const list = ['-b', query.name]; // SVC602
+  return tool('du', list);
+});
+// FILE run.ts
+import { execFile, spawn } from 'node:child_process';
+import { promisify } from 'node:util';
+const run = promisify(execFile);
+export const git = async (args: readonly string[]) => (await run('git', [...args], { timeout: 9_000 })).stdout;
+export function tool(name: 'du' | 'df', list: string[]) { return spawn(name, list, { timeout: 9_000 }).pid; }
+`,
+  'right: arguments that a caller lists': `
+// FILE app.ts
+import { Field, Svc, str } from 'svc';
+import { git } from './run.ts';
+export const app = new Svc();
+app.get('/log', { query: { name: Field(str, { maxLength: 90 }) }, public: 'x' }, async ({ query }) => {
+  const args = ['log', '--oneline', '--end-of-options', '--', query.name];
+  return await git(args);
+});
+// FILE run.ts
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+const run = promisify(execFile);
+export const git = async (args: readonly string[]) => (await run('git', [...args], { timeout: 9_000 })).stdout;
+`,
 };
