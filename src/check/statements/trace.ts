@@ -223,7 +223,7 @@ export class Trace {
       if (handler === undefined) return;
       this.#keep(handler, compared);
       if (tiesInput(compared)) this.#ties.add(handler, compared);
-      else if (!sides.includes(ABSENT) && sides.some(isOwn)) {
+      else if (!sides.includes(ABSENT) && !isOfPresence(sides) && sides.some(isOwn)) {
         this.#testing.add(handler);
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
@@ -249,6 +249,14 @@ export class Trace {
 /** Whether a comparison with the value says only that there is a text. */
 export function isEmpty(value: Value): boolean {
   return value === ABSENT || constantIn(value) === '';
+}
+
+/** Whether a comparison with 0 or 1 says only that a row was found by an input: `(await db.scalar('select count(*) …')) > 0`. */
+function isOfPresence(sides: readonly Value[]): boolean {
+  return (
+    sides.some(({ keys = [] }) => keys.length > 0) &&
+    sides.some((side) => /^[01]$/.test(constantIn(side) ?? ''))
+  );
 }
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */
