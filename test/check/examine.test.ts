@@ -101,6 +101,23 @@ test('examineSources() reports no error for the template of new projects and for
   );
 });
 
+test('statements for each row of a list are a warning, and a note where a limit keeps the list short', (t) => {
+  const severityWith = (end: string): string[] => {
+    const cwd = folder(t, {
+      'app.ts': `import { Depends, Svc } from 'svc'; import { db } from 'svc/db'; const app = new Svc();
+app.get('/', { store: Depends(db) }, async ({ store }) => {
+  const all = [];
+  for (const { id } of await store.fetchAll('select id from sale order by id${end}')) all.push(await store.fetchAll('select name from part where sale = ?', [id]));
+  return all;
+});`,
+    });
+    return wordsOf([join(cwd, 'app.ts')]).map((words) => words.slice(0, words.indexOf(' app')));
+  };
+  assert.deepEqual(severityWith(' limit 20'), ['info SVC662']);
+  assert.deepEqual(severityWith(' limit 500'), ['warning SVC662']);
+  assert.deepEqual(severityWith(''), ['warning SVC662']);
+});
+
 test('findings of examineSources() have the line of the TypeScript file, even after types are removed or an enum is compiled', (t) => {
   for (const head of ['interface A { a: string }\n', 'enum A { a = 1 }\n']) {
     const cwd = folder(t, {

@@ -44,7 +44,7 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** Header fields with the address of a client: RFC 7239, and those of proxies. */
 const ADDRESS_FIELD =
-  /^headers\.(?:forwarded|x-forwarded-for|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/i;
+  /^headers\.(?:forwarded|x-?forwarded-?for|x-?real-?ip|x-?client-?ip|true-?client-?ip|cf-?connecting-?ip)$/i;
 
 /** SVC210: a header field with the address of a client decides. */
 function watchForwarded(report: ReportAt): Watch {
