@@ -37,6 +37,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
     CORE_RULES,
     undefined,
     migrations.map((name) => files[name]!),
+    Object.values(files).some((text) => text.includes("new DatabasePlugin('postgres:")),
   );
   assert.deepEqual(project.unread, []);
   return [

@@ -101,12 +101,15 @@ export class Trace {
   #hasTestingMiddleware: boolean | undefined;
   /** Texts of the statements that make the tables. */
   readonly migrations: readonly string[];
+  /** Whether a database is on a server: transactions of SQLite run one after the other, those of servers at the same time. */
+  readonly isOnServer: boolean;
   readonly #project: Project;
   #tables: ReadonlyMap<string, KnownTable> | undefined;
 
-  constructor(project: Project, migrations: readonly string[]) {
+  constructor(project: Project, migrations: readonly string[], isOnServer: boolean) {
     this.#project = project;
     this.migrations = migrations;
+    this.isOnServer = isOnServer;
   }
 
   /** Handlers of routes, WebSockets and tools. */
