@@ -485,4 +485,64 @@ export class Tries {
   async count(req: HttpRequest) { await this.#limiter.take(req, 'ip ' + req.ip); }
 }
 `,
+  'links whose tokens are access tokens': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { leaver } from './leaver.ts';
+import { Links } from './links.ts';
+class Answer extends Schema { slip = Field(str, { maxLength: 900 }); }
+const app = new Svc();
+const links = new Links(app.config.get('authSecret'));
+app.get('/staff', { me: Depends(requireRoles('staff')) }, ({ me }) => me.sub);
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+app.post('/invitations/accept', { body: Answer, public: 'the slip is the credential' }, ({ body }) => {
+  const { slip } = body;
+  return { guest: links.guestOf(slip) };
+});
+app.post('/leave', { form: Answer, public: 'the slip is the credential' }, ({ form, log }) => {
+  log.info('left', { who: leaver(form.slip) });
+});
+// FILE links.ts
+import { createToken, verifyToken } from 'svc';
+export class Links {
+  #secret: string;
+  constructor(secret: string) { this.#secret = secret; }
+  make(guest: string) { return createToken(guest, this.#secret, { expiresInSeconds: 9_000 }); }
+  guestOf(slip: string) { return verifyToken(slip, this.#secret, { requireExp: true }).sub; } // SVC220
+}
+// FILE leaver.ts
+import { verifyToken } from 'svc';
+const key = process.env['SVC_AUTH_SECRET'] ?? '';
+export const leaver = (slip: string) => verifyToken(slip, key).sub; // SVC220
+`,
+  'right: links whose tokens are access tokens': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { leaver } from './leaver.ts';
+import { Links } from './links.ts';
+class Answer extends Schema { slip = Field(str, { maxLength: 900 }); }
+const app = new Svc();
+const links = new Links(app.config.get('authSecret'));
+app.get('/staff', { me: Depends(requireRoles('staff')) }, ({ me }) => me.sub);
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+app.post('/invitations/accept', { body: Answer, public: 'the slip is the credential' }, ({ body }) => {
+  const { slip } = body;
+  return { guest: links.guestOf(slip) };
+});
+app.post('/leave', { form: Answer, public: 'the slip is the credential' }, ({ form, log }) => {
+  log.info('left', { who: leaver(form.slip) });
+});
+// FILE links.ts
+import { createToken, verifyToken } from 'svc';
+export class Links {
+  #secret: string;
+  constructor(secret: string) { this.#secret = secret; }
+  make(guest: string) { return createToken(guest, this.#secret, { expiresInSeconds: 9_000, type: 'invite+jwt' }); }
+  guestOf(slip: string) { return verifyToken(slip, this.#secret, { type: 'invite+jwt' }).sub; }
+}
+// FILE leaver.ts
+import { verifyToken } from 'svc';
+const key = process.env['LEAVE_SECRET'] ?? '';
+export const leaver = (slip: string) => verifyToken(slip, key).sub;
+`,
 };
