@@ -24,9 +24,10 @@ async function browserOf(user: string, login = '/oauth/login'): Promise<TestClie
   return client;
 }
 
-/** Chooses a user at the provider to which a response redirects. */
+/** Chooses a user at the provider to which a response leads: by a redirect, or by the page that a form gets. */
 async function choose(client: TestClient, user: string, begun: Response): Promise<void> {
-  const page = new URL(begun.headers.get('location') ?? '');
+  const [, address = ''] = /content="0; url=([^"]+)"/.exec(await begun.text()) ?? [];
+  const page = new URL(begun.headers.get('location') ?? address.replaceAll('&#38;', '&'));
   const form = { ...Object.fromEntries(page.searchParams), user };
   const chosen = await client.post(page.pathname, { form });
   const { status, headers } = await client.get(chosen.headers.get('location') ?? '');
