@@ -81,7 +81,7 @@ const PURPOSE_REMEDY =
   "Name its purpose where it is made and verified: createToken(id, secret, { type: 'confirm+jwt', audience: 'confirm' })";
 const OWN_SECRET = /^(?:process\.env\.SVC_AUTH_SECRET|setting authSecret)$/;
 /** Guards that accept each token of the secret, unless they have options. */
-const GUARD = /^svc\.(?:BearerAuth|require(?:Roles|Scopes))$/;
+const GUARD = /^svc\.BearerAuth$|^svc\.require(?:Roles|Scopes)$/;
 
 /** SVC220: a token of a body, such as that of a link, which the guards accept as an access token, too (RFC 8725 §2.8). */
 function findPurposes({ call, meaning, module, value }: Site, report: ReportAt, sources: Sources): void {
