@@ -42,13 +42,14 @@ export interface SourceReport {
 
 /**
  * Returns the findings of a project. Does not throw for files that could not be read or parsed. `migrations` are the
- * texts of statements that make its tables.
+ * texts of statements that make its tables. `isOnServer` says whether a database is no file of the process.
  */
 export function examineSources(
   project: Project,
   rules: readonly RuleText[],
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
+  isOnServer = false,
 ): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
@@ -103,7 +104,7 @@ export function examineSources(
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
-  const trace = new Trace(project, migrations);
+  const trace = new Trace(project, migrations, isOnServer);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {

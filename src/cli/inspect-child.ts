@@ -151,10 +151,17 @@ async function reportOn(
   const { examineSources } = await import('../check/examine.ts');
   const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
-  const { judgeStatements, migrationTexts } = await import('../check/statements/databases.ts');
+  const { judgeStatements, migrationTexts, usesServer } = await import('../check/statements/databases.ts');
   const view = app.inspect();
   const inputs = new DeclaredInputs([...view.details, ...view.tools]);
-  const sources = examineSources(projectOf(job), CORE_RULES, inputs, migrationTexts(view.plugins));
+  const { plugins } = view;
+  const sources = examineSources(
+    projectOf(job),
+    CORE_RULES,
+    inputs,
+    migrationTexts(plugins),
+    usesServer(plugins),
+  );
   const { modules } = sources.project;
   // the password of --database is no secret of the application
   const used = [...before.secrets, ...settingSecrets(app)];

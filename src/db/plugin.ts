@@ -223,11 +223,20 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
+   * Engine of the database.
+   *
+   * @internal
+   */
+  get dialect(): Dialect {
+    return parseDatabaseUrl(this.#url).dialect;
+  }
+
+  /**
    * Returns the migrations for an engine in their order, by default for that of the database.
    *
    * @internal
    */
-  migrationsFor(dialect: Dialect = parseDatabaseUrl(this.#url).dialect): readonly MigrationStamp[] {
+  migrationsFor(dialect: Dialect = this.dialect): readonly MigrationStamp[] {
     return readMigrations(this.#sources(), dialect);
   }
 
@@ -342,7 +351,7 @@ export class DatabasePlugin implements Plugin {
   }
 
   #rules(): Rule[] {
-    const { dialect } = parseDatabaseUrl(this.#url);
+    const { dialect } = this;
     return [
       {
         id: 'SVC402',

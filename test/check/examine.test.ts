@@ -37,6 +37,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
     CORE_RULES,
     undefined,
     migrations.map((name) => files[name]!),
+    Object.values(files).some((text) => text.includes("new DatabasePlugin('postgres:")),
   );
   assert.deepEqual(project.unread, []);
   return [
@@ -99,6 +100,23 @@ test('examineSources() reports no error for the template of new projects and for
     found.filter((words) => words.startsWith('error')),
     [],
   );
+});
+
+test('statements for each row of a list are a warning, and a note where a limit keeps the list short', (t) => {
+  const severityWith = (end: string): string[] => {
+    const cwd = folder(t, {
+      'app.ts': `import { Depends, Svc } from 'svc'; import { db } from 'svc/db'; const app = new Svc();
+app.get('/', { store: Depends(db) }, async ({ store }) => {
+  const all = [];
+  for (const { id } of await store.fetchAll('select id from sale order by id${end}')) all.push(await store.fetchAll('select name from part where sale = ?', [id]));
+  return all;
+});`,
+    });
+    return wordsOf([join(cwd, 'app.ts')]).map((words) => words.slice(0, words.indexOf(' app')));
+  };
+  assert.deepEqual(severityWith(' limit 20'), ['info SVC662']);
+  assert.deepEqual(severityWith(' limit 500'), ['warning SVC662']);
+  assert.deepEqual(severityWith(''), ['warning SVC662']);
 });
 
 test('findings of examineSources() have the line of the TypeScript file, even after types are removed or an enum is compiled', (t) => {

@@ -345,7 +345,7 @@ export function returnsOf(within: Node): readonly Node[] {
 }
 
 /** Whether a branch ends the function: it returns, throws, or calls a function such as fail(). */
-function endsFunction(node: Node): boolean {
+export function endsFunction(node: Node): boolean {
   if (node.type === 'leave') return true;
   if (node.type === 'statement')
     return (

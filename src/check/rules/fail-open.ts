@@ -298,13 +298,14 @@ function addCalls(
   }
 }
 
-/** Returns the name of a field of the request, or of a variable, if the value is nothing else. */
+/** Returns the name of a field of the request, of a variable or of a setting, if the value is nothing else. */
 function optionalIn({ texts }: Value): string | undefined {
   const [part, ...more] = texts.flat();
   if (part === undefined || more.length > 0) return undefined;
   if (part.kind === 'client')
     return /^(?:headers|query|cookies)$/.test(part.origin.input) ? part.origin.what : undefined;
   const by = part.kind === 'own' ? (part.made?.by ?? '') : '';
+  if (by.startsWith('setting ')) return `the ${by}`;
   return by.startsWith('process.env.') ? `the variable ${by.slice(12)}` : undefined;
 }
 

@@ -44,7 +44,7 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** Header fields with the address of a client: RFC 7239, and those of proxies. */
 const ADDRESS_FIELD =
-  /^headers\.(?:forwarded|x-forwarded-for|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/i;
+  /^headers\.(?:forwarded|x-?forwarded-?for|x-?real-?ip|x-?client-?ip|true-?client-?ip|cf-?connecting-?ip)$/i;
 
 /** SVC210: a header field with the address of a client decides. */
 function watchForwarded(report: ReportAt): Watch {
@@ -66,7 +66,8 @@ function watchForwarded(report: ReportAt): Watch {
     onCompare({ node, module, sides }) {
       if (!sides.some(isEmpty)) judge(module, node, ...sides);
     },
-    onCall({ call, module, receiver, value }) {
+    onCall({ call, module, meaning, receiver, value }) {
+      if (meaning === 'svc.RateLimiter.take') return judge(module, call, value(call.args[1]));
       const method = methodOf(call);
       const first = value(call.args[0]);
       // a comma or colon only takes the field apart
@@ -328,7 +329,7 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
   const protectedNames = namesIn(trace, owners);
   for (const { run, call } of joins) {
     if (owners.isRestricted(run) || isPublicRoute(run.route)) continue;
-    const tied = owners.tiedInputs(run);
+    const tied = owners.tiedInputs(run, call.call);
     const [room] = call.args;
     const input = inputsOf(room).find((each) => !tied.has(each));
     if (input === undefined || inputsOf(room).some((each) => tied.has(each))) continue;

@@ -86,7 +86,7 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
   }
 }
 
-/** SVC203: a change that one handler makes for clients with a role only, and another one for every client. */
+/** SVC203: a change that every client makes, although another handler requires a role for it, or each one to read the rows. */
 function findSofterWays(trace: Trace, report: ReportAt): void {
   const owners = ownersOf(trace);
   const changesOf = (run: Run): readonly Sending[] =>
@@ -97,12 +97,22 @@ function findSofterWays(trace: Trace, report: ReportAt): void {
   const strict = new Set(
     trace.runs.filter((run) => trace.requiresRights(run)).flatMap((run) => changesOf(run).map(changeOf)),
   );
+  const readBy = (isStrict: boolean): ReadonlySet<string> =>
+    new Set(
+      trace.runs
+        .filter((run) => trace.requiresRights(run) === isStrict)
+        .flatMap((run) => trace.sentBy(run).filter(({ outline }) => outline.verb === 'select'))
+        .flatMap(({ tables }) => tables),
+    );
+  const secret = readBy(true).difference(readBy(false));
+  const isOfSecret = (each: Sending): boolean =>
+    secret.has(each.target ?? '') && !each.isTied && !isOfToken(each, trace);
   for (const run of trace.runs) {
     if (run.route === undefined || !isGuarded(run) || decidesByRights(run, trace)) continue;
     const tied = owners.tiedInputs(run);
     const change = changesOf(run).find(
       (each) =>
-        strict.has(changeOf(each)) &&
+        (strict.has(changeOf(each)) || isOfSecret(each)) &&
         !each.equal.some(({ value }) => inputsOf(value).some((input) => tied.has(input))),
     );
     if (change !== undefined)

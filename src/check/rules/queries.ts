@@ -154,16 +154,22 @@ function findRequestsInTransaction(
 /** Methods of lists that call a function for each item. */
 const EACH = /^(?:map|flatMap|forEach)$/;
 
+/** A list of so many rows costs little, so that its statements are only noted. */
+const SHORT = 50;
+
 /** SVC662: a statement for each row of another statement. */
 function watchRows(report: ReportAt, sources: Sources): Watch {
-  const read = new Map<Node, SourceModule>();
+  const read = new Map<Node, { readonly module: SourceModule; readonly isShort: boolean }>();
+  const short = new Set<Node>();
   return {
     onStatement({ outline, equal, call, module }) {
-      const keys = equal.flatMap(({ value }) => madeIn(value));
-      const isOfList = keys.some(
-        ({ by, node }) => by === ROW && /^(?:fetchAll|stream)$/.test(methodOf(node)),
-      );
-      if (isOfList && outline.verb === 'select') read.set(call, module);
+      const limit = outline.tokens.findIndex(({ word }) => word === 'limit');
+      if (Number(outline.tokens[limit + 1]?.text) <= SHORT && limit !== -1) short.add(call);
+      const lists = equal
+        .flatMap(({ value }) => madeIn(value))
+        .filter(({ by, node }) => by === ROW && /^(?:fetchAll|stream)$/.test(methodOf(node)));
+      if (lists.length > 0 && outline.verb === 'select')
+        read.set(call, { module, isShort: lists.every(({ node }) => short.has(node)) });
     },
     finish() {
       if (read.size === 0) return;
@@ -181,8 +187,9 @@ function watchRows(report: ReportAt, sources: Sources): Watch {
           const home = read.get(each.call);
           if (home !== undefined)
             report(
-              { module: home, node: each.call },
+              { module: home.module, node: each.call },
               'the statement is sent again for each row of a list of rows',
+              home.isShort ? { severity: 'info' } : {},
             );
         }
     },

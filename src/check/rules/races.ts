@@ -29,7 +29,7 @@ export const RACE_RULES: readonly SourceRule[] = [
     sources: ['CWE-367 Time-of-check Time-of-use'],
     why: 'Two requests at the same time read the same number, both pass the test, and the second write undoes the first',
     remedy:
-      'Change the column in one statement with its condition, and test affectedRows: set cents = cents - ? where id = ? and cents >= ?. Or read and write in one transaction',
+      'Change the column in one statement with its condition, and test affectedRows: set cents = cents - ? where id = ? and cents >= ?. Or read and write in one transaction, on a server by select … for update',
     wrong:
       "if (row.cents >= price) await db.execute('update card set cents = ? where id = ?', [row.cents - price, id])",
     right:
@@ -62,11 +62,14 @@ export const RACE_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
-function findStaleWrites(trace: Trace, report: ReportAt): void {
+function findStaleWrites(trace: Trace, report: ReportAt, sources: Sources): void {
   findDoubled(trace, report);
+  const isLoose =
+    trace.isOnServer && !sources.project.modules.some(({ source }) => /\bisolation\b/.test(source));
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
-    const reads = sent.filter((each) => isStale(each));
+    const lock = sent.findIndex(({ outline, isWrite }) => isWrite || outline.has(/^for$/));
+    const reads = sent.filter((each, index) => isStale(each, isLoose && (index < lock || lock === -1)));
     if (reads.length === 0) continue;
     const compared = comparedRows(run, trace);
     for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
@@ -154,9 +157,9 @@ function asksFor(read: Sending, write: Sending): boolean {
   return equal.length > 0 && equal.every(isInserted);
 }
 
-/** Whether a statement reads rows that other requests may change before the next statement. */
-function isStale({ outline, isInTransaction }: Sending): boolean {
-  return outline.verb === 'select' && !isInTransaction;
+/** Whether a statement reads rows that other requests may change before the next statement: in a loose transaction, too. */
+function isStale({ outline, isInTransaction }: Sending, isLoose = false): boolean {
+  return outline.verb === 'select' && (isLoose || !isInTransaction);
 }
 
 /** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */

@@ -15,7 +15,7 @@ import { isPiece, isStored, literalOf } from '../values/text.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -23,7 +23,7 @@ import type { Sending } from '../statements/sending.ts';
 import type { Trace } from '../statements/trace.ts';
 
 /** Rules about tokens, sorted by id. */
-export const TOKEN_RULES: readonly SourceRule[] = [
+export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC215',
     severity: 'warning',
@@ -73,7 +73,37 @@ export const TOKEN_RULES: readonly SourceRule[] = [
     right: '`https://app.example/reset?token=${token}`',
     onCall: findLinks,
   },
+  { id: 'SVC220', onCall: findPurposes },
 ];
+
+const PURPOSE = ['type', 'audience', 'issuer'];
+const PURPOSE_REMEDY =
+  "Name its purpose where it is made and verified: createToken(id, secret, { type: 'confirm+jwt', audience: 'confirm' })";
+const OWN_SECRET = /^(?:process\.env\.SVC_AUTH_SECRET|setting authSecret)$/;
+/** Guards that accept each token of the secret, unless they have options. */
+const GUARD = /^svc\.BearerAuth$|^svc\.require(?:Roles|Scopes)$/;
+
+/** SVC220: a token of a body, such as that of a link, which the guards accept as an access token, too (RFC 8725 §2.8). */
+function findPurposes({ call, meaning, module, value }: Site, report: ReportAt, sources: Sources): void {
+  const [token, secret, options] = call.args.map((arg) => value(arg));
+  const isOfBody = /^(?:body|form)$/.test(clientIn(token)?.origin.input ?? '');
+  const isOwn = madeIn(secret).some(({ by }) => OWN_SECRET.test(by));
+  const isNamed = options !== undefined && PURPOSE.some((key) => options.members?.has(key) !== false);
+  if (meaning !== 'svc.verifyToken' || !isOfBody || !isOwn || isNamed) return;
+  const takesAll = sources
+    .all('call')
+    .some(
+      (each) =>
+        GUARD.test(meaningOfCall(each.node, each.module)) &&
+        each.node.args.every(({ type }) => type === 'text'),
+    );
+  if (takesAll)
+    report(
+      { module, node: call },
+      'the token of a body has neither a type nor an audience of its own, so the guards accept it as an access token, and this code accepts access tokens',
+      { remedy: PURPOSE_REMEDY },
+    );
+}
 
 /** SVC215: tokens that stay valid too long. */
 function findEndlessTokens(sources: Sources, report: ReportAt): void {

@@ -102,6 +102,11 @@ export function migrationTexts(plugins: ApplicationView['plugins']): readonly st
   });
 }
 
+/** Whether a plugin has a database on a server, whose transactions read rows that others change at the same time. */
+export function usesServer(plugins: ApplicationView['plugins']): boolean {
+  return plugins.some((plugin) => isMigratable(plugin) && (plugin.dialect ?? 'sqlite') !== 'sqlite');
+}
+
 /** Whether migrations of the application itself make the tables of a plugin. */
 function hasFiles(plugin: Migratable, describers: ReadonlyMap<string, StatementDescriber>): boolean {
   const dialect = describers.get(plugin.name)?.dialect;

@@ -2,9 +2,11 @@
  * Owners of rows: the columns that statements or code compare with the principal, and the inputs of which a handler
  * asks whether they belong to its principal. The rules of access ask this model.
  */
+import { endsFunction, functionAround, isWithin, nodesAround } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
 import { comparedColumn, decides, isGuarded, isOwn, rowsIn } from './trace.ts';
 import { inputsOf } from './sending.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Binding, Sending } from './sending.ts';
 import type { Run, Trace } from './trace.ts';
 
@@ -87,19 +89,23 @@ export class Owners {
 
   /**
    * Returns the inputs that the statements of a handler, or of another handler of its route, compare beside the
-   * principal. A row that was found by an input hands this on to the statements that select by its columns.
+   * principal. A row that was found by an input hands this on to the statements that select by its columns. Statements
+   * that do not run before `node` do not count.
    */
-  tiedInputs(run: Run): ReadonlySet<string> {
+  tiedInputs(run: Run, node?: Node): ReadonlySet<string> {
+    if (node !== undefined) return this.#tiedBy(run, node);
     let tied = this.#tied.get(run);
     if (tied === undefined) this.#tied.set(run, (tied = this.#tiedBy(run)));
     return tied;
   }
 
-  #tiedBy(run: Run): ReadonlySet<string> {
+  #tiedBy(run: Run, node?: Node): ReadonlySet<string> {
     const runs = this.#trace.runs.filter(
       (each) => each === run || (run.route !== undefined && each.route === run.route),
     );
-    const sent = runs.flatMap((each) => this.#trace.sentBy(each));
+    const sent = runs
+      .flatMap((each) => this.#trace.sentBy(each))
+      .filter(({ way }) => node === undefined || !way.some((each) => isBeside(each.node, node)));
     const tied = new Set(runs.flatMap(({ functions }) => this.#trace.namesIn(functions)));
     const follow = ({ bindings = [] }: Sending, seen: ReadonlySet<Sending>): void => {
       for (const { use, value } of bindings) {
@@ -180,6 +186,23 @@ export class Owners {
         inputsOf(value).some((input) => tied.has(input)),
     );
   }
+}
+
+/** Whether a part of a function runs after another one, or in a branch that does not come to it. */
+function isBeside(part: Node, other: Node): boolean {
+  const fn = functionAround(part);
+  if (fn !== functionAround(other)) return false;
+  return (
+    part.start > other.end ||
+    [...nodesAround(part)].some((around) => {
+      const { parent } = around;
+      if (parent === undefined || isWithin(other, around) || !isWithin(parent, fn ?? parent)) return false;
+      if (around.type === 'case') return true;
+      return (
+        parent.type === 'if' && parent.test !== around && (isWithin(other, parent) || endsFunction(around))
+      );
+    })
+  );
 }
 
 /** Whether a statement compares a column with the principal. */

@@ -101,12 +101,15 @@ export class Trace {
   #hasTestingMiddleware: boolean | undefined;
   /** Texts of the statements that make the tables. */
   readonly migrations: readonly string[];
+  /** Whether a database is on a server: transactions of SQLite run one after the other, those of servers at the same time. */
+  readonly isOnServer: boolean;
   readonly #project: Project;
   #tables: ReadonlyMap<string, KnownTable> | undefined;
 
-  constructor(project: Project, migrations: readonly string[]) {
+  constructor(project: Project, migrations: readonly string[], isOnServer: boolean) {
     this.#project = project;
     this.migrations = migrations;
+    this.isOnServer = isOnServer;
   }
 
   /** Handlers of routes, WebSockets and tools. */
@@ -223,7 +226,7 @@ export class Trace {
       if (handler === undefined) return;
       this.#keep(handler, compared);
       if (tiesInput(compared)) this.#ties.add(handler, compared);
-      else if (!sides.includes(ABSENT) && sides.some(isOwn)) {
+      else if (!sides.includes(ABSENT) && !isOfPresence(sides) && sides.some(isOwn)) {
         this.#testing.add(handler);
         if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
       }
@@ -249,6 +252,14 @@ export class Trace {
 /** Whether a comparison with the value says only that there is a text. */
 export function isEmpty(value: Value): boolean {
   return value === ABSENT || constantIn(value) === '';
+}
+
+/** Whether a comparison with 0 or 1 says only that a row was found by an input: `(await db.scalar('select count(*) …')) > 0`. */
+function isOfPresence(sides: readonly Value[]): boolean {
+  return (
+    sides.some(({ keys = [] }) => keys.length > 0) &&
+    sides.some((side) => /^[01]$/.test(constantIn(side) ?? ''))
+  );
 }
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */

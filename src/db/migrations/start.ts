@@ -45,6 +45,8 @@ export interface Migratable {
    * server. Absent if the plugin cannot describe statements.
    */
   openDescriber?(place?: DescribedPlace): Promise<Describer | undefined>;
+  /** Engine of the database of the plugin. */
+  readonly dialect?: Dialect;
   /**
    * Returns the migrations for an engine in their order, by default for that of the plugin. Opens no database.
    *

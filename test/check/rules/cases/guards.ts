@@ -1,4 +1,4 @@
-/** Dependencies of the project: inputs that they declare, and guards that any client passes. */
+/** Inputs that dependencies declare, guards that any client passes, and handlers that go around a guard or check of others. */
 export const GUARDS: Readonly<Record<string, string>> = {
   'page of a dependency': `
 // FILE app.ts
@@ -249,5 +249,300 @@ const factory = APIKeyAuth({ keys: { factory: process.env.FACTORY_KEY ?? '' } })
 app.post('/tokens', { client: Depends(factory), body: Wanted }, ({ body }) => ({
   token: createToken(body.device, process.env.SVC_AUTH_SECRET ?? '', { expiresInSeconds: 60, claims: { scopes: [body.scope] } }),
 }));
+`,
+  'money that only the office reads, and everybody changes': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, requireScopes } from 'svc';
+import { db } from 'svc/db';
+import { Wages } from './wages.ts';
+class Wage extends Schema { cents = Field(int, { ge: 0 }); }
+const app = new Svc();
+app.get('/wages', { me: Depends(requireScopes('wages:read')), base: Depends(db) }, ({ base }) => new Wages(base).all());
+app.patch('/people/{id:int}/wage', { me: Depends(BearerAuth()), base: Depends(db), body: Wage, status: 204 }, async ({ base, params, body }) => { // SVC203
+  await new Wages(base).set(params.id, body.cents);
+});
+// FILE wages.ts
+import type { Database } from 'svc/db';
+export class Wages {
+  constructor(private base: Database) {}
+  all() { return this.base.fetchAll('select person, cents from wage order by person limit 100', []); }
+  async set(person: number, cents: number) { await this.base.execute('update wage set cents = ? where person = ?', [cents, person]); }
+}
+`,
+  'right: money that only the office reads, and everybody changes': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, int, requireScopes } from 'svc';
+import { db } from 'svc/db';
+import { Wages } from './wages.ts';
+class Wage extends Schema { cents = Field(int, { ge: 0 }); }
+const app = new Svc();
+app.get('/wages', { me: Depends(requireScopes('wages:read')), base: Depends(db) }, ({ base }) => new Wages(base).all());
+app.patch('/people/{id:int}/wage', { me: Depends(requireScopes('wages:write')), base: Depends(db), body: Wage, status: 204 }, async ({ base, params, body }) => {
+  await new Wages(base).set(params.id, body.cents);
+});
+// FILE wages.ts
+import type { Database } from 'svc/db';
+export class Wages {
+  constructor(private base: Database) {}
+  all() { return this.base.fetchAll('select person, cents from wage order by person limit 100', []); }
+  async set(person: number, cents: number) { await this.base.execute('update wage set cents = ? where person = ?', [cents, person]); }
+}
+`,
+  'bans: a router of every member deletes what only moderators list': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { bans, lifted } from './bans.ts';
+const app = new Svc();
+app.includeRouter(bans);
+app.includeRouter(lifted);
+// FILE bans.ts
+import { BearerAuth, Depends, Router, requireRoles } from 'svc';
+import { db, sql } from 'svc/db';
+export const bans = new Router({ prefix: '/bans', deps: { me: Depends(requireRoles('moderator')), base: Depends(db) } });
+bans.get('', ({ base }) => base.fetchAll('select nick, reason from ban order by nick limit 100', []));
+export const lifted = new Router({ prefix: '/lifted', deps: { me: Depends(BearerAuth()), base: Depends(db) } });
+lifted.post('/{nick}', { status: 204 }, async ({ base, params }) => { // SVC203
+  await base.execute(sql\`delete from ban where nick = \${params.nick}\`);
+});
+`,
+  'right: coupons that a client takes, reports of its own, and rows that every client reads': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { db, sql } from 'svc/db';
+class Note extends Schema { text = Field(str, { maxLength: 200 }); }
+const app = new Svc();
+const member = { me: Depends(BearerAuth()), base: Depends(db) };
+const chief = { me: Depends(requireRoles('chief')), base: Depends(db) };
+app.get('/coupons', chief, ({ base }) => base.fetchAll('select id, taken_by from coupon order by id limit 100', []));
+app.post('/coupons/{id}/take', { ...member, status: 204 }, async ({ base, me, params }) => {
+  await base.execute(sql\`update coupon set taken_by = \${me.sub} where id = \${params.id} and taken_by is null\`);
+});
+app.get('/reports', chief, ({ base }) => base.fetchAll('select id, text from report order by id limit 100', []));
+app.put('/reports/{id:int}', { ...member, body: Note, status: 204 }, async ({ base, me, params, body }) => {
+  await base.execute(sql\`update report set text = \${body.text} where id = \${params.id} and author = \${me.sub}\`);
+});
+app.get('/hints', { base: Depends(db) }, ({ base }) => base.fetchAll('select id, text from hint order by id limit 100', []));
+app.get('/hints/{id:int}/log', chief, ({ base, params }) => base.fetchAll('select id, text from hint where id = ?', [params.id]));
+app.put('/hints/{id:int}', { ...member, body: Note, status: 204 }, async ({ base, params, body }) => {
+  await base.execute(sql\`update hint set text = \${body.text} where id = \${params.id}\`);
+});
+`,
+  'a key of a setting that need not be there': `
+// FILE app.ts
+import { Svc, Unauthorized } from 'svc';
+import { isGenuine, mustBeGenuine } from './proof.ts';
+const app = new Svc();
+app.post('/a', { public: 'signed' }, async ({ req }) => {
+  const raw = await req.body();
+  if (!isGenuine(raw, String(req.headers['x-proof']), app.config.get('hookKey', ''))) throw new Unauthorized();
+});
+app.post('/b', { public: 'signed' }, async ({ req }) => mustBeGenuine(await req.body(), String(req.headers['x-proof']), app.config));
+// FILE proof.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized, type Config } from 'svc';
+const macOf = (key: string, raw: Uint8Array) => createHmac('sha256', key).update(raw).digest('hex');
+export const isGenuine = (raw: Uint8Array, proof: string, key: string) =>
+  key === '' || (proof.length === 64 && timingSafeEqual(Buffer.from(proof), Buffer.from(macOf(key, raw)))); // SVC645
+export function mustBeGenuine(raw: Uint8Array, proof: string, config: Config) {
+  const key = config.get('otherKey', null);
+  if (!key) return; // SVC645
+  if (proof.length !== 64 || !timingSafeEqual(Buffer.from(proof), Buffer.from(macOf(key, raw)))) throw new Unauthorized();
+}
+`,
+  'right: a key of a setting that need not be there': `
+// FILE app.ts
+import { Svc, Unauthorized } from 'svc';
+import { isGenuine, mustBeGenuine } from './proof.ts';
+const app = new Svc();
+app.post('/a', { public: 'signed' }, async ({ req }) => {
+  const raw = await req.body();
+  if (!isGenuine(raw, String(req.headers['x-proof']), app.config.get('hookKey', ''))) throw new Unauthorized();
+});
+app.post('/b', { public: 'signed' }, async ({ req }) => mustBeGenuine(await req.body(), String(req.headers['x-proof']), app.config));
+// FILE proof.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { Unauthorized, type Config } from 'svc';
+const macOf = (key: string, raw: Uint8Array) => createHmac('sha256', key).update(raw).digest('hex');
+export const isGenuine = (raw: Uint8Array, proof: string, key: string) =>
+  key !== '' && proof.length === 64 && timingSafeEqual(Buffer.from(proof), Buffer.from(macOf(key, raw)));
+export function mustBeGenuine(raw: Uint8Array, proof: string, config: Config) {
+  const key = config.get('otherKey', null);
+  if (!key) throw new Unauthorized();
+  if (proof.length !== 64 || !timingSafeEqual(Buffer.from(proof), Buffer.from(macOf(key, raw)))) throw new Unauthorized();
+}
+`,
+  'tables: a seat is checked, and listening is not': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, literal, str, union } from 'svc';
+import { db } from 'svc/db';
+import { isSeated } from './seats.ts';
+class Listen extends Schema { act = Field(literal('listen')); table = Field(str, { maxLength: 40 }); }
+class Play extends Schema { act = Field(literal('play')); table = Field(str, { maxLength: 40 }); card = Field(str, { maxLength: 3 }); }
+const app = new Svc();
+const common = { me: Depends(BearerAuth()), base: Depends(db), message: union('act', Listen, Play) };
+app.websocket('/cards', common).onMessage(async (socket, message, { me, base }) => {
+  switch (message.act) {
+    case 'play': {
+      if (!(await isSeated(base, message.table, me.sub))) return;
+      socket.broadcastJson('table ' + message.table, { card: message.card });
+      break;
+    }
+    default:
+      socket.join('table ' + message.table); // SVC640
+  }
+});
+app.websocket('/more-cards', common).onMessage(async (socket, message, { me, base }) => {
+  if (message.act === 'play') {
+    if (!(await isSeated(base, message.table, me.sub))) return;
+    socket.broadcastJson('table ' + message.table, { card: message.card });
+    return;
+  }
+  socket.join('table ' + message.table); // SVC640
+});
+// FILE seats.ts
+import { int } from 'svc';
+import type { Database } from 'svc/db';
+export const isSeated = async (base: Database, table: string, person: string): Promise<boolean> =>
+  ((await base.scalar('select count(*) from seat where table_id = ? and person = ?', [table, person], { as: int })) ?? 0) > 0;
+`,
+  'right: tables: a seat is checked, and listening is not': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, bool, literal, str, union } from 'svc';
+import { db } from 'svc/db';
+import { isSeated } from './seats.ts';
+class Listen extends Schema { act = Field(literal('listen')); table = Field(str, { maxLength: 40 }); isQuiet = Field(bool); }
+class Play extends Schema { act = Field(literal('play')); table = Field(str, { maxLength: 40 }); card = Field(str, { maxLength: 3 }); }
+const app = new Svc();
+const common = { me: Depends(BearerAuth()), base: Depends(db), message: union('act', Listen, Play) };
+app.websocket('/cards', common).onMessage(async (socket, message, { me, base }) => {
+  if (!(await isSeated(base, message.table, me.sub))) return;
+  switch (message.act) {
+    case 'play':
+      socket.broadcastJson('table ' + message.table, { card: message.card });
+      break;
+    default:
+      socket.join('table ' + message.table);
+  }
+});
+app.websocket('/more-cards', common).onMessage(async (socket, message, { me, base }) => {
+  if (message.act === 'play') {
+    if (!(await isSeated(base, message.table, me.sub))) return;
+    socket.broadcastJson('table ' + message.table, { card: message.card });
+  } else if (await isSeated(base, message.table, me.sub)) socket.join('table ' + message.table);
+});
+app.websocket('/quiet-cards', common).onMessage(async (socket, message, { me, base }) => {
+  if (message.act !== 'listen') return;
+  if (!message.isQuiet) {
+    if (!(await isSeated(base, message.table, me.sub))) return;
+  }
+  socket.join('table ' + message.table);
+});
+// FILE seats.ts
+import { int } from 'svc';
+import type { Database } from 'svc/db';
+export const isSeated = async (base: Database, table: string, person: string): Promise<boolean> =>
+  ((await base.scalar('select count(*) from seat where table_id = ? and person = ?', [table, person], { as: int })) ?? 0) > 0;
+`,
+  'tries that a header field counts': `
+// FILE app.ts
+import { Depends, Field, RateLimiter, Svc, provide, str } from 'svc';
+import { Tries } from './tries.ts';
+const app = new Svc();
+const tries = new Tries();
+const pins = new RateLimiter({ name: 'pins', perMinute: 5 });
+const origin = provide({ headers: { xRealIp: Field(str, { default: '', maxLength: 60 }) } }, ({ headers }) => headers.xRealIp);
+app.post('/codes', { public: 'all' }, async ({ req }) => { await tries.count(req); });
+app.post('/pins', { from: Depends(origin), public: 'all' }, async ({ req, from }) => {
+  await pins.take(req, 'from ' + from); // SVC210
+});
+// FILE tries.ts
+import { RateLimiter, type HttpRequest } from 'svc';
+export class Tries {
+  #limiter = new RateLimiter({ name: 'codes', perMinute: 5 });
+  async count(req: HttpRequest) {
+    const [first] = String(req.headers['x-forwarded-for'] ?? req.ip).split(',');
+    await this.#limiter.take(req, first); // SVC210
+  }
+}
+`,
+  'right: tries that a header field counts': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, RateLimiter, Svc, provide, str } from 'svc';
+import { Tries } from './tries.ts';
+const app = new Svc();
+const tries = new Tries();
+const pins = new RateLimiter({ name: 'pins', perMinute: 5 });
+const origin = provide({ me: Depends(BearerAuth()), headers: { xRealIp: Field(str, { default: '', maxLength: 60 }) } }, ({ me, headers }) => ({ id: me.sub, from: headers.xRealIp }));
+app.post('/codes', { public: 'all' }, async ({ req }) => { await tries.count(req); });
+app.post('/pins', { from: Depends(origin) }, async ({ req, from, log }) => {
+  log.info('pin_tried', { from: from.from });
+  await pins.take(req, 'of ' + from.id);
+});
+// FILE tries.ts
+import { RateLimiter, type HttpRequest } from 'svc';
+export class Tries {
+  #limiter = new RateLimiter({ name: 'codes', perMinute: 5 });
+  async count(req: HttpRequest) { await this.#limiter.take(req, 'ip ' + req.ip); }
+}
+`,
+  'links whose tokens are access tokens': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { leaver } from './leaver.ts';
+import { Links } from './links.ts';
+class Answer extends Schema { slip = Field(str, { maxLength: 900 }); }
+const app = new Svc();
+const links = new Links(app.config.get('authSecret'));
+app.get('/staff', { me: Depends(requireRoles('staff')) }, ({ me }) => me.sub);
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+app.post('/invitations/accept', { body: Answer, public: 'the slip is the credential' }, ({ body }) => {
+  const { slip } = body;
+  return { guest: links.guestOf(slip) };
+});
+app.post('/leave', { form: Answer, public: 'the slip is the credential' }, ({ form, log }) => {
+  log.info('left', { who: leaver(form.slip) });
+});
+// FILE links.ts
+import { createToken, verifyToken } from 'svc';
+export class Links {
+  #secret: string;
+  constructor(secret: string) { this.#secret = secret; }
+  make(guest: string) { return createToken(guest, this.#secret, { expiresInSeconds: 9_000 }); }
+  guestOf(slip: string) { return verifyToken(slip, this.#secret, { requireExp: true }).sub; } // SVC220
+}
+// FILE leaver.ts
+import { verifyToken } from 'svc';
+const key = process.env['SVC_AUTH_SECRET'] ?? '';
+export const leaver = (slip: string) => verifyToken(slip, key).sub; // SVC220
+`,
+  'right: links whose tokens are access tokens': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { leaver } from './leaver.ts';
+import { Links } from './links.ts';
+class Answer extends Schema { slip = Field(str, { maxLength: 900 }); }
+const app = new Svc();
+const links = new Links(app.config.get('authSecret'));
+app.get('/staff', { me: Depends(requireRoles('staff')) }, ({ me }) => me.sub);
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me }) => me.sub);
+app.post('/invitations/accept', { body: Answer, public: 'the slip is the credential' }, ({ body }) => {
+  const { slip } = body;
+  return { guest: links.guestOf(slip) };
+});
+app.post('/leave', { form: Answer, public: 'the slip is the credential' }, ({ form, log }) => {
+  log.info('left', { who: leaver(form.slip) });
+});
+// FILE links.ts
+import { createToken, verifyToken } from 'svc';
+export class Links {
+  #secret: string;
+  constructor(secret: string) { this.#secret = secret; }
+  make(guest: string) { return createToken(guest, this.#secret, { expiresInSeconds: 9_000, type: 'invite+jwt' }); }
+  guestOf(slip: string) { return verifyToken(slip, this.#secret, { type: 'invite+jwt' }).sub; }
+}
+// FILE leaver.ts
+import { verifyToken } from 'svc';
+const key = process.env['LEAVE_SECRET'] ?? '';
+export const leaver = (slip: string) => verifyToken(slip, key).sub;
 `,
 };

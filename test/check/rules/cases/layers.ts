@@ -480,5 +480,80 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 const run = promisify(execFile);
 export const git = async (args: readonly string[]) => (await run('git', [...args], { timeout: 9_000 })).stdout;
+  'transactions of a server: a coupon that is read, tested and marked': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db, transaction } from 'svc/db';
+import { give, spend } from './coupons.ts';
+const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@localhost/app'));
+app.post('/coupons/{code}', { me: Depends(BearerAuth()), tx: Depends(transaction) }, ({ me, tx, params }) => spend(tx, params.code, me.sub));
+app.post('/boxes/{box}/gift', { me: Depends(BearerAuth()), base: Depends(db) }, ({ me, base, params }) => give(base, params.box, me.sub));
+// FILE coupons.ts
+import { Conflict } from 'svc';
+import { sql, type Database, type Session } from 'svc/db';
+export async function spend(tx: Session, code: string, who: string) {
+  const coupon = await tx.fetchOne('select spent_at, cents from coupon where code = ?', [code]);
+  if (coupon === undefined || coupon.spent_at !== null) throw new Conflict('spent');
+  await tx.execute('update purse set cents = cents + ? where owner = ?', [coupon.cents, who]);
+  await tx.execute('update coupon set spent_at = now() where code = ?', [code]); // SVC642
+}
+export const give = (base: Database, box: string, who: string) =>
+  base.transaction(async (tx) => {
+    const rest = (await tx.fetchOne(sql\`select gifts from box where id = \${box}\`))?.gifts ?? 0;
+    if (rest < 1) throw new Conflict('empty');
+    await tx.execute(sql\`update box set gifts = \${rest - 1}, last_owner = \${who} where id = \${box}\`); // SVC642
+  });
+`,
+  'right: transactions of a server: a coupon that is read, tested and marked': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db, transaction } from 'svc/db';
+import { give, spend } from './coupons.ts';
+const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@localhost/app'));
+app.post('/coupons/{code}', { me: Depends(BearerAuth()), tx: Depends(transaction) }, ({ me, tx, params }) => spend(tx, params.code, me.sub));
+app.post('/boxes/{box}/gift', { me: Depends(BearerAuth()), base: Depends(db) }, ({ me, base, params }) => give(base, params.box, me.sub));
+// FILE coupons.ts
+import { Conflict } from 'svc';
+import { sql, type Database, type Session } from 'svc/db';
+export async function spend(tx: Session, code: string, who: string) {
+  const coupon = await tx.fetchOne('select spent_at, cents from coupon where code = ? for update', [code]);
+  if (coupon === undefined || coupon.spent_at !== null) throw new Conflict('spent');
+  await tx.execute('update purse set cents = cents + ? where owner = ?', [coupon.cents, who]);
+  await tx.execute('update coupon set spent_at = now() where code = ?', [code]);
+}
+export const give = (base: Database, box: string, who: string) =>
+  base.transaction(async (tx) => {
+    await tx.execute(sql\`update box set last_owner = \${who} where id = \${box}\`);
+    const rest = (await tx.fetchOne(sql\`select gifts from box where id = \${box}\`))?.gifts ?? 0;
+    if (rest < 1) throw new Conflict('empty');
+    await tx.execute(sql\`update box set gifts = \${rest - 1} where id = \${box}\`);
+  });
+`,
+  'right: transactions of SQLite: a coupon that is read, tested and marked': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db, transaction } from 'svc/db';
+import { give, spend } from './coupons.ts';
+const app = new Svc();
+app.register(new DatabasePlugin('sqlite:app.db'));
+app.post('/coupons/{code}', { me: Depends(BearerAuth()), tx: Depends(transaction) }, ({ me, tx, params }) => spend(tx, params.code, me.sub));
+app.post('/boxes/{box}/gift', { me: Depends(BearerAuth()), base: Depends(db) }, ({ me, base, params }) => give(base, params.box, me.sub));
+// FILE coupons.ts
+import { Conflict } from 'svc';
+import { sql, type Database, type Session } from 'svc/db';
+export async function spend(tx: Session, code: string, who: string) {
+  const coupon = await tx.fetchOne('select spent_at, cents from coupon where code = ?', [code]);
+  if (coupon === undefined || coupon.spent_at !== null) throw new Conflict('spent');
+  await tx.execute('update purse set cents = cents + ? where owner = ?', [coupon.cents, who]);
+  await tx.execute('update coupon set spent_at = now() where code = ?', [code]);
+}
+export const give = (base: Database, box: string, who: string) =>
+  base.transaction(async (tx) => {
+    const rest = (await tx.fetchOne(sql\`select gifts from box where id = \${box}\`))?.gifts ?? 0;
+    if (rest < 1) throw new Conflict('empty');
+    await tx.execute(sql\`update box set gifts = \${rest - 1}, last_owner = \${who} where id = \${box}\`);
+  });
 `,
 };

@@ -47,6 +47,15 @@ app.post('/codes', { body: Code, public: 'second step' }, async ({ body }) => {
 });
 `;
 
+/** An application that reads a token of a body with these options. */
+const confirmed = (options: string): string => `
+import { BearerAuth, Depends, Field, Schema, Svc, str, verifyToken } from 'svc';
+export const app: Svc = new Svc();
+class Link extends Schema { token: string = Field(str, { maxLength: 900 }); }
+app.get('/me', { me: Depends(BearerAuth()) }, ({ me }): string => me.sub);
+app.post('/confirm', { body: Link, public: 'by link' }, ({ body }): string => verifyToken(body.token, process.env['SVC_AUTH_SECRET'] ?? ''${options}).sub);
+`;
+
 /** Wrong and right code by rule. */
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
@@ -137,6 +146,7 @@ export const plugin: Plugin = new DatabasePlugin('postgres://db.shop.example/sho
     right: `import { DatabasePlugin } from 'svc/db';
 export const plugin: Plugin = new DatabasePlugin('postgres://db.shop.example/shop?sslmode=verify-full');`,
   },
+  SVC220: { wrong: confirmed(''), right: confirmed(", { audience: 'confirm' }") },
   SVC305: {
     wrong: declared(
       'app.exceptionHandler(ValidationError, (error: ValidationError) => new JSONResponse({ all: error.issues }, { status: 422 }));',
