@@ -25,6 +25,7 @@ export type MigrationPolicy = 'check' | 'apply' | 'ignore';
 
 /** A plugin whose database has migrations. `svc migrate` and `svc check --live` use this interface. */
 export interface Migratable {
+  /** Name of the plugin. */
   readonly name: string;
   /**
    * Opens the database without starting the application. With `onlyReads`, creates and changes no database.

@@ -480,6 +480,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 const run = promisify(execFile);
 export const git = async (args: readonly string[]) => (await run('git', [...args], { timeout: 9_000 })).stdout;
+`,
   'transactions of a server: a coupon that is read, tested and marked': `
 // FILE app.ts
 import { BearerAuth, Depends, Svc } from 'svc';
