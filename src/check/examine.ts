@@ -13,6 +13,7 @@ import type { Finding, Place, Severity } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
+import type { Engine } from './statements/trace.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { ROW } from './values/marks.ts';
@@ -42,14 +43,14 @@ export interface SourceReport {
 
 /**
  * Returns the findings of a project. Does not throw for files that could not be read or parsed. `migrations` are the
- * texts of statements that make its tables. `isOnServer` says whether a database is no file of the process.
+ * texts of statements that make its tables, and `engines` are its databases.
  */
 export function examineSources(
   project: Project,
   rules: readonly RuleText[],
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
-  isOnServer = false,
+  engines: ReadonlyMap<string, Engine> = new Map(),
 ): SourceReport {
   const sources = new Sources(project);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
@@ -104,7 +105,7 @@ export function examineSources(
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
-  const trace = new Trace(project, migrations, isOnServer);
+  const trace = new Trace(project, migrations, engines);
   watches.push(trace.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {

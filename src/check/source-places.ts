@@ -10,16 +10,19 @@ import { pathToFileURL } from 'node:url';
 import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
 import { causes } from './check.ts';
-import { numberOf } from './reader/constants.ts';
-import { entryOf, methodOf } from './reader/nodes.ts';
-import { meaningOfCall } from './sources.ts';
+import { constantOf, numberOf } from './reader/constants.ts';
+import { entryOf, methodOf, partsIn, pathOf } from './reader/nodes.ts';
+import { callsIn, meaningOfCall } from './sources.ts';
+import { isBuiltIn } from './values/calls.ts';
+import { specOf } from './values/functions.ts';
+import { lineOfRoute } from './values/inputs.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Cause, RuleText } from './check.ts';
 import type { SourceModule } from './reader/modules.ts';
 import { WRITTEN_REMEDY } from './rules/written-secrets.ts';
-import type { Call, Node } from './reader/nodes.ts';
+import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { SourceReport } from './examine.ts';
 
 /** A JSON file whose path occurs in the sources. */
@@ -102,23 +105,6 @@ function withoutPages(finding: Finding, sources: Sources): Finding {
   return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
 }
 
-/**
- * Returns a finding as the sources judge it: as a note, if they name each member of a response without a
- * schema, or if the program makes the secret of a response for this client; not at all, if the handler counts
- * requests itself.
- */
-function judged(finding: Finding, { named, issued, limited }: SourceReport): readonly Finding[] {
-  const { rule, message, place } = finding;
-  const line = lineOf(place);
-  if (rule === 'SVC204' && message.endsWith('no rate limit applies to the route') && limited.has(line))
-    return [];
-  const field = /^the response schema has the field "([^"]+)"/.exec(message)?.[1];
-  const isHarmless =
-    (message.endsWith('declares no response schema') && named.has(line)) ||
-    (field !== undefined && issued.has(`${line} ${field}`));
-  return [rule === 'SVC302' && isHarmless ? { ...finding, severity: 'info' } : finding];
-}
-
 /** Whether a response may be a page, or browsers log in: then the security headers protect visitors. */
 function canSendPages(sources: Sources): boolean {
   if (sources.project.modules.some(({ file }) => /\.[jt]sx$/.test(file))) return true;
@@ -144,8 +130,116 @@ function namesOtherType({ args: [, options] }: Call): boolean {
   return type?.type === 'text' && !/html|xml|svg/i.test(type.value);
 }
 
+/**
+ * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, or if
+ * the program makes the secret of a response for this client; not at all, if the code does what the finding says is missing.
+ */
+function judged(finding: Finding, report: SourceReport): readonly Finding[] {
+  const { rule, message, place } = finding;
+  const line = lineOf(place);
+  if (rule === 'SVC204' && message.endsWith('no rate limit applies to the route') && report.limited.has(line))
+    return [];
+  if (rule === 'SVC113' && isNeeded(message, line, report)) return [];
+  if (rule === 'SVC502' && isSynchronous(message, report)) return [];
+  const field = /^the response schema has the field "([^"]+)"/.exec(message)?.[1];
+  const isHarmless =
+    (message.endsWith('declares no response schema') && report.named.has(line)) ||
+    (field !== undefined && report.issued.has(`${line} ${field}`));
+  return [rule === 'SVC302' && isHarmless ? { ...finding, severity: 'info' } : finding];
+}
+
+/** Returns the file and line of a place. */
 function lineOf(place: Place | undefined): string {
   return place === undefined ? '' : `${fileOfPlace(place)}:${place.line}`;
+}
+
+/** SVC113: whether a dependency whose value no handler takes may refuse the request, or has an effect. */
+function isNeeded(message: string, line: string, report: SourceReport): boolean {
+  const [, name] = /^the dependency "([^"]+)" runs for every request/.exec(message) ?? [];
+  if (name === undefined) return false;
+  const { sources } = report;
+  return sources
+    .all('call')
+    .filter(({ node }) => sources.handlers.isRoute(node))
+    .map(({ module, node: call }) => ({ module, call }))
+    .filter((route) => lineOfRoute(route) === line)
+    .some((route) => mayAct(entryOf(specOf(route), name), route.module, report));
+}
+
+/** Whether a dependency, or one that it needs, throws or makes a call with an effect: `Depends(source)`, or a source. */
+function mayAct(node: Node | undefined, home: SourceModule, report: SourceReport, depth = 0): boolean {
+  if (node === undefined || depth > 4) return false;
+  const { handlers } = report.sources;
+  const fn = handlers.resolve(node, home);
+  if (fn !== undefined) return acts(fn, handlers.homeOf(fn), report);
+  const { node: call, module } = constantOf(node, home) ?? { node, module: home };
+  if (call.type !== 'call') return false;
+  const [first, made] = call.args;
+  const meaning = meaningOfCall(call, module);
+  if (meaning === 'svc.Depends') return mayAct(first, module, report, depth + 1);
+  if (meaning !== 'svc.provide') return false;
+  const needs = first?.type === 'object' ? first.entries : [];
+  return (
+    mayAct(made, module, report, depth + 1) ||
+    needs.some((entry) => entry.type === 'entry' && mayAct(entry.value, module, report, depth + 1))
+  );
+}
+
+function acts(fn: Fn, module: SourceModule, report: SourceReport): boolean {
+  const { handlers } = report.sources;
+  const throws = (each: Fn): boolean =>
+    each.body.some((part) => partsIn(part).some((inner) => inner.type === 'leave' && inner.how === 'throw'));
+  return (
+    throws(fn) ||
+    fn.body.some((part) =>
+      callsIn(part, module, report.sources).some(({ call, module: at }) => {
+        const called = handlers.resolve(call.callee, at);
+        return called === undefined ? !isHarmless(call, at, report) : throws(called);
+      }),
+    )
+  );
+}
+
+/** Methods of texts, lists and maps, and of the objects that hold the parts of a request. */
+const PLAIN: readonly object[] = [String, Array, Map, Number, Date, URLSearchParams].map(
+  ({ prototype }) => prototype as object,
+);
+
+/** Whether a call only makes or reads a value: an object, a value of the language, or rows. */
+function isHarmless(call: Call, module: SourceModule, { statements }: SourceReport): boolean {
+  const sent = statements.calls.find((each) => each.call === call);
+  if (sent !== undefined)
+    return [...sent.statements.values()].every((each) => /^\s*select\b/i.test(each.text('sqlite')));
+  const method = methodOf(call);
+  return call.isNew || isBuiltIn(meaningOfCall(call, module)) || PLAIN.some((each) => method in each);
+}
+
+/** SVC502: whether the clean-up that is not awaited calls a function of the project that returns no promise. */
+function isSynchronous(message: string, { sources }: SourceReport): boolean {
+  const [, label, path] =
+    /^the dependency (\S+) does not await (\S+)\(\) in its clean-up/.exec(message) ?? [];
+  const called = sources
+    .all('function')
+    .filter(({ node }) => node.isGenerator && node.name === label)
+    .flatMap(({ node, module }) =>
+      node.body
+        .flatMap((part) => [...partsIn(part)])
+        .filter((part) => part.type === 'call' && pathOf(part.callee) === path)
+        .map((part) => (part.type === 'call' ? sources.handlers.resolve(part.callee, module) : undefined)),
+    )
+    .toArray();
+  return called.length > 0 && called.every((fn) => fn !== undefined && !fn.isAsync && !givesPromise(fn));
+}
+
+/** Whether the declared result of a function, or a returned call, may be a promise. */
+function givesPromise(fn: Fn): boolean {
+  return fn.isExpression
+    ? fn.body.some(({ type }) => type === 'call')
+    : fn.body.some((part) =>
+        partsIn(part).some(
+          (inner) => inner.type === 'leave' && inner.how === 'return' && inner.value?.type === 'call',
+        ),
+      );
 }
 
 // -- causes --

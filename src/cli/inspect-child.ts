@@ -151,7 +151,7 @@ async function reportOn(
   const { examineSources } = await import('../check/examine.ts');
   const { allowInline } = await import('../check/allowances.ts');
   const { DeclaredInputs } = await import('../check/values/inputs.ts');
-  const { judgeStatements, migrationTexts, usesServer } = await import('../check/statements/databases.ts');
+  const { enginesOf, judgeStatements, migrationTexts } = await import('../check/statements/databases.ts');
   const view = app.inspect();
   const inputs = new DeclaredInputs([...view.details, ...view.tools]);
   const { plugins } = view;
@@ -160,7 +160,7 @@ async function reportOn(
     CORE_RULES,
     inputs,
     migrationTexts(plugins),
-    usesServer(plugins),
+    enginesOf(plugins),
   );
   const { modules } = sources.project;
   // the password of --database is no secret of the application

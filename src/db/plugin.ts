@@ -232,6 +232,18 @@ export class DatabasePlugin implements Plugin {
   }
 
   /**
+   * Isolation level that the address sets for each transaction, for `svc check`.
+   *
+   * @internal
+   */
+  get isolation(): string | undefined {
+    const address = parseDatabaseUrl(this.#url);
+    if (address.dialect === 'sqlite') return undefined;
+    const { default_transaction_isolation, transaction_isolation, tx_isolation } = address.parameters;
+    return default_transaction_isolation ?? transaction_isolation ?? tx_isolation;
+  }
+
+  /**
    * Returns the migrations for an engine in their order, by default for that of the database.
    *
    * @internal

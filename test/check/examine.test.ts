@@ -10,6 +10,7 @@ import { examineSources } from '../../src/check/examine.ts';
 import { readProject } from '../../src/check/reader/modules.ts';
 import { fileOfPlace } from '../../src/base/findings.ts';
 import { ROOT } from '../support/build.ts';
+import { enginesIn } from '../support/engines.ts';
 import { manuals } from '../support/manuals.ts';
 import { folder } from '../support/run.ts';
 import { CASES, filesOf } from './rules/cases/all.ts';
@@ -37,7 +38,7 @@ function foundIn(t: TestContext, files: Readonly<Record<string, string>>, entry:
     CORE_RULES,
     undefined,
     migrations.map((name) => files[name]!),
-    Object.values(files).some((text) => text.includes("new DatabasePlugin('postgres:")),
+    enginesIn(Object.values(files).join('\n')),
   );
   assert.deepEqual(project.unread, []);
   return [

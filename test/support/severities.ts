@@ -120,6 +120,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC660',
     'SVC661',
     'SVC662',
+    'SVC665',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

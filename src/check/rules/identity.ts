@@ -13,6 +13,7 @@ import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
+import { SUBJECT } from '../values/inputs.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -40,7 +41,47 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'provide({ claims: Depends(BearerAuth()) }, ({ claims }) => ({ id: claims.sub }))',
     judge: findNamedClients,
   },
+  {
+    id: 'SVC665',
+    severity: 'warning',
+    cwe: [178],
+    sources: ['CWE-178 Improper Handling of Case Sensitivity'],
+    why: 'MySQL and MariaDB take "abC" and "ABc" for one text, but a login provider may give both to different persons: the second one gets the account of the first',
+    remedy:
+      'Give the column a binary collation, in a migration: subject varchar(255) character set utf8mb4 collate utf8mb4_bin not null',
+    wrong: 'create table account (subject varchar(255) not null unique)',
+    right: 'create table account (subject varchar(255) collate utf8mb4_bin not null unique)',
+    judge: findFoldedSubjects,
+  },
 ];
+
+/** SVC665: the id of a person at a provider in a column that compares texts without case. */
+function findFoldedSubjects(trace: Trace, report: ReportAt): void {
+  const ofIssuer = new Set(
+    trace.runs.filter(({ guards }) => guards.has('svc.IssuerAuth')).flatMap((run) => trace.sentBy(run)),
+  );
+  const told = new Set<string>();
+  for (const sending of trace.sent) {
+    if (!trace.isCaseless(sending)) continue;
+    const { call, module, equal, written } = sending;
+    const keys = trace.tableOf(sending)?.keys.flat() ?? [];
+    for (const { table, column, kind, value } of [
+      ...equal,
+      ...written.filter((each) => keys.includes(each.column)),
+    ]) {
+      const isSubject =
+        madeIn(value).some(({ by }) => by === SUBJECT) || (kind === 'principal' && ofIssuer.has(sending));
+      const key = `${table}.${column}`;
+      if (!isSubject || told.has(key) || trace.tables.get(table)?.caseless.includes(column) !== true)
+        continue;
+      told.add(key);
+      report(
+        { module, node: call },
+        `the column "${column}" of the table "${table}" has the ids of persons at a login provider, and compares them without case: two persons may be one`,
+      );
+    }
+  }
+}
 
 /** Header fields with the address of a client: RFC 7239, and those of proxies. */
 const ADDRESS_FIELD =
@@ -347,25 +388,63 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** Returns the names of what handlers compare beside the principal: inputs, columns, tables, and rooms to which they send. */
+/**
+ * Returns the names of what handlers compare beside the principal: inputs, columns, tables, and rooms to which they send.
+ * Names that only writing handlers compare are left out if every client may read by them.
+ */
 function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (const { sending, table } of owners.all) {
-    for (const { column, kind } of sending.equal)
-      if (kind === 'input') for (const name of [column, table]) names.add(singular(name));
-    // a list of the rows that belong to the client, such as the channels of which it is a member
-    if (sending.target !== undefined && !owners.shared.has(sending.target))
-      names.add(singular(sending.target));
-  }
-  for (const run of trace.runs)
-    for (const input of owners.tiedInputs(run)) {
-      for (const name of namesOf(input, run.route)) names.add(name);
-      for (const call of trace.callsOf(run))
-        if (BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
-          for (const room of roomsIn(call)) names.add(room);
-    }
+  const isWriting = (run: Run): boolean =>
+    trace.sentBy(run).some(({ isWrite }) => isWrite) ||
+    trace.callsOf(run).some(({ meaning }) => BROADCASTS.test(meaning));
+  const [writing, reading] = [trace.runs.filter(isWriting), trace.runs.filter((run) => !isWriting(run))];
+  const open = new Set(
+    reading
+      .filter((run) => !owners.isRestricted(run) && owners.tiedInputs(run).size === 0)
+      .flatMap((run) => trace.sentBy(run).flatMap(({ equal }) => equal.map((each) => ({ ...each, run }))))
+      .filter(({ kind }) => kind === 'input')
+      .flatMap(({ column, value, run }) => [
+        singular(column),
+        ...inputsOf(value).flatMap((input) => namesOf(input, run.route)),
+      ]),
+  );
+  const names = new Set([
+    ...namesOfRuns(reading, trace, owners, new Set()),
+    ...namesOfRuns(writing, trace, owners, open),
+  ]);
   names.delete('');
   return names;
+}
+
+function namesOfRuns(
+  runs: readonly Run[],
+  trace: Trace,
+  owners: Owners,
+  open: ReadonlySet<string>,
+): readonly string[] {
+  const isSentBy = ({ handler }: Sending): boolean =>
+    runs.some(({ functions }) => handler !== undefined && functions.has(handler));
+  const compared = owners.all
+    .filter(({ sending }) => isSentBy(sending))
+    .flatMap(({ sending, table }) => {
+      const { equal, target } = sending;
+      return [
+        ...equal.filter(({ kind }) => kind === 'input').flatMap(({ column }) => [column, table]),
+        // a list of the rows that belong to the client, such as the channels of which it is a member
+        ...(target === undefined || owners.shared.has(target) ? [] : [target]),
+      ];
+    });
+  const tied = runs.flatMap((run) =>
+    [...owners.tiedInputs(run)]
+      .filter((input) => !namesOf(input, run.route).some((name) => open.has(name)))
+      .flatMap((input) => [
+        ...namesOf(input, run.route),
+        ...trace
+          .callsOf(run)
+          .filter((call) => BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
+          .flatMap(roomsIn),
+      ]),
+  );
+  return [...compared.map(singular).filter((name) => !open.has(name)), ...tied];
 }
 
 /** Returns the names of an input: its own, and the part of the path before it. */

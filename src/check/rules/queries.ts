@@ -295,7 +295,7 @@ function findOutsideTransaction(
   const { owner, session } = transaction;
   if (!isWithin(call, transaction.work)) {
     const isSame = receiver === owner || (receiver?.type === owner.type && owner.type === 'svc/db.db');
-    if (OUR_DATABASE.test(meaning) && isSame && receiver?.isTransaction !== true && led?.call !== undefined)
+    if (OUR_DATABASE.test(meaning) && isSame && receiver?.isolation === undefined && led?.call !== undefined)
       report(
         { module: led.module, call: led.call },
         `${writtenOf(led.module, led.call.callee)}() is called inside transaction(), but sends statements that run outside of the transaction`,

@@ -62,14 +62,14 @@ export const RACE_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
-function findStaleWrites(trace: Trace, report: ReportAt, sources: Sources): void {
+function findStaleWrites(trace: Trace, report: ReportAt): void {
   findDoubled(trace, report);
-  const isLoose =
-    trace.isOnServer && !sources.project.modules.some(({ source }) => /\bisolation\b/.test(source));
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
     const lock = sent.findIndex(({ outline, isWrite }) => isWrite || outline.has(/^for$/));
-    const reads = sent.filter((each, index) => isStale(each, isLoose && (index < lock || lock === -1)));
+    const reads = sent.filter((each, index) =>
+      isStale(each, trace.isLoose(each) && (index < lock || lock === -1)),
+    );
     if (reads.length === 0) continue;
     const compared = comparedRows(run, trace);
     for (const write of sent.filter(({ outline }) => outline.verb === 'update'))

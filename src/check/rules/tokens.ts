@@ -2,9 +2,9 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf, isRaw } from '../reader/nodes.ts';
+import { entryOf, isRaw, isWithin, leaveIn, nodesAround } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
-import { meaningOfCall } from '../sources.ts';
+import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
@@ -12,7 +12,7 @@ import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
-import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { KNOWN, clientIn, closuresOf, idsIn, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -73,7 +73,7 @@ export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
     right: '`https://app.example/reset?token=${token}`',
     onCall: findLinks,
   },
-  { id: 'SVC220', onCall: findPurposes },
+  { id: 'SVC220', watch: watchPurposes },
 ];
 
 const PURPOSE = ['type', 'audience', 'issuer'];
@@ -83,26 +83,60 @@ const OWN_SECRET = /^(?:process\.env\.SVC_AUTH_SECRET|setting authSecret)$/;
 /** Guards that accept each token of the secret, unless they have options. */
 const GUARD = /^svc\.BearerAuth$|^svc\.require(?:Roles|Scopes)$/;
 
+/** Calls that have an effect for the subject of a token. */
+const ACTS = /^svc\.(?:createToken|hashPassword|Session\.\w+)$|^svc\/oauth\./;
+
 /** SVC220: a token of a body, such as that of a link, which the guards accept as an access token, too (RFC 8725 §2.8). */
-function findPurposes({ call, meaning, module, value }: Site, report: ReportAt, sources: Sources): void {
-  const [token, secret, options] = call.args.map((arg) => value(arg));
-  const isOfBody = /^(?:body|form)$/.test(clientIn(token)?.origin.input ?? '');
-  const isOwn = madeIn(secret).some(({ by }) => OWN_SECRET.test(by));
-  const isNamed = options !== undefined && PURPOSE.some((key) => options.members?.has(key) !== false);
-  if (meaning !== 'svc.verifyToken' || !isOfBody || !isOwn || isNamed) return;
-  const takesAll = sources
-    .all('call')
-    .some(
-      (each) =>
-        GUARD.test(meaningOfCall(each.node, each.module)) &&
-        each.node.args.every(({ type }) => type === 'text'),
-    );
-  if (takesAll)
-    report(
-      { module, node: call },
-      'the token of a body has neither a type nor an audience of its own, so the guards accept it as an access token, and this code accepts access tokens',
-      { remedy: PURPOSE_REMEDY },
-    );
+function watchPurposes(report: ReportAt, sources: Sources): Watch {
+  const found: Site[] = [];
+  const acting = new Set<Site['handler']>();
+  const takesAll = (): boolean =>
+    sources
+      .all('call')
+      .some(
+        ({ node, module }) =>
+          GUARD.test(meaningOfCall(node, module)) && node.args.every(({ type }) => type === 'text'),
+      );
+  return {
+    onCall(site) {
+      const { call, meaning, handler, value } = site;
+      if (ACTS.test(meaning)) acting.add(handler);
+      if (meaning !== 'svc.verifyToken') return;
+      const [token, secret, options] = call.args.map((arg) => value(arg));
+      const isOfBody = /^(?:body|form)$/.test(clientIn(token)?.origin.input ?? '');
+      const isOwn = madeIn(secret).some(({ by }) => OWN_SECRET.test(by));
+      const isNamed = options !== undefined && PURPOSE.some((key) => options.members?.has(key) !== false);
+      if (isOfBody && isOwn && !isNamed) found.push(site);
+    },
+    onStatement({ isWrite, handler }) {
+      if (isWrite) acting.add(handler);
+    },
+    finish() {
+      for (const site of takesAll() ? found : [])
+        // whether the token counts is the answer itself, as of an introspection (RFC 7662)
+        if (acting.has(site.handler) || !isAnswered(site))
+          report(
+            { module: site.module, node: site.call },
+            'the token of a body has neither a type nor an audience of its own, so the guards accept it as an access token, and this code accepts access tokens',
+            { remedy: PURPOSE_REMEDY },
+          );
+    },
+  };
+}
+
+/** Whether the request goes on when a call fails: a `catch` around it, or around the calls that lead to it, refuses nothing. */
+function isAnswered({ call, stack }: Site): boolean {
+  return [call, ...stack.map((frame) => frame.call)].some(
+    (each) =>
+      each !== undefined &&
+      nodesAround(each).some(
+        (around) =>
+          around.type === 'try' &&
+          around.handler !== undefined &&
+          isWithin(each, around.block) &&
+          leaveIn(around.handler, /^throw$/) === undefined,
+      ),
+  );
 }
 
 /** SVC215: tokens that stay valid too long. */
@@ -247,21 +281,33 @@ function isSigned(input: string, signed: ReadonlySet<string>): boolean {
   );
 }
 
-/** SVC624: the member "alg" of a token (RFC 7515) chooses the function that verifies the token. */
-function findChosenAlgorithms({ call, meaning, module, value }: Site, report: ReportAt): void {
-  const [first] = call.args;
-  const asked = /^crypto\.(?:createHmac|createVerify|verify)$/.test(meaning) ? value(first) : undefined;
-  if (!namesAlgorithm(asked) && !namesAlgorithm({ texts: [], keys: value(call.callee)?.keys })) return;
-  report(
-    { module, call },
-    'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
+/** Calls that verify a text by a function that their first argument chooses. */
+const BY_ALGORITHM = /^crypto\.(?:createHmac|createVerify|verify)$/;
+
+/** SVC624: a part of a token chooses the function that verifies the token. */
+function findChosenAlgorithms(
+  { call, meaning, module, value }: Site,
+  report: ReportAt,
+  sources: Sources,
+): void {
+  const called = value(call.callee) ?? KNOWN;
+  const chosen = BY_ALGORITHM.test(meaning) ? idsOf(value(call.args[0])) : (called.keys ?? []);
+  if (!chosen.some((id) => / parsed\.\w+(?: |$)/.test(id))) return;
+  const verifies = closuresOf(called).some(({ fn, module: home }) =>
+    fn.body.some((part) =>
+      callsIn(part, home, sources).some((each) => VERIFIES.test(meaningOfCall(each.call, each.module))),
+    ),
   );
+  if (verifies || BY_ALGORITHM.test(meaning))
+    report(
+      { module, call },
+      'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
+    );
 }
 
-/** Whether a value is the member "alg" of a token, or was found by it. */
-function namesAlgorithm(value: Value | undefined): boolean {
-  const ids = value === undefined ? [] : [...idsIn(value), ...(value.keys ?? [])];
-  return ids.some((id) => / parsed\.alg(?: |$)/.test(id));
+/** Returns the ids of the parts of clients in a value, and of those by which it was found. */
+function idsOf(value: Value | undefined): readonly string[] {
+  return value === undefined ? [] : [...idsIn(value), ...(value.keys ?? [])];
 }
 
 /** SVC639: texts with a secret for the host that the client names in its request. */

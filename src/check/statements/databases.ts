@@ -11,6 +11,7 @@ import type { Describer } from '../../db/describe/describer.ts';
 import type { SourceReport } from '../examine.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { SentCall, StatementDescriber } from './statement.ts';
+import type { Engine } from './trace.ts';
 
 /** Number of the statements of an application, and the places of those that are not known. */
 export interface StatementScope {
@@ -102,9 +103,13 @@ export function migrationTexts(plugins: ApplicationView['plugins']): readonly st
   });
 }
 
-/** Whether a plugin has a database on a server, whose transactions read rows that others change at the same time. */
-export function usesServer(plugins: ApplicationView['plugins']): boolean {
-  return plugins.some((plugin) => isMigratable(plugin) && (plugin.dialect ?? 'sqlite') !== 'sqlite');
+/** Returns the databases of the plugins of an application by their names. */
+export function enginesOf(plugins: ApplicationView['plugins']): ReadonlyMap<string, Engine> {
+  return new Map(
+    plugins
+      .filter(isMigratable)
+      .map(({ name, dialect = 'sqlite', isolation }) => [name, { dialect, isolation }] as const),
+  );
 }
 
 /** Whether migrations of the application itself make the tables of a plugin. */

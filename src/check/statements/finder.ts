@@ -89,7 +89,8 @@ export class StatementFinder implements Watch {
       this.#calls.set(call, entry);
     }
     const added = this.#add(entry, sent);
-    if (verb !== 'script') for (const statement of added) this.#onStatement(new Sending(site, statement));
+    if (verb !== 'script')
+      for (const statement of added) this.#onStatement(new Sending(site, statement, database));
   }
 
   #add(entry: SentCall, { text, values, spot }: Sent): readonly Statement[] {

@@ -32,7 +32,10 @@ export class Sending {
   readonly call: Call;
   readonly module: SourceModule;
   readonly handler: Fn | undefined;
-  readonly isInTransaction: boolean;
+  /** Isolation level of the transaction that sends the statement; undefined outside of transactions. */
+  readonly isolation: string | undefined;
+  /** Name of the plugin of the database; see {@link SentCall}. */
+  readonly database: string | undefined;
   /** The calls that lead to the statement, the one that sends it last. */
   readonly way: readonly Spot[];
   readonly statement: Statement;
@@ -40,15 +43,14 @@ export class Sending {
   /** Values of the statement. Undefined if their number is not known. */
   readonly bindings: readonly Binding[] | undefined;
 
-  constructor(site: Site, statement: Statement) {
+  constructor(site: Site, statement: Statement, database: string | undefined) {
     const { receiver, transaction } = site;
     this.call = site.call;
     this.module = site.module;
     this.handler = site.handler;
-    this.isInTransaction =
-      transaction !== undefined ||
-      receiver?.isTransaction === true ||
-      /Transaction\b/.test(receiver?.type ?? '');
+    const typed = /Transaction\b/.test(receiver?.type ?? '') ? '?' : undefined;
+    this.isolation = receiver?.isolation ?? transaction?.session.isolation ?? typed;
+    this.database = database;
     this.way = [
       ...site.stack.map((frame) => ({ node: frame.call ?? frame.fn, module: frame.module })),
       { node: site.call, module: site.module },
@@ -56,6 +58,10 @@ export class Sending {
     this.statement = statement;
     this.outline = new Outline(statement.text('sqlite'), 'sqlite');
     this.bindings = this.#bindings();
+  }
+
+  get isInTransaction(): boolean {
+    return this.isolation !== undefined;
   }
 
   /** Whether the statement changes rows. */

@@ -6,12 +6,14 @@ import { constantIn } from '../values/tests.ts';
 import { conditionAround, partsIn } from '../reader/nodes.ts';
 import { inputsOf } from './sending.ts';
 import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
+import { isMySql } from '../../db/dialects.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { ValueListeners } from '../values/invocation.ts';
 import type { Value } from '../values/value.ts';
+import type { Dialect } from '../../db/driver.ts';
 import type { Sending } from './sending.ts';
 import type { KnownTable } from './written-schema.ts';
 
@@ -31,6 +33,13 @@ export interface Run {
 /** Whether a handler runs for authenticated clients only. */
 export function isGuarded({ guards, hasOwnGuard }: Run): boolean {
   return hasOwnGuard || [...guards].some((type) => GUARDS.test(type));
+}
+
+/** A database of an application. */
+export interface Engine {
+  readonly dialect: Dialect;
+  /** Isolation level that the address of the database sets for each transaction. */
+  readonly isolation: string | undefined;
 }
 
 /** A comparison of two values. A condition compares its value with none. */
@@ -101,15 +110,15 @@ export class Trace {
   #hasTestingMiddleware: boolean | undefined;
   /** Texts of the statements that make the tables. */
   readonly migrations: readonly string[];
-  /** Whether a database is on a server: transactions of SQLite run one after the other, those of servers at the same time. */
-  readonly isOnServer: boolean;
+  /** Databases by the names of their plugins. */
+  readonly #engines: ReadonlyMap<string, Engine>;
   readonly #project: Project;
   #tables: ReadonlyMap<string, KnownTable> | undefined;
 
-  constructor(project: Project, migrations: readonly string[], isOnServer: boolean) {
+  constructor(project: Project, migrations: readonly string[], engines: ReadonlyMap<string, Engine>) {
     this.#project = project;
     this.migrations = migrations;
-    this.isOnServer = isOnServer;
+    this.#engines = engines;
   }
 
   /** Handlers of routes, WebSockets and tools. */
@@ -125,6 +134,24 @@ export class Trace {
   /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */
   tableOf({ target }: Sending): KnownTable | undefined {
     return this.tables.get(target ?? '');
+  }
+
+  /** Whether other requests may change a row that a transaction has read before the transaction writes it. */
+  isLoose({ database, isolation }: Sending): boolean {
+    return isolation !== undefined && this.#isOn(database, (engine) => isLoose(engine, isolation));
+  }
+
+  /** Whether the database of a statement is MySQL or MariaDB, which compare texts without case by default. */
+  isCaseless({ database }: Sending): boolean {
+    return this.#isOn(database, ({ dialect }) => isMySql(dialect));
+  }
+
+  /** Whether a database fits; all databases, if it is not known by name. */
+  #isOn(database: string | undefined, fits: (engine: Engine) => boolean): boolean {
+    const named = this.#engines.get(database ?? '');
+    return named === undefined
+      ? this.#engines.size > 0 && [...this.#engines.values()].every(fits)
+      : fits(named);
   }
 
   /** Statements that handlers and dependencies send. */
@@ -247,6 +274,16 @@ export class Trace {
       this.#sentBy.add(sending.handler, sending);
     },
   };
+}
+
+/**
+ * Transactions of SQLite run one after the other. PostgreSQL refuses to write a row that has changed since a snapshot.
+ * MySQL, and MariaDB before 11.6, write it.
+ */
+function isLoose({ dialect, isolation: usual = '' }: Engine, isolation: string): boolean {
+  const level = isolation === '' ? usual.toLowerCase().replace('-', ' ') : isolation;
+  if (dialect === 'sqlite' || level === '?') return false;
+  return isMySql(dialect) ? level !== 'serializable' : !/^(?:serializable|repeatable read)$/.test(level);
 }
 
 /** Whether a comparison with the value says only that there is a text. */

@@ -14,6 +14,8 @@ export interface KnownTable {
   /** Columns of the primary key and of each unique key. */
   readonly keys: readonly (readonly string[])[];
   readonly references: readonly Reference[];
+  /** Columns of texts that MySQL and MariaDB compare without case, unless the database has another collation. */
+  readonly caseless: readonly string[];
 }
 
 /** A foreign key of one column. */
@@ -85,7 +87,13 @@ function createdAt(tokens: readonly Token[], create: number): KnownTable | undef
   const head = open === -1 ? [] : tokens.slice(create, open);
   const name = nameBefore(tokens, open);
   if (name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
-  return withParts({ name, columns: [], keys: [], references: [] }, partsOf(tokens, open));
+  const parts = partsOf(tokens, open);
+  const table = withParts({ name, columns: [], keys: [], references: [], caseless: [] }, parts);
+  const end = tokens.findIndex(
+    ({ text, depth }, index) => index > open && text === ')' && depth === tokens[open]!.depth,
+  );
+  const next = tokens.findIndex(({ text }, index) => index > end && text === ';');
+  return isBinary(tokens.slice(end, next === -1 ? undefined : next)) ? { ...table, caseless: [] } : table;
 }
 
 /** Returns a table with what `alter table … add …` adds, or with its new name. */
@@ -96,9 +104,11 @@ function changeAt(
 ): KnownTable | undefined {
   const end = tokens.findIndex(({ text }, index) => index > alter && text === ';');
   const words = tokens.slice(alter, end === -1 ? undefined : end);
-  const first = words.findIndex(({ word }) => word === 'add' || word === 'rename');
+  const first = words.findIndex(({ word }) => /^(?:add|rename|modify|change|convert)$/.test(word));
   const table = tables.get(nameBefore(words, first));
   if (table === undefined) return undefined;
+  if (/^(?:modify|change|convert)$/.test(words[first]!.word))
+    return isBinary(words) ? { ...table, caseless: [] } : undefined;
   if (words[first]!.word === 'rename')
     return words[first + 1]?.word === 'to' ? { ...table, name: words[first + 2]?.name ?? '' } : undefined;
   return withParts(
@@ -114,11 +124,13 @@ function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): Kno
   const columns = [...table.columns];
   const keys = [...table.keys];
   const references = [...table.references];
+  const caseless = [...table.caseless];
   for (const part of parts) {
     const [first] = part;
     if (first === undefined) continue;
     const own = CONSTRAINTS.test(first.word) ? undefined : first.name;
     if (own !== undefined) columns.push(own);
+    if (own !== undefined && TEXT.test(part[1]?.word ?? '') && !isBinary(part)) caseless.push(own);
     const isKey = part.some(
       ({ word }, index) => word === 'unique' || (word === 'primary' && part[index + 1]?.word === 'key'),
     );
@@ -133,7 +145,14 @@ function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): Kno
     if (to !== -1 && named.length === 1 && column !== undefined)
       references.push({ column, table: tableAt(part, to + 1).name });
   }
-  return { ...table, columns, keys, references };
+  return { ...table, columns, keys, references, caseless };
+}
+
+const TEXT = /^(?:n?(?:var)?char|(?:tiny|medium|long)?text)$/;
+
+/** Whether options of a column or table choose a collation that tells letters by their case. */
+function isBinary(tokens: readonly Token[]): boolean {
+  return tokens.some(({ name }) => /(?:^|_)(?:bin|binary|cs)$/.test(name));
 }
 
 /** Returns the name of the table that ends before a token. */

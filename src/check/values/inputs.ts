@@ -12,7 +12,7 @@ import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
 import type { Fact, Made, Origin } from './text.ts';
@@ -281,10 +281,12 @@ export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]]
 
 /** Id of the e-mail address that a login provider sends. */
 export const PROVIDER_MAIL = 'e-mail of the provider';
+/** Mark of the id of a person at a login provider. */
+export const SUBJECT = 'subject of the provider';
 const MAIL: Fact = { may: charsOf('@.+-_', /\w/) };
 
 /** Returns the user whom a login provider has authenticated. The e-mail address is known where it is verified. */
-export function userValue(): Value {
+export function userValue(at: Spot): Value {
   const origin: Origin = { what: 'info.email', input: 'row' };
   const isVerified = new Map([[PROVIDER_MAIL, { isKnown: true }]]);
   return {
@@ -293,7 +295,7 @@ export function userValue(): Value {
     members: new Map([
       ['email', { texts: [[clientPart(PROVIDER_MAIL, origin, MAIL)]] }],
       ['emailVerified', judged(isVerified)],
-      ['subject', KNOWN],
+      ['subject', { texts: [[{ kind: 'own', made: { by: SUBJECT, ...at } }]] }],
       ['name', KNOWN],
       ['picture', KNOWN],
       ['raw', KNOWN],

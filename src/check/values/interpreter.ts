@@ -11,6 +11,7 @@ import { Path } from './path.ts';
 import { awaited, promiseIn } from './promises.ts';
 import { isRouter, parametersOf } from './ours.ts';
 import { isGuard, isList } from './calls.ts';
+import { methodOf } from '../reader/nodes.ts';
 import { GUARDS, PRINCIPAL } from './marks.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
@@ -27,6 +28,7 @@ interface Pending {
   readonly args: readonly Value[];
   /** The route whose handler runs. */
   readonly route?: RouteCall | undefined;
+  readonly declaration?: Declaration;
   /** Whether the result of the function is a response. */
   readonly isReply?: boolean;
   readonly isGuarded?: boolean;
@@ -44,6 +46,8 @@ export class Interpreter extends Invocation {
   /** Path of the statements of modules. Handlers run on paths after it. */
   readonly #root = this.path;
   readonly #started: Pending[] = [];
+  /** Dependencies of the MCP endpoints. */
+  readonly #mounts: Value[] = [];
   /** Results of `provide()`, by their functions. */
   readonly #providers = new Map<Fn, Value>();
 
@@ -72,8 +76,23 @@ export class Interpreter extends Invocation {
   }
 
   #start(pending: Pending): void {
-    this.#started.push(pending);
-    this.#evaluate(pending);
+    const { closure, declaration } = pending;
+    const given = declaration === undefined ? [] : this.#givenTo(declaration);
+    const started =
+      declaration === undefined ? pending : { ...pending, isGuarded: given.some((each) => isGuard(each)) };
+    const dependencies = given.filter(({ gives }) => gives !== undefined);
+    if (declaration !== undefined)
+      this.heard.onHandler({ handler: closure.fn, route: declaration.route, dependencies });
+    this.#started.push(started);
+    this.#evaluate(started);
+  }
+
+  /** Returns the dependencies that run before a handler. A tool has those of the MCP endpoints, if each endpoint has some. */
+  #givenTo({ route, spec, deps }: Declaration): readonly Value[] {
+    const isTool =
+      methodOf(route?.call) === 'tool' && this.#mounts.every(({ members }) => members !== undefined);
+    const mount = isTool ? this.#mounts[0] : undefined;
+    return [spec, deps, mount].flatMap((each) => [...(each?.members?.values() ?? [])]);
   }
 
   #evaluate(pending: Pending): void {
@@ -125,18 +144,13 @@ export class Interpreter extends Invocation {
 
   /** Adds a handler to the functions that run later, with the inputs of its parameters. */
   #queue(closure: Closure, parameters: readonly Parameter[], declaration: Declaration): void {
-    const { route, spec, deps } = declaration;
+    const { route } = declaration;
     this.functions.addHandler(closure.fn, route);
     if (this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
     const args = parameters.map((kind) => this.#inputOf(kind, declaration));
-    const given = [...(spec?.members?.values() ?? []), ...(deps?.members?.values() ?? [])];
-    const isGuarded = given.some((each) => isGuard(each));
-    const handler = closure.fn;
-    const dependencies = given.filter(({ gives }) => gives !== undefined);
-    this.heard.onHandler({ handler, route, dependencies });
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
-    this.#pending.push({ closure, args, route, isGuarded, isReply });
+    this.#pending.push({ closure, args, route, declaration, isReply });
   }
 
   #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
@@ -157,9 +171,8 @@ export class Interpreter extends Invocation {
     const given = this.#provided(source, { call: node, module: this.module });
     const isGuard = GUARDS.test(given.type ?? '') || source.spec?.members?.has('security') === true;
     const value = isGuard ? values.marked(given, { by: PRINCIPAL, node, module: this.module }) : given;
-    return source.meaning === 'svc/db.transaction' || source.isTransaction
-      ? { ...value, isTransaction: true }
-      : value;
+    const isolation = source.meaning === 'svc/db.transaction' ? '' : source.isolation;
+    return isolation === undefined ? value : { ...value, isolation };
   }
 
   /** Returns the result of a dependency: of a function, a class, or a function of a package. */
@@ -200,6 +213,7 @@ export class Interpreter extends Invocation {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
       if (call.isNew && meaning === 'svc/oauth.OAuthPlugin')
         this.#queueLogin(args[0]?.members?.get('onUser'));
+      if (method === 'mountMcp') this.#mounts.push(args[1]?.members?.get('deps') ?? KNOWN);
       return undefined;
     }
     const last = args.at(-1);
@@ -230,7 +244,7 @@ export class Interpreter extends Invocation {
     if (closure === undefined || this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
     this.functions.addHandler(closure.fn, undefined);
-    this.#pending.push({ closure, args: [KNOWN, userValue()] });
+    this.#pending.push({ closure, args: [KNOWN, userValue({ node: closure.fn, module: closure.module })] });
   }
 
   #queueMiddleware(layer: Value): void {

@@ -31,7 +31,7 @@ import {
   writtenAt,
 } from './calls.ts';
 import { PRINCIPAL, ROW, isPrincipal } from './marks.ts';
-import { resultOfSql } from './sql-texts.ts';
+import { isolationIn, resultOfSql } from './sql-texts.ts';
 import { NO_FACTS, allFacts, digestOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -285,8 +285,11 @@ export abstract class Invocation extends ControlFlow {
       return { ...KNOWN, type: meaning, predicate: first.fn, providedBy: { call, module: this.module } };
     if (meaning === 'util.promisify') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.imported(constantIn(first));
-    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning))
-      return this.made({ ...KNOWN, type: meaning, items: itemOf(first) }, call);
+    if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) {
+      const item = itemOf(first);
+      const items = /Map$/.test(meaning) ? (item.members?.get('1') ?? item) : item;
+      return this.made({ ...KNOWN, type: meaning, items }, call);
+    }
     const isOfList = isList(receiver);
     const run = (callback: Value, values_: readonly Value[]): Value => {
       if (callback.fn === undefined) return KNOWN;
@@ -350,9 +353,9 @@ export abstract class Invocation extends ControlFlow {
     const before = this.#transaction;
     for (const arg of args) {
       if (arg.fn === undefined || this.functions.isHandler(arg.fn.fn)) continue;
-      const isTransaction = owner !== undefined;
+      const isolation = isolationIn(args.find((each) => each !== arg));
       const session =
-        receiver?.type === undefined ? KNOWN : { ...receiver, ...(isTransaction && { isTransaction }) };
+        receiver?.type === undefined ? KNOWN : { ...receiver, ...(owner !== undefined && { isolation }) };
       if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
       run(arg, [session]);
       this.#transaction = before;

@@ -351,10 +351,17 @@ const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
   'svc/db.OffsetPages': pages('svc/db.OffsetPages'),
   'svc/db.transaction': ({ args: [options] }) => ({
     ...databaseNamed(options?.members?.get('database'), 'svc/db.db'),
-    isTransaction: true,
+    isolation: isolationIn(options),
   }),
   'svc/db.database': ({ args: [name] }) => databaseNamed(name, 'svc/db.database'),
 };
+
+/** Returns the isolation level that options of a transaction name: '' if they name none, '?' if it is not known. */
+export function isolationIn(options: Value | undefined): string {
+  const level = options?.members?.get('isolation');
+  if (level !== undefined) return constantIn(level) ?? '?';
+  return options === undefined || (options.members !== undefined && options.items === undefined) ? '' : '?';
+}
 
 /** Returns the database of the plugin with a name; a value of the usual type if the name is not known. */
 function databaseNamed(name: Value | undefined, usual: string): Value {

@@ -127,8 +127,8 @@ export interface Value {
   readonly providedBy?: RouteCall | undefined;
   /** For the result of `Depends(source)`: the source, a function or class with its spec. */
   readonly depends?: Value | undefined;
-  /** Whether the value is a transaction, or an object that sends statements in one. */
-  readonly isTransaction?: boolean | undefined;
+  /** For a transaction, or an object that sends statements in one: its isolation level; '' for that of the database, '?' for an unknown one. */
+  readonly isolation?: string | undefined;
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
   readonly pattern?: Pattern | undefined;
@@ -204,7 +204,7 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     meaning: find('meaning'),
     gives: find('gives'),
     depends: find('depends'),
-    isTransaction: find('isTransaction'),
+    isolation: find('isolation'),
     whole: find('whole'),
     byKey: find('byKey'),
     lasting: find('lasting'),
@@ -506,7 +506,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${text}[${items}]${fn}${value.type ?? ''}${value.isTransaction === true ? ' tx' : ''}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]${fn}${value.type ?? ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfPart(part: Part): string {

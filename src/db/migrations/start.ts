@@ -48,6 +48,8 @@ export interface Migratable {
   openDescriber?(place?: DescribedPlace): Promise<Describer | undefined>;
   /** Engine of the database of the plugin. */
   readonly dialect?: Dialect;
+  /** Isolation level that the address of the database sets for each transaction. */
+  readonly isolation?: string | undefined;
   /**
    * Returns the migrations for an engine in their order, by default for that of the plugin. Opens no database.
    *

@@ -10,6 +10,7 @@ import { CORE_RULES, SOURCE_PARTS } from '../../../src/check/rules/rules.ts';
 import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
+import { enginesIn } from '../../support/engines.ts';
 import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';
 import { PAIRS } from './cases/pairs.ts';
@@ -37,6 +38,9 @@ function found(t: TestContext, files: Files): string[] {
   const { findings, project } = examineSources(
     readProject(entries.map((name) => join(cwd, name))),
     CORE_RULES,
+    undefined,
+    [],
+    enginesIn(Object.values(files).join('\n')),
   );
   assert.deepEqual(project.unread, []);
   return findings.map(({ rule, message }) => `${rule} ${message}`);

@@ -8,6 +8,7 @@ import { FOREIGN } from './foreign.ts';
 import { GUARDS } from './guards.ts';
 import { HELPERS } from './helpers.ts';
 import { INJECTION } from './injection.ts';
+import { JUDGEMENTS } from './judgements.ts';
 import { KINDS } from './kinds.ts';
 import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
@@ -37,6 +38,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...PRINCIPALS,
   ...SIGNATURES,
   ...GUARDS,
+  ...JUDGEMENTS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

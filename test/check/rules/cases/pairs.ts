@@ -56,6 +56,17 @@ app.get('/me', { me: Depends(BearerAuth()) }, ({ me }): string => me.sub);
 app.post('/confirm', { body: Link, public: 'by link' }, ({ body }): string => verifyToken(body.token, process.env['SVC_AUTH_SECRET'] ?? ''${options}).sub);
 `;
 
+/** An application that finds its clients by a column with this collation. */
+const folded = (collation: string): string => `
+import { Depends, IssuerAuth, Svc } from 'svc';
+import { DatabasePlugin, db as database } from 'svc/db';
+export const app: Svc = new Svc();
+app.register(new DatabasePlugin('mysql://app@localhost/app'));
+const table: string = 'create table member (sub varchar(255)${collation} primary key, name text)';
+const token = IssuerAuth({ issuer: 'https://id.example/', audience: 'https://api.example' });
+app.get('/me', { me: Depends(token), db: Depends(database) }, ({ me, db }) => db.scalar('select name from member where sub = ?', [me.sub]));
+`;
+
 /** Wrong and right code by rule. */
 export const PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC201: {
@@ -451,4 +462,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   SVC648: ACCOUNT_PAIR,
   ...KIND_PAIRS,
   ...FAILURE_PAIRS,
+  SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
 };
