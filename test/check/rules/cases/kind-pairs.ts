@@ -48,6 +48,18 @@ const sheet = (cell: string): string =>
   new HttpResponse(${cell}, { headers: { 'Content-Type': 'text/csv' } }));`,
   );
 
+const polled = (guard: string): string =>
+  app(
+    "get('/a', {}, (): boolean => isBusy);\nsetInterval(() => void send(), 1_000);",
+    `let isBusy: boolean = false;
+async function send(): Promise<void> {
+  ${guard}
+  const db = await openDatabase('a.db');
+  for (const row of await db.fetchAll('select id from outbox')) await fetch('https://b.example/', { method: 'POST', body: row.id });
+}
+import { openDatabase } from 'svc/db';`,
+  );
+
 /** Wrong and right code by rule. */
 export const KIND_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC650: {
@@ -79,6 +91,11 @@ export const KIND_PAIRS: Readonly<Record<string, { readonly wrong: string; reado
     ),
   },
   SVC656: { wrong: sheet('`1,"${query.name}"`'), right: sheet('`1,"\'${query.name}"`') },
+  SVC663: {
+    wrong: app("get('/a', {}, (): void => { process.exit(1); });"),
+    right: app("get('/a', {}, (): void => { throw new Error('no'); });"),
+  },
+  SVC664: { wrong: polled(''), right: polled('if (isBusy) return;\n  isBusy = true;') },
 };
 
 /** The pair of SVC647, which stands before those of other files. */
