@@ -91,15 +91,19 @@ export const KIND_PAIRS: Readonly<Record<string, { readonly wrong: string; reado
     ),
   },
   SVC656: { wrong: sheet('`1,"${query.name}"`'), right: sheet('`1,"\'${query.name}"`') },
-  SVC663: {
-    wrong: app("get('/a', {}, (): void => { process.exit(1); });"),
-    right: app("get('/a', {}, (): void => { throw new Error('no'); });"),
-  },
-  SVC664: { wrong: polled(''), right: polled('if (isBusy) return;\n  isBusy = true;') },
 };
 
 /** The pair of SVC647, which stands before those of other files. */
 export const AMOUNT_PAIR: { readonly wrong: string; readonly right: string } = {
   wrong: paid('{ le: 9_000 }'),
   right: paid('{ ge: 1, le: 9_000 }'),
+};
+
+/** Pairs about the process, which stand after those of other files. */
+export const PROCESS_PAIRS: typeof KIND_PAIRS = {
+  SVC663: {
+    wrong: app("get('/a', {}, (): void => { process.exit(1); });"),
+    right: app("get('/a', {}, (): void => { throw new Error('no'); });"),
+  },
+  SVC664: { wrong: polled(''), right: polled('if (isBusy) return;\n  isBusy = true;') },
 };

@@ -4,7 +4,7 @@
  */
 import { FAILURE_PAIRS } from './failures.ts';
 import { ACCESS_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
-import { AMOUNT_PAIR, KIND_PAIRS } from './kind-pairs.ts';
+import { AMOUNT_PAIR, KIND_PAIRS, PROCESS_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
@@ -451,4 +451,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   SVC648: ACCOUNT_PAIR,
   ...KIND_PAIRS,
   ...FAILURE_PAIRS,
+  ...PROCESS_PAIRS,
 };

@@ -5,10 +5,11 @@ export const PROCESS: Readonly<Record<string, string>> = {
 import { BearerAuth, Depends, Svc } from 'svc';
 import { open } from 'node:fs/promises';
 import { totals, page } from './work.ts';
-import './listeners.ts';
+import { bus } from './listeners.ts';
 export const app: Svc = new Svc();
 process.on('uncaughtException', (error) => console.error(error)); // SVC663
 app.get('/totals', { me: Depends(BearerAuth()) }, () => totals());
+app.post('/orders', { me: Depends(BearerAuth()) }, ({ me }) => { bus.emit('order', { owner: me.sub }); });
 app.get('/page', { me: Depends(BearerAuth()) }, () => page());
 app.get('/journal', { me: Depends(BearerAuth()) }, async () => {
   const handle = await open('journal.bin'); // SVC658
@@ -37,7 +38,7 @@ export const page = () => new Promise(async (resolve) => { // SVC611
 import { EventEmitter } from 'node:events';
 import { openDatabase } from 'svc/db';
 const db = await openDatabase('file:stats.db');
-const bus = new EventEmitter();
+export const bus = new EventEmitter();
 bus.on('order', async (order) => { // SVC611
   await db.execute('update stats set orders = orders + 1 where owner = ?', [order.owner]);
 });
@@ -56,10 +57,11 @@ async function sendOutbox(): Promise<void> {
 import { BearerAuth, Depends, HTTPException, Svc } from 'svc';
 import { open } from 'node:fs/promises';
 import { totals, page } from './work.ts';
-import './listeners.ts';
+import { bus } from './listeners.ts';
 export const app: Svc = new Svc();
 process.on('uncaughtException', (error) => { console.error(error); process.exit(1); });
 app.get('/totals', { me: Depends(BearerAuth()) }, () => totals());
+app.post('/orders', { me: Depends(BearerAuth()) }, ({ me }) => { bus.emit('order', { owner: me.sub }); });
 app.get('/page', { me: Depends(BearerAuth()) }, () => page());
 app.get('/journal', { me: Depends(BearerAuth()) }, async () => {
   const handle = await open('journal.bin');
@@ -91,7 +93,7 @@ export async function page(): Promise<Buffer> {
 import { EventEmitter } from 'node:events';
 import { openDatabase } from 'svc/db';
 const db = await openDatabase('file:stats.db');
-const bus = new EventEmitter();
+export const bus = new EventEmitter();
 bus.on('order', async (order) => {
   try {
     await db.execute('update stats set orders = orders + 1 where owner = ?', [order.owner]);
