@@ -174,7 +174,7 @@ function findKeptLocks(sources: Sources, report: ReportAt): void {
       report(
         { module, node: statement },
         isOpened
-          ? 'what the call opens is closed at the end only: if the work between fails, it stays open'
+          ? 'the file or connection is closed at the end only: if the work between fails, it stays open'
           : 'the lock is released at the end only: if the work between fails, it stays locked',
       );
     });
