@@ -120,6 +120,8 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC660',
     'SVC661',
     'SVC662',
+    'SVC663',
+    'SVC664',
     'SVC665',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
@@ -171,6 +173,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC306', /^clients of the baseline OpenAPI document may fail, /, 'warning'],
   ['SVC306', /^clients of the baseline OpenAPI document may notice /, 'info'],
   ['SVC611', /the code after the call does not wait for the result/, 'warning'],
+  ['SVC611', /^new Promise\(\) ignores the promise|^no code can catch what this callback throws/, 'warning'],
   ['SVC614', /^a function called inside /, 'warning'],
   ['SVC612', /counts as true for every element/, 'error'],
   [

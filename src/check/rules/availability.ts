@@ -1,12 +1,13 @@
 /**
- * Rules about code that holds up or ends the process: blocking calls, streams without a listener for errors, and
- * missing limits on memory, time and backtracking (SVC501, SVC613, SVC634 … SVC636).
+ * Rules about code that holds up or ends the process: blocking calls, and
+ * missing limits on memory, time and backtracking (SVC501, SVC634 … SVC636).
  */
 import { analysePattern } from '../../schema/pattern.ts';
 import { isBlockingName } from '../reader/functions.ts';
 import {
   calledName,
   functionAround,
+  isRaw,
   isWithin,
   loopAround,
   methodOf,
@@ -15,13 +16,13 @@ import {
   nodesAround,
   objectOf,
   partsIn,
+  partsOf,
   pathOf,
-  returnsOf,
 } from '../reader/nodes.ts';
 import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
 import { constantOf } from '../reader/constants.ts';
-import { isCommand, meaningOfCall } from '../sources.ts';
-import { constantIn } from '../values/tests.ts';
+import { meaningOfCall } from '../sources.ts';
+import { isTimer } from '../values/calls.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
@@ -34,17 +35,6 @@ import type { RouteCall } from '../values/functions.ts';
 
 /** Rules about memory and time, sorted by id. */
 export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
-  {
-    id: 'SVC613',
-    severity: 'warning',
-    cwe: [755],
-    why: 'If a stream has no listener for errors, an error ends the process. After an error, pipe() leaves the second stream open',
-    remedy:
-      'Use await pipeline(source, target) of node:stream/promises, or return new StreamingResponse(source)',
-    wrong: 'source.pipe(target)',
-    right: 'await pipeline(source, target)',
-    watch: watchPipes,
-  },
   {
     id: 'SVC634',
     severity: 'warning',
@@ -65,6 +55,7 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
     wrong: 'await fetch(address)',
     right: 'await fetch(address, { signal: req.signal })',
     watch: watchEndless,
+    find: findEndlessWaits,
   },
   {
     id: 'SVC636',
@@ -100,68 +91,6 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
     watch: watchLeft,
   },
 ];
-
-/** Functions of Node.js that create streams. Streams of other packages may handle their errors themselves. */
-const STREAMS =
-  /^(?:fs|fs-extra|graceful-fs|zlib)\.create(?:ReadStream|WriteStream|Gzip|Gunzip|Deflate|Inflate|Brotli\w+)$/;
-
-/** SVC613: calls of pipe() without an error handler. */
-function watchPipes(report: ReportAt, sources: Sources): Watch {
-  const piped: Site[] = [];
-  /** Calls that add a listener for errors, or wait for the end of a stream. */
-  const listening: Call[] = [];
-  return {
-    onCall(site) {
-      const { call, meaning, receiver, value } = site;
-      const first = value(call.args[0]);
-      const isListener = /^(?:on|once)$/.test(methodOf(call)) && constantIn(first) === 'error';
-      if (isListener || /^stream(?:\/promises)?\.finished$/.test(meaning)) listening.push(call);
-      const isOfNode = [receiver, first].some((stream) => STREAMS.test(stream?.type ?? ''));
-      if (methodOf(call) === 'pipe' && isOfNode) piped.push(site);
-    },
-    finish() {
-      for (const { call, module } of piped) {
-        const around = functionAround(call);
-        // an error may end a script, so code outside of functions is not reported
-        if (around === undefined || isCommand(module) || endsInOutput(call)) continue;
-        const outer = outerOf(around, sources);
-        if (listening.some((each) => isWithin(each, outer)) || isHandedOn(call, around)) continue;
-        report(
-          { module, call },
-          'pipe() does not forward errors: an error of one of the two streams ends the process, or leaves the second stream open',
-        );
-      }
-    },
-  };
-}
-
-/** Whether other code receives a stream and handles its errors: as an argument, or as the result of the function. */
-function isHandedOn(call: Call, around: Fn): boolean {
-  const names = [objectOf(call) ?? call, ...call.args].map(pathOf);
-  return (
-    call.parent?.type === 'call' ||
-    returnsOf(around).some((value) => pathOf(value) !== undefined && names.includes(pathOf(value)))
-  );
-}
-
-/** Returns the function around nested callbacks, because its code may add the listeners for errors. */
-function outerOf(fn: Fn, sources: Sources): Fn {
-  const around = functionAround(fn);
-  const isCallback = fn.parent?.type === 'call' && !sources.handlers.isHandler(fn);
-  return isCallback && around !== undefined ? outerOf(around, sources) : fn;
-}
-
-/**
- * Whether a chain of pipe() calls ends in the output of the process:
- * `source.pipe(gunzip).pipe(process.stdout)`.
- */
-function endsInOutput(call: Call): boolean {
-  const { parent, args } = call;
-  // the callers pass only calls with an argument, so `args[0]` exists
-  if (/^process\.std(?:out|err)$/.test(pathOf(args[0]!) ?? '')) return true;
-  const next = parent?.type === 'member' && parent.property === 'pipe' ? parent.parent : undefined;
-  return next?.type === 'call' && next.args.length > 0 && endsInOutput(next);
-}
 
 /** SVC634: parts of the stream of a request that a loop keeps: in a list, or at the end of a text. */
 function watchCollected(report: ReportAt, sources: Sources): Watch {
@@ -232,6 +161,52 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
       }
     },
   };
+}
+
+/** SVC635: a loop that waits for a change as long as it takes, also after the client has left. */
+function findEndlessWaits(sources: Sources, report: ReportAt): void {
+  for (const { module, node: loop } of sources.all('loop')) {
+    if (loop.kind === 'of' || !loop.head.every((part) => isRaw(part, 'true'))) continue;
+    if (sources.reachedFrom(functionAround(loop)) === undefined) continue;
+    const parts = partsOf(loop);
+    const ends = parts.some(
+      (part) =>
+        isCount(part) ||
+        (part.type === 'unary' && part.operator.startsWith('yield')) ||
+        /^(?:signal|aborted|closed|isClosed|throwIfAborted)$/.test(
+          part.type === 'name' ? part.name : part.type === 'member' ? (part.property ?? '') : '',
+        ),
+    );
+    const waits = parts.some(
+      (part) =>
+        part.type === 'await' &&
+        !nodesAround(part).some(
+          (around) => around.parent?.type === 'try' && around.parent.handler === around,
+        ) &&
+        partsIn(part).some((each) => each.type === 'call' && isPause(each, module)),
+    );
+    if (waits && !ends)
+      report(
+        { module, node: loop },
+        'the loop waits without end: it goes on after the client has left, and each such request keeps its memory and its statements',
+        { remedy: 'End it: while (!signal.aborted) { …; await setTimeout(1_000, undefined, { signal }); }' },
+      );
+  }
+}
+
+/** Whether a part of a loop counts, or asks for the time. */
+export function isCount(part: Node): boolean {
+  return (
+    (part.type === 'unary' && /^(?:\+\+|--)$/.test(part.operator)) ||
+    (part.type === 'assign' && /^[-+*]=$/.test(part.operator)) ||
+    (part.type === 'call' && /^(?:Date|performance)\.now$/.test(pathOf(part.callee) ?? ''))
+  );
+}
+
+/** Whether a call waits for some time. */
+function isPause(call: Call, module: SourceModule): boolean {
+  const meaning = meaningOfCall(call, module);
+  return isTimer(meaning) || meaning.startsWith('timers/promises.');
 }
 
 /** Whether the options of a request may limit its time, or end it by another call. */

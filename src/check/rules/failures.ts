@@ -20,7 +20,7 @@ import { isTimer } from '../values/calls.ts';
 import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientIn, madeIn } from '../values/value.ts';
-import { ASKS } from './availability.ts';
+import { ASKS, isCount } from './availability.ts';
 import { comparedColumn } from '../statements/trace.ts';
 import { isLog } from './logs.ts';
 import { watchLocks } from './races.ts';
@@ -108,11 +108,8 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
         );
         if (repeated && !waits(loop.body, module)) tellOfRetries(module, loop);
       }
-      for (const { module, node } of sources.all('try')) {
-        const again = node.handler && repeatedIn(node.handler, module);
-        if (again !== undefined && asks(node.block, module) && !waits(node.handler!, module))
-          tellOfRetries(module, again);
-      }
+      for (const { module, node } of sources.all('call'))
+        if (repeatsItself(node, module)) tellOfRetries(module, node);
     },
   };
 
@@ -123,17 +120,19 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
     );
   }
 
-  /** Returns the call with which a function calls itself with the arguments that it has received. */
-  function repeatedIn(handler: Node, module: SourceModule): Call | undefined {
-    const fn = functionAround(handler);
-    if (fn === undefined || sources.reachedFrom(fn) === undefined || isCounted(handler)) return undefined;
-    return partsOf(handler)
-      .filter((part) => part.type === 'call')
-      .find(
-        ({ callee, args }) =>
-          sources.handlers.resolve(callee, module) === fn &&
-          args.every((arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg)),
-      );
+  /** Whether a function that asks another service calls itself with the arguments that it has received, without a pause. */
+  function repeatsItself(call: Call, module: SourceModule): boolean {
+    const fn = functionAround(call);
+    if (fn === undefined || sources.handlers.resolve(call.callee, module) !== fn) return false;
+    const isSame = call.args.every(
+      (arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg),
+    );
+    if (!isSame || sources.reachedFrom(fn) === undefined) return false;
+    const branch = nodesAround(call).find(
+      (around) =>
+        around.type === 'block' && around.parent?.type === 'try' && around.parent.handler === around,
+    );
+    return !isCounted(branch ?? fn) && asks(fn, module) && !waits(branch ?? fn, module);
   }
 }
 
@@ -143,12 +142,7 @@ function isTrue(node: Node): boolean {
 
 /** Whether code counts, or compares the time: it ends sometime. */
 function isCounted(within: Node): boolean {
-  return partsOf(within).some(
-    (part) =>
-      (part.type === 'unary' && /^(?:\+\+|--)$/.test(part.operator)) ||
-      (part.type === 'assign' && /^[-+*]=$/.test(part.operator)) ||
-      (part.type === 'call' && /^(?:Date|performance)\.now$/.test(pathOf(part.callee) ?? '')),
-  );
+  return partsOf(within).some(isCount);
 }
 
 /** Whether a call in a loop has other arguments in each round: it uses a variable that the loop declares or assigns. */
@@ -175,15 +169,21 @@ function findKeptLocks(sources: Sources, report: ReportAt): void {
       const isRelease = lockedBy(statement, module);
       if (isRelease === undefined || sources.reachedFrom(functionAround(statement)) === undefined) return;
       const end = body.findIndex((each, at) => at > index && isRelease(each));
-      if (end !== -1 && body.slice(index + 1, end).some(mayEnd))
-        report(
-          { module, node: statement },
-          'the lock is released at the end only: if the work between fails, it stays locked',
-        );
+      if (end === -1 || !body.slice(index + 1, end).some(mayEnd)) return;
+      const isOpened = callOf(body[end]!)?.callee.type === 'member' && statement.type === 'declare';
+      report(
+        { module, node: statement },
+        isOpened
+          ? 'the file or connection is closed at the end only: if the work between fails, it stays open'
+          : 'the lock is released at the end only: if the work between fails, it stays locked',
+      );
     });
 }
 
-/** Returns a test for the statement that releases what this statement locks; undefined if it locks nothing. */
+/** Methods that give back what a call has opened: a file, a connection of a pool. */
+const CLOSES = /^(?:close|release|end|destroy|dispose|disconnect|quit|unlock)$/;
+
+/** Returns a test for the statement that releases what this statement locks or opens; undefined if it does neither. */
 function lockedBy(statement: Node, module: SourceModule): ((node: Node) => boolean) | undefined {
   if (statement.type === 'declare') {
     const [{ target, value } = { target: statement, value: undefined }] = statement.items;
@@ -191,7 +191,8 @@ function lockedBy(statement: Node, module: SourceModule): ((node: Node) => boole
     if (name === undefined || value?.type !== 'await' || value.value.type !== 'call') return undefined;
     return (node) => {
       const call = callOf(node);
-      return call?.callee.type === 'name' && call.callee.name === name && call.args.length === 0;
+      const isClosed = call?.callee.type === 'member' && CLOSES.test(methodOf(call));
+      return call?.args.length === 0 && pathOf(isClosed ? call.callee.object : call.callee) === name;
     };
   }
   if (statement.type !== 'statement') return undefined;
@@ -288,8 +289,12 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
 function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
+  /** Writing statements in callbacks of timers. */
+  const delayed = new Map<Call, Spot & { readonly handler: Fn }>();
+  /** Handlers that change rows, or use what a statement returns. */
+  const telling = new Set<Fn | undefined>();
   /** Requests that change something elsewhere, and the statements after them that write a constant. */
-  const recorded = new Map<Call, { readonly handler: Fn | undefined; readonly records: Call[] }>();
+  const recorded = new Map<Call, Recorded>();
   const add = (to: Map<Fn, Call[]>, handler: Fn | undefined, call: Call): void => {
     if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), call]);
   };
@@ -298,16 +303,36 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       if (isLog(site)) logs.add(site.call);
       if (!ASKS.test(site.meaning)) return;
       add(asked, site.handler, site.call);
-      if (isChange(site)) recorded.set(site.call, { handler: site.handler, records: [] });
+      const { handler, module } = site;
+      if (isChange(site)) recorded.set(site.call, { handler, module, isUnread: isUnread(site), records: [] });
     },
-    onStatement({ isWrite, handler, call, outline, statement }) {
-      if (isWrite) add(writes, handler, call);
+    onStatement({ isWrite, handler, call, module, outline, statement, way }) {
+      if (isWrite || isDropped(call)) add(writes, handler, call);
+      if (isWrite || !isDropped(call)) telling.add(handler);
+      if (isWrite && handler !== undefined && way.some(({ node }) => isTimer(takerOf(node))))
+        delayed.set(call, {
+          handler,
+          ...(way.findLast(({ node }) => isWithin(node, handler)) ?? { node: call, module }),
+        });
       if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
       for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
-      if (keeping.length === 0) return;
+      for (const { handler, ...spot } of delayed.values())
+        if (sources.handlers.routeOf(handler) !== undefined)
+          report(
+            spot,
+            'the statement is sent by a timer, after the response: the change is lost if the process ends before',
+            { remedy: 'Await the statement before the response, or hand it to BackgroundTasks' },
+          );
+      for (const [request, { records, isUnread: isLost, module }] of recorded)
+        if (isLost && records.length > 0)
+          report(
+            { module, call: request },
+            'nothing reads the status of the response, and code after it writes into a row that it was done: fetch() does not throw for status 500',
+            { remedy: 'Test it: if (!response.ok) throw new HTTPException(502)' },
+          );
       for (const [request, { records }] of recorded)
         for (const { work, node, module } of records.length === 0 ? [] : keeping) {
           const calls = new Set(callsIn(work, module, sources).map(({ call }) => call));
@@ -322,12 +347,16 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         }
       for (const handler of new Set([...writes.keys(), ...asked.keys()])) {
         const route = sources.handlers.routeOf(handler);
-        if (route === undefined || methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method)))
-          continue;
         // requests of other services are the work of a handler that changes no row
-        const found = (writes.get(handler) ?? asked.get(handler) ?? []).map((call) =>
-          keeping.find(({ work, module }) =>
-            callsIn(work, module, sources).some((each) => each.call === call),
+        const work = writes.get(handler) ?? asked.get(handler) ?? [];
+        const isReading =
+          route !== undefined && methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method));
+        if (route === undefined || (isReading && (telling.has(handler) || !work.every(isDropped)))) continue;
+        const found = work.map((call) =>
+          keeping.find(
+            ({ work: kept, module, isOfRows }) =>
+              (isOfRows !== true || writes.has(handler)) &&
+              callsIn(kept, module, sources).some((each) => each.call === call),
           ),
         );
         const [first] = found;
@@ -344,6 +373,38 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
 /** A constant that a statement writes into a column, such as a state, or the time at which something was done. */
 const WRITES_CONSTANT = /\bset\b[^]*?=\s*(?:'|true\b|1\b|now\(|current_timestamp\b)[^]*?(?:\bwhere\b|$)/i;
 
+/** A request that changes something elsewhere, and the statements after it that write a constant. */
+interface Recorded {
+  readonly handler: Fn | undefined;
+  readonly module: SourceModule;
+  readonly isUnread: boolean;
+  readonly records: Call[];
+}
+
+/** Whether code awaits a call and drops its result. */
+function isDropped({ parent }: Node): boolean {
+  return parent?.type === 'await' && parent.parent?.type === 'statement';
+}
+
+/** Whether nothing reads the response to a request: its function drops it, or each caller of the function on the way here. */
+function isUnread({ call, meaning, stack }: Site): boolean {
+  if (!/fetch$/.test(meaning)) return false;
+  let at: Node = call;
+  for (const frame of stack.toReversed()) {
+    if (isDropped(at)) return true;
+    const result = at.parent?.type === 'await' ? at.parent : at;
+    const isResult = result.parent === frame.fn ? frame.fn.isExpression : result.parent?.type === 'leave';
+    if (!isResult || frame.call === undefined) return false;
+    at = frame.call;
+  }
+  return isDropped(at);
+}
+
+/** Returns the name of the function that receives a callback. */
+function takerOf({ type, parent }: Node): string {
+  return type === 'function' && parent?.type === 'call' ? (pathOf(parent.callee) ?? '') : '';
+}
+
 /** Whether a request of another service changes something there. */
 function isChange({ meaning, call, value }: Site): boolean {
   const method = constantIn(value(call.args[1])?.members?.get('method')) ?? meaning.split('.').at(-1)!;
@@ -354,15 +415,18 @@ function isChange({ meaning, call, value }: Site): boolean {
 function* swallowing(
   sources: Sources,
   logs: ReadonlySet<Call>,
-): Generator<Spot & { readonly work: Node }, undefined> {
+): Generator<Spot & { readonly work: Node; readonly isOfRows?: boolean }, undefined> {
   for (const { module, node } of sources.all('try'))
     if (node.handler?.type === 'block' && keeps(node.handler.body, node, module, logs))
       yield { work: node.block, node: node.handler, module };
   for (const { module, node } of sources.all('call')) {
     const [handler] = node.args;
-    const isDropped = node.parent?.type === 'await' && node.parent.parent?.type === 'statement';
-    if (!isDropped || methodOf(node) !== 'catch' || handler?.type !== 'function') continue;
-    if (keeps(handler.body, handler, module, logs)) yield { work: objectOf(node)!, node, module };
+    if (isDropped(node) && pathOf(node.callee) === 'Promise.allSettled') yield { work: node, node, module };
+    // nothing waits for it: a message to another service may be lost, but no row
+    const isOfRows = /^(?:statement|unary)$/.test(node.parent?.type ?? '');
+    if (!(isDropped(node) || isOfRows) || methodOf(node) !== 'catch' || handler?.type !== 'function')
+      continue;
+    if (keeps(handler.body, handler, module, logs)) yield { work: objectOf(node)!, node, module, isOfRows };
   }
   return undefined;
 }

@@ -72,7 +72,7 @@ function reportForgotten(
     if (!isHandled && !isCommand(module))
       report(
         { module, node },
-        'the callback of the timer returns a promise that nothing awaits: an error in it ends the process',
+        'the callback of a timer or event returns a promise that nothing awaits: an error in it ends the process',
         { severity: 'warning', remedy: 'Catch errors in the callback, and log them' },
       );
     return;

@@ -14,6 +14,7 @@ import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
+import { PROCESS_RULES } from './process.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
 import { RACE_RULES } from './races.ts';
@@ -41,6 +42,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...LOG_RULES,
   ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
+  ...PROCESS_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
   ...RACE_RULES,

@@ -245,6 +245,13 @@ export function isTimer(meaning: string): boolean {
   return /^(?:timers\.)?set(?:Interval|Timeout|Immediate)$/.test(meaning);
 }
 
+/** Whether a method adds a listener, whose result an emitter of Node.js drops. */
+export function addsListener(meaning: string): boolean {
+  return /^(?:events|net|tls|http|child_process|process)\b[^]*\.(?:on|once|addListener|prependListener)$/.test(
+    meaning,
+  );
+}
+
 /** Returns a setting. A text that it has if no variable sets it leaves a mark. */
 export function settingOf(node: Call, module: SourceModule, fallback: Value | undefined): Value {
   const [key] = node.args;

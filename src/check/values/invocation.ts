@@ -15,6 +15,7 @@ import {
   MAKERS,
   SENDS,
   TESTS,
+  addsListener,
   answerOf,
   argumentAt,
   classIn,
@@ -296,7 +297,8 @@ export abstract class Invocation extends ControlFlow {
       const { fails } = this;
       const value = this.invoke(callback.fn, values_, undefined);
       const isRunning = this.stack.some(({ fn }) => fn === callback.fn?.fn || fn === value.promise?.fn);
-      if (isTimer(meaning) && !isRunning) this.misuse('timer', value, call.args[0] ?? call);
+      if ((isTimer(meaning) || addsListener(meaning)) && !isRunning)
+        this.misuse('timer', value, call.args[0] ?? call);
       // other functions may call a callback later
       if (!isOfList) this.fails = fails;
       else if (method === 'forEach' || TESTS.test(method))

@@ -15,6 +15,7 @@ import { LAYERS } from './layers.ts';
 import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
 import { PRINCIPALS } from './principals.ts';
+import { PROCESS } from './process.ts';
 import { SECRETS } from './secrets.ts';
 import { SIGNATURES } from './signatures.ts';
 import { STATE } from './state.ts';
@@ -39,6 +40,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...SIGNATURES,
   ...GUARDS,
   ...JUDGEMENTS,
+  ...PROCESS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

@@ -273,7 +273,7 @@ export function load(address, done) {
   const req = client.request({ ':path': '/' });
   let text = '';
   req.on('data', (chunk) => { text += chunk; });
-  https.get(address, (req) => {
+  https.get(address, (req) => { // SVC613
     let body = '';
     req.on('data', (chunk) => { body += chunk; });
     req.on('end', () => done(body));

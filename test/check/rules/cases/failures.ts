@@ -508,7 +508,7 @@ app.post('/remind', { me: Depends(BearerAuth()), db: Depends(db), body: Order },
 // FILE clients.ts
 export async function charge(id: number): Promise<void> {
   try {
-    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
+    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) }); // SVC659
   } catch {} // SVC659
 }
 export async function notify(id: number): Promise<void> {
@@ -540,8 +540,7 @@ app.post('/warm', { me: Depends(BearerAuth()), db: Depends(db), body: Order }, a
 // FILE clients.ts
 export async function charge(id: number): Promise<boolean> {
   try {
-    await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) });
-    return true;
+    return (await fetch('https://pay.example/charges/' + id, { method: 'POST', signal: AbortSignal.timeout(9_000) })).ok;
   } catch (error) { console.error(error); }
   return false;
 }

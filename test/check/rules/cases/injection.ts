@@ -150,13 +150,13 @@ app.post('/convert', {}, async ({ body, query, form }) => {
   await run(\`convert \${body.name} out.png\`); // SVC602
   execSync('ping -c 1 ' + query.host); // SVC602
   cp.exec('ls ' + form.folder, () => {}); // SVC602
-  spawn('convert', [query.file], { shell: true }); // SVC602
-  spawn('sh', ['-c', \`echo \${query.text}\`]); // SVC602
-  spawn(query.program); // SVC602
+  spawn('convert', [query.file], { shell: true }); // SVC602 SVC613
+  spawn('sh', ['-c', \`echo \${query.text}\`]); // SVC602 SVC613
+  spawn(query.program); // SVC602 SVC613
   await runFile('convert', [query.file, 'out.png']); // SVC602
-  spawn('convert', [query.file]); // SVC602
+  spawn('convert', [query.file]); // SVC602 SVC613
   await runFile('sort', ['--', query.file]);
-  spawn('convert', ['./' + query.file]);
+  spawn('convert', ['./' + query.file]); // SVC613
   return run('convert ' + Number(query.size) + ' out.png');
 });
 `,

@@ -48,6 +48,18 @@ const sheet = (cell: string): string =>
   new HttpResponse(${cell}, { headers: { 'Content-Type': 'text/csv' } }));`,
   );
 
+const polled = (guard: string): string =>
+  app(
+    "get('/a', {}, (): boolean => isBusy);\nsetInterval(() => void send(), 1_000);",
+    `let isBusy: boolean = false;
+async function send(): Promise<void> {
+  ${guard}
+  const db = await openDatabase('a.db');
+  for (const row of await db.fetchAll('select id from outbox')) await fetch('https://b.example/', { method: 'POST', body: row.id });
+}
+import { openDatabase } from 'svc/db';`,
+  );
+
 /** Wrong and right code by rule. */
 export const KIND_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC650: {
@@ -85,4 +97,13 @@ export const KIND_PAIRS: Readonly<Record<string, { readonly wrong: string; reado
 export const AMOUNT_PAIR: { readonly wrong: string; readonly right: string } = {
   wrong: paid('{ le: 9_000 }'),
   right: paid('{ ge: 1, le: 9_000 }'),
+};
+
+/** Pairs about the process, which stand after those of other files. */
+export const PROCESS_PAIRS: typeof KIND_PAIRS = {
+  SVC663: {
+    wrong: app("get('/a', {}, (): void => { process.exit(1); });"),
+    right: app("get('/a', {}, (): void => { throw new Error('no'); });"),
+  },
+  SVC664: { wrong: polled(''), right: polled('if (isBusy) return;\n  isBusy = true;') },
 };

@@ -236,7 +236,7 @@ app.post('/login', { public: 'login' }, async ({ req }) => {
 import { open } from 'node:fs/promises';
 class Audit {
   async note(what: string, who: string) {
-    const file = await open('/var/log/audit.log', 'a');
+    const file = await open('/var/log/audit.log', 'a'); // SVC658
     await file.write(\`\${new Date().toISOString()} \${what} \${who}\\n\`); // SVC610
     await file.close();
   }

@@ -4,7 +4,7 @@
  */
 import { FAILURE_PAIRS } from './failures.ts';
 import { ACCESS_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
-import { AMOUNT_PAIR, KIND_PAIRS } from './kind-pairs.ts';
+import { AMOUNT_PAIR, KIND_PAIRS, PROCESS_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
 const handler = (code: string, imports = ''): string => `
@@ -463,4 +463,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   ...KIND_PAIRS,
   ...FAILURE_PAIRS,
   SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
+  ...PROCESS_PAIRS,
 };

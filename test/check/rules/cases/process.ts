@@ -1,0 +1,220 @@
+/** Applications that end the process, or lose work with it, and applications that do the same work right. */
+export const PROCESS: Readonly<Record<string, string>> = {
+  'errors that nothing receives': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { open } from 'node:fs/promises';
+import { totals, page } from './work.ts';
+import { bus } from './listeners.ts';
+export const app: Svc = new Svc();
+process.on('uncaughtException', (error) => console.error(error)); // SVC663
+app.get('/totals', { me: Depends(BearerAuth()) }, () => totals());
+app.post('/orders', { me: Depends(BearerAuth()) }, ({ me }) => { bus.emit('order', { owner: me.sub }); });
+app.get('/page', { me: Depends(BearerAuth()) }, () => page());
+app.get('/journal', { me: Depends(BearerAuth()) }, async () => {
+  const handle = await open('journal.bin'); // SVC658
+  const text = await handle.readFile('utf8');
+  await handle.close();
+  return text;
+});
+// FILE work.ts
+import { readFile } from 'node:fs';
+import { spawn } from 'node:child_process';
+export const totals = () => new Promise((resolve) => {
+  readFile('totals.json', 'utf8', (error, text) => {
+    if (error) throw error; // SVC611
+    resolve(text);
+  });
+});
+export const page = () => new Promise(async (resolve) => { // SVC611
+  const child = spawn('render', []); // SVC613
+  const chunks: Buffer[] = [];
+  for await (const chunk of child.stdout) chunks.push(chunk);
+  if (chunks.length === 0) process.exit(1); // SVC663
+  await new Response('done').text();
+  resolve(Buffer.concat(chunks));
+});
+// FILE listeners.ts
+import { EventEmitter } from 'node:events';
+import { openDatabase } from 'svc/db';
+const db = await openDatabase('file:stats.db');
+export const bus = new EventEmitter();
+bus.on('order', async (order) => { // SVC611
+  await db.execute('update stats set orders = orders + 1 where owner = ?', [order.owner]);
+});
+const timer = setInterval(() => { sendOutbox().catch(console.error); }, 1_000); // SVC664
+timer.unref();
+async function sendOutbox(): Promise<void> {
+  const rows = await db.fetchAll('select id, body from outbox order by id limit 100');
+  for (const row of rows) {
+    await fetch('https://partner.example/events', { method: 'POST', body: row.body, signal: AbortSignal.timeout(10_000) });
+    await db.execute('delete from outbox where id = ?', [row.id]);
+  }
+}
+`,
+  'errors that code receives': `
+// FILE app.ts
+import { BearerAuth, Depends, HTTPException, Svc } from 'svc';
+import { open } from 'node:fs/promises';
+import { totals, page } from './work.ts';
+import { bus } from './listeners.ts';
+export const app: Svc = new Svc();
+process.on('uncaughtException', (error) => { console.error(error); process.exit(1); });
+app.get('/totals', { me: Depends(BearerAuth()) }, () => totals());
+app.post('/orders', { me: Depends(BearerAuth()) }, ({ me }) => { bus.emit('order', { owner: me.sub }); });
+app.get('/page', { me: Depends(BearerAuth()) }, () => page());
+app.get('/journal', { me: Depends(BearerAuth()) }, async () => {
+  const handle = await open('journal.bin');
+  try {
+    return await handle.readFile('utf8');
+  } finally {
+    await handle.close();
+  }
+});
+// FILE work.ts
+import { readFile } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { HTTPException } from 'svc';
+export const totals = () => new Promise((resolve, reject) => {
+  readFile('totals.json', 'utf8', (error, text) => {
+    if (error) return reject(error);
+    resolve(text);
+  });
+});
+export async function page(): Promise<Buffer> {
+  const child = spawn('render', []);
+  child.once('error', console.error);
+  const chunks: Buffer[] = [];
+  for await (const chunk of child.stdout) chunks.push(chunk);
+  if (chunks.length === 0) throw new HTTPException(503);
+  return Buffer.concat(chunks);
+}
+// FILE listeners.ts
+import { EventEmitter } from 'node:events';
+import { openDatabase } from 'svc/db';
+const db = await openDatabase('file:stats.db');
+export const bus = new EventEmitter();
+bus.on('order', async (order) => {
+  try {
+    await db.execute('update stats set orders = orders + 1 where owner = ?', [order.owner]);
+  } catch (error) { console.error(error); }
+});
+let isSending = false;
+const timer = setInterval(() => { sendOutbox().catch(console.error); }, 1_000);
+timer.unref();
+async function sendOutbox(): Promise<void> {
+  if (isSending) return;
+  isSending = true;
+  try {
+    const rows = await db.fetchAll('select id, body from outbox order by id limit 100');
+    for (const row of rows) {
+      const response = await fetch('https://partner.example/events', { method: 'POST', body: row.body, signal: AbortSignal.timeout(10_000) });
+      if (response.ok) await db.execute('delete from outbox where id = ?', [row.id]);
+    }
+  } finally { isSending = false; }
+}
+`,
+  'work that a client takes for done': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, list } from 'svc';
+import { db as database } from 'svc/db';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { charge, later, sms } from './work.ts';
+class Ids extends Schema { ids = Field(list(int), { maxLength: 20 }); }
+export const app: Svc = new Svc();
+app.post('/transfers', { me: Depends(BearerAuth()), db: Depends(database) }, ({ me, db }) => {
+  later(() => db.execute('insert into transfer (owner) values (?)', [me.sub])); // SVC659
+  return { accepted: true };
+});
+app.post('/visits', { me: Depends(BearerAuth()), db: Depends(database) }, ({ me, db }) => {
+  db.execute('insert into visit (owner) values (?)', [me.sub]).catch((error) => console.error(error)); // SVC659
+  return { accepted: true };
+});
+app.post('/archive', { me: Depends(BearerAuth()), db: Depends(database), body: Ids }, async ({ me, db, body }) => {
+  await Promise.allSettled(body.ids.map((id) => db.execute('update note set archived = true where id = ? and owner = ?', [id, me.sub]))); // SVC659
+  return { ok: true };
+});
+app.post('/welcome', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  await sms(me.sub);
+  await db.execute('update customer set welcomed = true where id = ?', [me.sub]);
+  return { sent: true };
+});
+app.get('/health', { db: Depends(database) }, async ({ db }) => {
+  try {
+    await db.fetchOne('select 1 as one');
+  } catch (error) { // SVC659
+    console.warn('database', error);
+  }
+  return { status: 'ok' };
+});
+app.post('/charges', { me: Depends(BearerAuth()) }, ({ me }) => charge(me.sub));
+app.get('/jobs/{id:int}/wait', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ params, db, me }) => {
+  for (;;) { // SVC635
+    const job = await db.fetchOne('select state from job where id = ? and owner = ?', [params.id, me.sub]);
+    if (job?.state === 'done') return { state: 'done' };
+    await sleep(1_000);
+  }
+});
+// FILE work.ts
+export function later(work: () => Promise<unknown>): void { setImmediate(() => void work().catch(console.error)); }
+export async function sms(to: string): Promise<void> {
+  await fetch('https://sms.example/send', { method: 'POST', body: to, signal: AbortSignal.timeout(4_000) }); // SVC659
+}
+export async function charge(owner: string): Promise<unknown> {
+  const response = await fetch('https://pay.example/charge', { method: 'POST', body: owner, signal: AbortSignal.timeout(2_000) });
+  if (response.status >= 500) return charge(owner); // SVC657
+  return response.json();
+}
+`,
+  'work that is done': `
+// FILE app.ts
+import { BackgroundTasks, BearerAuth, Depends, Field, HTTPException, Schema, Svc, int, list } from 'svc';
+import { db as database } from 'svc/db';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { charge, sms } from './work.ts';
+class Ids extends Schema { ids = Field(list(int), { maxLength: 20 }); }
+export const app: Svc = new Svc();
+app.post('/transfers', { me: Depends(BearerAuth()), db: Depends(database), tasks: Depends(BackgroundTasks) }, ({ me, db, tasks }) => {
+  tasks.add(() => db.execute('insert into transfer (owner) values (?)', [me.sub]));
+  return { accepted: true };
+});
+app.post('/archive', { me: Depends(BearerAuth()), db: Depends(database), body: Ids }, async ({ me, db, body }) => {
+  const results = await Promise.allSettled(body.ids.map((id) => db.execute('update note set archived = true where id = ? and owner = ?', [id, me.sub])));
+  return { archived: results.filter(({ status }) => status === 'fulfilled').length };
+});
+app.post('/welcome', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  await sms(me.sub);
+  await db.execute('update customer set welcomed = true where id = ?', [me.sub]);
+  return { sent: true };
+});
+app.get('/notes', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ db, me }) => {
+  const notes = await db.fetchAll('select id, text from note where owner = ? limit 50', [me.sub]);
+  try {
+    await db.execute('insert into visit (owner) values (?)', [me.sub]);
+  } catch (error) {
+    console.warn('visit', error);
+  }
+  return notes;
+});
+app.post('/charges', { me: Depends(BearerAuth()) }, ({ me }) => charge(me.sub, 3));
+app.get('/jobs/{id:int}/wait', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ params, db, me, signal }) => {
+  while (!signal.aborted) {
+    const job = await db.fetchOne('select state from job where id = ? and owner = ?', [params.id, me.sub]);
+    if (job?.state === 'done') return { state: 'done' };
+    await sleep(1_000, undefined, { signal });
+  }
+  throw new HTTPException(503);
+});
+// FILE work.ts
+import { HTTPException } from 'svc';
+export async function sms(to: string): Promise<void> {
+  const response = await fetch('https://sms.example/send', { method: 'POST', body: to, signal: AbortSignal.timeout(4_000) });
+  if (!response.ok) throw new HTTPException(502);
+}
+export async function charge(owner: string, left: number): Promise<unknown> {
+  const response = await fetch('https://pay.example/charge', { method: 'POST', body: owner, signal: AbortSignal.timeout(2_000) });
+  if (response.status >= 500 && left > 0) return charge(owner, left - 1);
+  return response.json();
+}
+`,
+};
