@@ -70,6 +70,20 @@ function isCauseOf(error: unknown, other: unknown): boolean {
   return at === error;
 }
 
+/**
+ * Whether `test` accepts `error` or one of its causes. A cause that {@link errorAfter} has added does not count,
+ * because `error` is then a failure of its own, which only came later.
+ */
+export function isCausedBy(error: unknown, test: (cause: unknown) => boolean): boolean {
+  let at = error;
+  for (let depth = 0; depth < MAX_CAUSES; depth++) {
+    if (test(at)) return true;
+    if (!(at instanceof Error) || REPLACING.has(at)) return false;
+    at = at.cause;
+  }
+  return false;
+}
+
 /** Options of an {@link HTTPException}. */
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */
@@ -270,6 +284,11 @@ export class ClientDisconnected extends Error {
     super('The client closed the connection');
     this.name = 'ClientDisconnected';
   }
+}
+
+/** Whether an error is, or was caused by, a client that has disconnected. */
+export function isDisconnect(error: unknown): boolean {
+  return isCausedBy(error, (cause) => cause instanceof ClientDisconnected);
 }
 
 /**

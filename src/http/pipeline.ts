@@ -12,6 +12,8 @@ import {
   SvcError,
   Unavailable,
   errorAfter,
+  isCausedBy,
+  isDisconnect,
 } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
 import { lacksDescriptors } from '../observability/descriptors.ts';
@@ -62,7 +64,7 @@ export class ErrorRenderer {
    * 9457).
    */
   render(error: unknown, req: TransportRequest): Awaitable<HttpResponse> {
-    if (req.expiry !== undefined && (isOf(error, req.expiry) || isDiscardedBody(error)))
+    if (req.expiry !== undefined && (isExpiry(error, req) || isDiscardedBody(error)))
       // This response is not sent: the client already got a response when the time limit passed.
       return problem(req.expiry.status, req.id);
     const found = this.#find(error);
@@ -111,27 +113,31 @@ export class ErrorRenderer {
 
   /** Logs the error of a dependency that failed beside another one, unless it is ordinary traffic. */
   failedBeside(error: unknown, req: TransportRequest, dependency: string): void {
-    if (isRefusal(error) || isDisconnect(error) || (req.expiry !== undefined && isOf(error, req.expiry)))
-      return;
+    if (isRefusal(error) || isEndByClient(error, req) || isExpiry(error, req)) return;
     this.#failures.log.error('dependency_failed', error, { ...req.logFields(), dependency });
     this.failedAfter(error, req.id);
   }
 
   /** Reports an exception on an open WebSocket, whose handshake is already answered. */
   report(error: unknown, req: TransportRequest): void {
+    if (isEndByClient(error, req)) return this.#failures.log.debug('client_disconnected', req.logFields());
     reportFailure(error, req, this.#failures);
     this.#failures.onUnhandled?.(error, req.id);
   }
 }
 
+/** Returns whether an error is, or was caused by, the end of the request's time limit. */
+function isExpiry(error: unknown, { expiry }: TransportRequest): boolean {
+  return expiry !== undefined && isCausedBy(error, (cause) => cause === expiry);
+}
+
 /**
- * Returns whether an error is `reason`, or the AbortError that Node throws because a signal aborted with
- * `reason`.
+ * Returns whether an error means that the client of the request has disconnected. A cause may be the
+ * disconnect of another request, which shares its work with this one. So a cause counts only if this client
+ * has left.
  */
-function isOf(error: unknown, reason: Error): boolean {
-  return (
-    error === reason || (error instanceof Error && error.name === 'AbortError' && error.cause === reason)
-  );
+function isEndByClient(error: unknown, req: TransportRequest): boolean {
+  return error instanceof ClientDisconnected || (req.isAbandoned && isDisconnect(error));
 }
 
 /**
@@ -299,7 +305,7 @@ interface FailureDeps {
 function plainAnswer(thrown: unknown, req: TransportRequest, deps: FailureDeps): HttpResponse {
   const error = thrown instanceof HTTPException ? thrown : (overload(thrown) ?? thrown);
   if (isRefusal(error)) return problemFor(error, req, deps);
-  if (isDisconnect(error)) {
+  if (isEndByClient(error, req)) {
     deps.log.debug('client_disconnected', req.logFields());
     return problem(400, req.id, { detail: 'The connection ended before the whole request was received' });
   }
@@ -350,17 +356,6 @@ function problemFor(
 /** Returns whether an error is a response for the client, and no failure of the server. */
 function isRefusal(error: unknown): error is HTTPException {
   return error instanceof HTTPException && (error.status < 500 || error instanceof Unavailable);
-}
-
-/**
- * Returns whether an error means that the client has disconnected: a ClientDisconnected, or an AbortError
- * that it has caused.
- */
-function isDisconnect(error: unknown): boolean {
-  return (
-    error instanceof ClientDisconnected ||
-    (error instanceof Error && error.name === 'AbortError' && error.cause instanceof ClientDisconnected)
-  );
 }
 
 const MAX_CAUSES = 8;

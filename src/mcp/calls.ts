@@ -164,6 +164,7 @@ export class Toolset {
     try {
       return await resultOf(response, tool, deps.dialect, maxBytes);
     } catch (error) {
+      if (deps.signal.aborted) throw error; // the call was cancelled
       this.#app.log.warn('mcp_answer_broken', {
         tool: tool.name,
         problem: error instanceof Error ? error.message : String(error),

@@ -8,7 +8,7 @@
  *
  * An exception of a tracer never reaches the program: {@link guardedTracer} logs the first one.
  */
-import { ClientDisconnected, HTTPException } from '../base/errors.ts';
+import { HTTPException, isDisconnect } from '../base/errors.ts';
 import { isThenable } from '../base/promises.ts';
 import { mask } from './redact.ts';
 import type { Logger } from './log.ts';
@@ -115,7 +115,7 @@ export function inSpan<T>(
  * has disconnected are not failures.
  */
 export function failSpan(span: Span, error: unknown): void {
-  if (error instanceof ClientDisconnected || (error instanceof HTTPException && error.status < 500)) return;
+  if (isDisconnect(error) || (error instanceof HTTPException && error.status < 500)) return;
   const shown = shownError(error);
   span.set('error.type', shown.type);
   span.fail(shown);

@@ -434,6 +434,37 @@ onEveryDatabase(
   },
 );
 
+onEveryDatabase(
+  'a client that leaves ends a transaction with the signal of its handler, and no error is logged',
+  async (_db, url) => {
+    const { logger, events } = collectedLog();
+    const app = new Svc({ logger, env: 'test' });
+    const plugin = new DatabasePlugin(url, { migrations: 'ignore' });
+    app.register(plugin);
+    const stuck = new Stalling();
+    const status = Promise.withResolvers<number>();
+    app.use(async (_req, next) => {
+      const response = await next();
+      status.resolve(response.status);
+      return response;
+    });
+    app.get('/', ({ signal }) => plugin.database.transaction(() => stuck.never(), { signal }));
+    await app.startup();
+    const abort = new AbortController();
+    const request = new Request('http://localhost/', { signal: abort.signal });
+    const left = assert.rejects(app.fetch(request), { name: 'AbortError' });
+    await stuck.begun.promise;
+    abort.abort();
+    await left;
+    assert.equal(await status.promise, 400);
+    await plugin.shutdown();
+    assert.deepEqual(
+      events.filter(({ level }) => level === 'error'),
+      [],
+    );
+  },
+);
+
 /** Reads all rows. Returns the error of the stream. */
 async function exhausted(rows: AsyncIterable<unknown>): Promise<unknown> {
   try {

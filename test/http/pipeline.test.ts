@@ -38,7 +38,7 @@ interface Run {
 async function run(
   layers: readonly MiddlewareFunction[],
   core: (req: TransportRequest) => unknown,
-  options: { debug?: boolean; handlers?: (handlers: ExceptionHandlers) => void } = {},
+  options: { debug?: boolean; hasLeft?: boolean; handlers?: (handlers: ExceptionHandlers) => void } = {},
 ): Promise<Run> {
   const { logger, events } = collectedLog();
   const handlers = new ExceptionHandlers();
@@ -53,7 +53,9 @@ async function run(
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
   });
   const layer = compose(layers.map(asMiddleware), guarded(core, new CoreEdge(DEFAULT_PLAN, errors)), errors);
-  const result = layer(fakeRequest({ url: '/x' }).req);
+  const { req, outgoing } = fakeRequest({ url: '/x' });
+  if (options.hasLeft === true) outgoing.close(false);
+  const result = layer(req);
   return { wasSync: result instanceof HttpResponse, response: await result, events, unhandled };
 }
 const json = (response: HttpResponse): Record<string, unknown> =>
@@ -312,6 +314,42 @@ test('ClientDisconnected is not logged as an error', async () => {
   );
   assert.deepEqual(unhandled, []);
 });
+
+test('an error that the disconnect of the client has caused is not logged as an error', async () => {
+  const causes = [
+    new Error('canceled', { cause: new ClientDisconnected() }),
+    new TypeError('fetch failed', { cause: new Error('canceled', { cause: new ClientDisconnected() }) }),
+    new HTTPException(502, undefined, { cause: new ClientDisconnected() }),
+  ];
+  for (const error of causes) {
+    const { response, events, unhandled } = await run([], throwing(error), { hasLeft: true });
+    assert.equal(response.status, 400);
+    assert.deepEqual(
+      events.map((event) => [event['level'], event['event']]),
+      [['debug', 'client_disconnected']],
+    );
+    assert.deepEqual(unhandled, []);
+  }
+});
+
+for (const [what, hasLeft, handler, cause] of [
+  ['the client of another request has disconnected', false, undefined, new ClientDisconnected()],
+  ['an exception handler fails after the disconnect', true, throwing(new TypeError('bug')), undefined],
+  ['the client has left, but an error has another cause', true, undefined, new Error('refused')],
+] as const)
+  test(`an error is logged if ${what}`, async () => {
+    const error = cause === undefined ? new ClientDisconnected() : new Error('canceled', { cause });
+    const { response, events, unhandled } = await run([], throwing(error), {
+      hasLeft,
+      handlers: (handlers) => void (handler && handlers.add(ClientDisconnected, handler)),
+    });
+    assert.equal(response.status, 500);
+    assert.deepEqual(
+      events.map((event) => event['event']),
+      ['unhandled_error'],
+    );
+    assert.equal(unhandled.length, 1);
+  });
 
 test('an exception handler may return the same values as a route handler, and outer middleware adds header fields to its response', async () => {
   for (const reply of [() => ['mine', 418], async () => ['mine', 418]]) {

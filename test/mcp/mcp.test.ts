@@ -35,6 +35,7 @@ import {
   uuid,
 } from 'svc';
 import { described, ITEM, readItem, standard } from '../support/standard.ts';
+import { turn } from '../support/turn.ts';
 import type { SvcOptions, Tool, ToolResult } from 'svc';
 import type { TestContext } from 'node:test';
 
@@ -632,6 +633,25 @@ test('mcpCall(): if the call is aborted, it rejects at once with the reason, and
   setImmediate(() => abort.abort(reason));
   await assert.rejects(call, reason);
   assert.equal(await aborted.promise, 'ClientDisconnected');
+});
+
+test('mcpCall(): if the call is aborted while the response of its route is read, no broken response is logged', async (t) => {
+  const { app, lines } = make(t);
+  const abort = new AbortController();
+  app.get('/rows', () => {
+    async function* rows(): AsyncGenerator<string> {
+      yield 'a';
+      abort.abort();
+      yield 'b';
+    }
+    return new StreamingResponse(rows());
+  });
+  await assert.rejects(app.mcpCall('get_rows', {}, { signal: abort.signal }), { name: 'AbortError' });
+  await turn();
+  assert.deepEqual(
+    lines.filter((line) => line.includes('mcp_answer_broken')),
+    [],
+  );
 });
 
 test('app.tool(): a function becomes a tool with arguments, dependencies, guards and middleware; HTTP requests cannot reach it', async (t) => {

@@ -80,7 +80,8 @@ test('in the callback of inSpan(), the span is active, also after an await', asy
 test('failSpan() masks secrets, and ignores responses below 500 and disconnected clients', () => {
   const tracer = new FakeTracer();
   const span = tracer.start('span', START);
-  for (const error of [new Forbidden(), new ClientDisconnected()]) failSpan(span, error);
+  const caused = new Error('canceled', { cause: new ClientDisconnected() });
+  for (const error of [new Forbidden(), new ClientDisconnected(), caused]) failSpan(span, error);
   assert.deepEqual([span.errors, span.attributes], [[], {}]);
   failSpan(span, new Error('refused: Bearer abcdefghijk'));
   failSpan(span, new InternalError());

@@ -515,6 +515,37 @@ for (const listen of [false, true])
       );
     });
 
+    test('if a handler of a WebSocket fails because its client has disconnected, no error is logged', async (t) => {
+      const { app, lines } = make();
+      const over = Promise.withResolvers<void>();
+      function* resource(): Generator<number> {
+        try {
+          yield 1;
+        } finally {
+          over.resolve();
+        }
+      }
+      app.websocket('/x', { resource: Depends(resource) }, async (socket, { signal }) => {
+        const left = new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        });
+        socket.send('waiting');
+        await left.catch((cause: unknown) => {
+          throw new Error('the statement was canceled', { cause });
+        });
+      });
+      const socket = await clientOf(t, app, { listen }).websocket('/x');
+      assert.equal(await socket.receive(), 'waiting');
+      socket.terminate();
+      await over.promise;
+      const logged = lines().filter(({ event }) => event !== 'request');
+      assert.deepEqual(
+        logged.filter(({ level }) => level === 'error'),
+        [],
+      );
+      assert.ok(logged.some(({ event }) => event === 'client_disconnected'));
+    });
+
     test('when a WebSocket closes, the signal of its request is aborted', async (t) => {
       const { app } = make();
       const aborted = gateOf(t);

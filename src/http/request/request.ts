@@ -280,12 +280,11 @@ export class TransportRequest implements HttpRequest {
     const abort = (this.#abort = new AbortController());
     const outgoing = this.#outgoing;
     const leave = (): void => {
-      if (!this.wasDelivered && this.failure === undefined) abort.abort(new ClientDisconnected());
+      if (this.isAbandoned) abort.abort(new ClientDisconnected());
     };
     if (this.expiry !== undefined) abort.abort(this.expiry);
-    else if (outgoing.destroyed || this.hasLeft)
-      leave(); // the client disconnected before the signal was first read
     else outgoing.once('close', leave);
+    leave(); // the client may have disconnected before the signal was first read
     return abort.signal;
   }
 
@@ -318,6 +317,11 @@ export class TransportRequest implements HttpRequest {
       (writableFinished || isTaken === true) &&
       (this.#incoming.socket.errored ?? null) === null
     );
+  }
+
+  /** Whether the client has disconnected before its response was complete. @internal */
+  get isAbandoned(): boolean {
+    return (this.#outgoing.destroyed || this.hasLeft) && !this.wasDelivered && this.failure === undefined;
   }
 
   body(options: BodyOptions = {}): Promise<Uint8Array> {

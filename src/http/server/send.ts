@@ -7,7 +7,7 @@
  */
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer } from 'node:buffer';
-import { ClientDisconnected } from '../../base/errors.ts';
+import { isDisconnect } from '../../base/errors.ts';
 import { ignore } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
 import { findField } from '../headers.ts';
@@ -358,5 +358,5 @@ function isHighSurrogate(code: number): boolean {
  * error is not a failure.
  */
 function isAbort(error: unknown): boolean {
-  return error instanceof ClientDisconnected || (error instanceof Error && error.name === 'AbortError');
+  return isDisconnect(error) || (error instanceof Error && error.name === 'AbortError');
 }

@@ -91,19 +91,25 @@ test('when the time limit passes, TimeoutMiddleware aborts the signal of the req
         throw error;
       });
     })
+    .get('/caused', ({ signal }) =>
+      s.clock.sleep(10_000, signal).catch((cause: unknown) => {
+        reasons.push(cause);
+        throw new Error('the statement was canceled', { cause });
+      }),
+    )
     .get('/later', async ({ req }) => {
       await s.gate.promise;
       reasons.push(req.signal.reason);
       throw new Error('unrelated');
     });
   await using client = clientOf(s);
-  const answers = ['/sleep', '/node', '/later'].map((path) => client.get(path));
+  const answers = ['/sleep', '/node', '/caused', '/later'].map((path) => client.get(path));
   await turn();
   await s.clock.advance(1_000);
   for (const answer of answers) assert.equal((await answer).status, 503);
   s.gate.resolve(undefined);
   await turn();
-  assert.equal(reasons.length, 3);
+  assert.equal(reasons.length, 4);
   for (const reason of reasons) assert.ok(reason instanceof RequestTimeout && reason.status === 503);
   const lines = s.events
     .filter(({ event }) => event === 'unhandled_error')
@@ -111,6 +117,7 @@ test('when the time limit passes, TimeoutMiddleware aborts the signal of the req
   assert.deepEqual(lines, [
     ['/sleep', 503],
     ['/node', 503],
+    ['/caused', 503],
     ['/later', 503],
     ['/later', 500],
   ]); // the last one would otherwise be lost

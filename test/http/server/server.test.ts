@@ -857,34 +857,40 @@ test('when the client leaves while the source of a response is waiting, HttpServ
   await returned.promise;
 });
 
-test('if the source of a response throws because the signal of the request has aborted, HttpServer logs no error', async () => {
-  const ended = gate();
-  await using it = await serve((app) =>
-    app.get(
-      '/',
-      ({ signal }) =>
-        new StreamingResponse(
-          (async function* (): AsyncGenerator<string> {
-            yield 'x';
-            try {
-              await it.app.clock.sleep(60_000, signal);
-            } finally {
-              ended.resolve();
-            }
-          })(),
-        ),
-    ),
-  );
-  it.client.get('/');
-  await once(it.client.socket, 'data');
-  it.client.socket.destroy();
-  await ended.promise;
-  await it.close();
-  assert.deepEqual(
-    it.events.filter((event) => event['level'] === 'error'),
-    [],
-  );
-});
+for (const [what, thrown] of [
+  ['the reason', (reason: unknown) => reason],
+  ['an error with that cause', (cause: unknown) => new Error('the statement was canceled', { cause })],
+] as const)
+  test(`if the source of a response throws because the signal of the request has aborted, HttpServer logs no error (${what})`, async () => {
+    const ended = gate();
+    await using it = await serve((app) =>
+      app.get(
+        '/',
+        ({ signal }) =>
+          new StreamingResponse(
+            (async function* (): AsyncGenerator<string> {
+              yield 'x';
+              try {
+                await it.app.clock.sleep(60_000, signal);
+              } catch (error) {
+                throw thrown(error);
+              } finally {
+                ended.resolve();
+              }
+            })(),
+          ),
+      ),
+    );
+    it.client.get('/');
+    await once(it.client.socket, 'data');
+    it.client.socket.destroy();
+    await ended.promise;
+    await it.close();
+    assert.deepEqual(
+      it.events.filter((event) => event['level'] === 'error'),
+      [],
+    );
+  });
 
 test('if a handler first reads the signal of its request after the client has left, the signal is already aborted', async () => {
   const started = gate();
