@@ -2,6 +2,7 @@
 import { basename } from 'node:path';
 import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
+import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
@@ -16,6 +17,7 @@ import type { Node } from './reader/nodes.ts';
 import type { Engine } from './statements/trace.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
+import { MAKERS } from './values/calls.ts';
 import { ROW } from './values/marks.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
@@ -37,6 +39,8 @@ export interface SourceReport {
   readonly issued: ReadonlySet<string>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
   readonly limited: ReadonlySet<string>;
+  /** Whether texts lead to the host that a client names in its request. */
+  readonly hasHostLinks: boolean;
   /** Calls that send SQL statements. */
   readonly statements: StatementFinder;
 }
@@ -87,6 +91,7 @@ export function examineSources(
   const replies = new Map<string, boolean>();
   const issued = new Map<string, boolean>();
   const limited = new Set<string>();
+  let hasHostLinks = false;
   const noteReply = (value: Value, route: RouteCall | undefined): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
     replies.set(place, isNamed(value) && replies.get(place) !== false);
@@ -97,10 +102,12 @@ export function examineSources(
   };
   watches.push({
     onReply: ({ value, route }) => {
+      hasHostLinks ||= leadsToHost(value);
       if (value.type !== 'svc.reply') noteReply(value, route);
     },
     onCall: ({ call, meaning, route, value }) => {
       const [body] = call.args;
+      hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
       if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
@@ -129,6 +136,7 @@ export function examineSources(
     named: trueIn(replies),
     issued: trueIn(issued),
     limited,
+    hasHostLinks,
   };
 }
 
@@ -155,15 +163,25 @@ function isKept(value: Value): boolean {
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */
-function isNamed({ texts, members, items, whole, source, type, of }: Value, depth = 0): boolean {
+function isNamed(value: Value, depth = 0): boolean {
+  const { texts, members, items, whole, source, type, of, declared } = value;
   // a client may have back what it has sent
   if (source !== undefined) return depth > 0;
-  if (whole !== undefined || of !== undefined || depth > 4) return false;
+  if (whole !== undefined || depth > 4) return false;
+  // the class of a row names its columns
+  if (of !== undefined && (members === undefined || value.isInstance !== true)) return false;
   if (members === undefined && items === undefined)
-    return depth > 0 && type === undefined && texts.every((text) => !text.some(isOfRow));
+    return (
+      depth > 0 && isText(type) && (declared !== undefined || texts.every((text) => !text.some(isOfRow)))
+    );
   return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
     isNamed(each, depth + 1),
   );
+}
+
+/** Whether a value of a type is a text or number, and no object: also a token, or a digest. */
+function isText(type: string | undefined): boolean {
+  return type === undefined || MAKERS.test(type);
 }
 
 function isOfRow(part: Part): boolean {

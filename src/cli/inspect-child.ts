@@ -170,7 +170,6 @@ async function reportOn(
   const hasStatements = sources.statements.calls.length > 0 || statementFiles !== undefined;
   await using describers = await Describers.open(view, databases, hasStatements);
   const statements = await judgeStatements(view, sources, CORE_RULES, describers.byPlugin, statementFiles);
-  const texts = modules.map(({ source }) => source);
   const lost = describers.findings;
   const report = makeReport(
     [
@@ -179,7 +178,7 @@ async function reportOn(
       ...statements.findings,
       ...lost,
       ...(live?.findings ?? []),
-      ...findUnnamedHosts(view, coreRule('SVC219'), texts),
+      ...findUnnamedHosts(view, coreRule('SVC219'), sources.hasHostLinks),
       ...(await findStaleRowClasses(view, coreRule('SVC406'), modules)),
     ],
     [...checked.suppressed, ...(live?.suppressed ?? [])],

@@ -219,19 +219,17 @@ function findLoosePolicies(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Matches code that reads the host name of a request. */
-const READS_HOST = /\breq(?:uest)?\.host\b|\bheaders(?:\.|\[['"])host\b/;
 /** Matches addresses at which only clients on the same machine can connect (RFC 1122 §3.2.1.3, RFC 4291 §2.5.3). */
 const LOOPBACK = /^(?:127\.|\[?::1\]?$|localhost$)/;
 
 /**
  * SVC219: links made of a host name that clients choose, and logins over a network without TLS. The findings
- * are notes, because a proxy may check host names and provide TLS.
+ * are notes, because a proxy may check host names and provide TLS. `hasLinks` says whether the sources make such links.
  */
 export function findUnnamedHosts(
   view: ApplicationView,
   { severity, remedy }: RuleText,
-  sources: readonly string[],
+  hasLinks: boolean,
 ): readonly Finding[] {
   if (view.env !== 'production') return [];
   const { settings, middleware, place } = view;
@@ -242,7 +240,7 @@ export function findUnnamedHosts(
   // without the setting `host`, the server listens on 127.0.0.1
   const host = String(settings.peek('host') ?? '127.0.0.1');
   return [
-    ...(namesHosts || !sources.some((source) => READS_HOST.test(source))
+    ...(namesHosts || !hasLinks
       ? []
       : [
           {
@@ -411,7 +409,8 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
       );
     for (const field of inputs.form?.fields ?? []) {
       const limit = fileLimit(field.node);
-      if (limit !== undefined && limit > GREATEST_UPLOAD)
+      const isLimited = (spec.maxBodyBytes ?? Infinity) <= GREATEST_UPLOAD;
+      if (limit !== undefined && limit > GREATEST_UPLOAD && !isLimited)
         tell(`the file "${field.name}" may have any length`, {
           severity: 'warning',
         });

@@ -32,7 +32,7 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Escape every value: `<p>${escapeHtml(name)}</p>`',
     wrong: 'new HTMLResponse(`<p>${query.name}</p>`)',
     right: 'new HTMLResponse(`<p>${escapeHtml(query.name)}</p>`)',
-    onCall: findHtml,
+    watch: watchPages,
   },
   {
     id: 'SVC609',
@@ -218,18 +218,34 @@ function revealed(
     : `the response contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
 }
 
-/** SVC608: client input in HTML. */
-function findHtml(site: Site, report: ReportAt): void {
+/** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
+function watchPages(report: ReportAt): Watch {
+  const pages: Site[] = [];
+  const written = new WrittenColumns('<');
+  return {
+    onCall(site) {
+      written.visit(site);
+      if (isPage(site)) pages.push(site);
+    },
+    onStatement: (sending) => written.add(sending),
+    finish: () => pages.forEach((site) => judgePage(site, written, report)),
+  };
+}
+
+function isPage(site: Site): boolean {
   const { call, meaning } = site;
   const [body] = call.args;
-  if (body === undefined) return;
-  const isPage =
+  const isHtml =
     meaning === 'svc.HTMLResponse' ||
     (/^(?:svc\.(?:HttpResponse|StreamingResponse)|Response)$/.test(meaning) &&
       typeIn(fieldsOf(site))?.value.texts.some((text) => literalOf(text).startsWith('text/html')) === true);
-  if (!isPage || site.value(body)?.source?.whole !== undefined) return;
+  return body !== undefined && isHtml && site.value(body)?.source?.whole === undefined;
+}
+
+function judgePage(site: Site, columns: WrittenColumns, report: ReportAt): void {
+  const body = site.call.args[0]!; // a page has a body: see isPage()
   const value = site.value(body);
-  const markup = dangerOf(value, entersMarkup, true);
+  const markup = dangerOf(value, (place) => entersMarkup(place, columns), true);
   const danger = markup ?? dangerOf(value, choosesScheme, true);
   if (danger === undefined) return;
   const { node, module } = danger.entry ?? site.written(body);
@@ -258,11 +274,12 @@ function choosesScheme({ part, before }: Place): boolean {
   return isAddress && isScript && hasAny(may, ':') && !notFirst.includes('javascript:');
 }
 
-/** Whether a part of a client can open an element, or leave the quotes of an attribute. */
-function entersMarkup({ part, before }: Place): boolean {
+/** Whether a part of a client can open an element, or leave the quotes of an attribute. Columns may hold escaped texts only. */
+function entersMarkup({ part, before }: Place, columns: WrittenColumns): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
   const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
-  return hasAny(part.may, quote ?? '<');
+  const column = quote === undefined ? columnOf(part) : undefined;
+  return hasAny(part.may, quote ?? '<') && (column === undefined || !columns.isSafe(column));
 }
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;

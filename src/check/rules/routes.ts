@@ -49,9 +49,9 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** SQL statements that change rows or tables. */
 const CHANGES_DATA = /^\s*(?:insert|update|delete|replace|merge|create|drop|alter|truncate)\b/i;
-/** SQL statements that change rows. Does not match an UPDATE whose first column is a time or a counter. */
+/** SQL statements that change rows. Does not match an UPDATE whose first column is a time, is not known, or counts. */
 const CHANGES_ROWS =
-  /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*(?:views?|hits|visits|count|seen)\w*)\s*=))/i;
+  /^\s*(?:delete\s+from\b|update\s+\S+\s+set\s+(?!(?:last_?\w*|\w+_at|\w*seen\w*)\s*=)(?=["`\w])(?!(\S+)\s*=\s*\1\s*\+))/i;
 const CHANGES_FILES =
   /^fs(?:\/promises|\.promises)?\.(?:writeFile|appendFile|unlink|rm|rename|cp|copyFile|truncate)(?:Sync)?$/;
 /** Methods of database clients of other packages that change data. */

@@ -12,7 +12,7 @@ import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
-import { KNOWN, clientIn, closuresOf, idsIn, madeIn } from '../values/value.ts';
+import { KNOWN, clientIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -414,6 +414,19 @@ export function placeIn(text: Text): Spot | undefined {
       ({ text: piece, node }) =>
         /:\/\/|^[/?#:]/.test(piece) && (node.type === 'template' || node.parent?.type === 'binary'),
     );
+}
+
+/** Whether a value is, or holds, an address on the host that a client names in its request. */
+export function leadsToHost(value: Value | undefined, depth = 0): boolean {
+  if (value === undefined || depth > 3) return false;
+  const isLink = value.texts.some((text) =>
+    text.some(
+      (part, index) =>
+        isHost(part) &&
+        (/\/\/$/.test(literalOf(text.slice(0, index))) || /^[/?#]/.test(literalOf(text.slice(index + 1)))),
+    ),
+  );
+  return isLink || innerOf(value).some((inner) => leadsToHost(inner, depth + 1));
 }
 
 /** Returns the place of the host in a text that also holds a secret of the program. */

@@ -10,7 +10,7 @@ import { beginnings } from '../check.ts';
 import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
-import { dependsOn } from '../reader/nodes.ts';
+import { conditionAround, dependsOn } from '../reader/nodes.ts';
 import { tableNamed } from './outline.ts';
 import { judgeRows } from './row-judge.ts';
 import { judgeInsertion, judgeValues } from './value-judge.ts';
@@ -21,6 +21,7 @@ import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Description, Refused } from '../../db/describe/describer.ts';
 import type { TableDescription } from '../../db/tables.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Outline } from './outline.ts';
 import type { StatementFinder } from './finder.ts';
 import type { Problem, SentCall, SentText, Statement, StatementDescriber } from './statement.ts';
@@ -44,7 +45,7 @@ interface Judged extends SentText {
 }
 
 /** A call with the database that describes its statements. */
-interface Judging extends Pick<StatementSources, 'finder' | 'renamed'> {
+interface Judging extends Pick<StatementSources, 'finder' | 'renamed' | 'sources'> {
   readonly call: SentCall;
   readonly describer: StatementDescriber;
 }
@@ -70,7 +71,7 @@ export async function findStatements(
       );
     for (const each of judged.filter(isOfMigrations)) {
       const choices = call.verb === 'script' ? [each] : judged;
-      for (const problem of problemsOf(each, choices, { call, describer, finder, renamed })) {
+      for (const problem of problemsOf(each, choices, { call, describer, finder, sources, renamed })) {
         const { rule, message, start } = problem;
         const { severity, remedy: usual } = texts.get(rule)!; // `texts` holds every rule of the catalogue
         const place = each.statement.placeAt(each.start + start, describer.dialect);
@@ -119,7 +120,7 @@ function problemsOf(
   all: readonly Judged[],
   judging: Judging,
 ): readonly Problem[] {
-  const { call, describer, finder } = judging;
+  const { call, describer, finder, sources } = judging;
   const { dialect, tables, snakeCase, isLocked } = describer;
   if (description.kind === 'untold') {
     if (isLocked !== true || description.reason !== 'absent') return [];
@@ -146,7 +147,7 @@ function problemsOf(
     ...judgeRows({ call, described: description, outline, dialect, snakeCase: call.snakeCase ?? snakeCase }),
     ...(values === undefined ? [] : judgeValues(outline, values, describer, kinds)),
     ...judgeInsertion(outline, tables),
-    ...judgeFetchOne(call, outline, tables),
+    ...(isOnlyTested(call, sources) ? [] : judgeFetchOne(call, outline, tables)),
     ...judgeStar(call, outline, finder),
   ];
 }
@@ -261,6 +262,33 @@ function wrongNumber(needed: number, given: number, outline: Outline): Problem {
 }
 
 const SHAPES_ROWS = /^(?:limit|order|group|having|union|intersect|except|join|with|fetch|distinct)$/;
+
+/** Whether code only asks whether a call has found a row: `if ((await db.fetchOne(…)) !== undefined)`, also by a variable. */
+function isOnlyTested({ call, module }: SentCall, sources: Sources): boolean {
+  const row = call.parent?.type === 'await' ? call.parent : call;
+  const { parent } = row;
+  if (parent?.type !== 'declarator' || parent.target.type !== 'name') return isTest(row);
+  const { name } = parent.target;
+  const uses = sources
+    .all('name')
+    .filter((each) => each.module === module && each.node.name === name && each.node !== parent.target)
+    .filter(({ node }) => {
+      const binding = module.lookup(name, node);
+      return binding?.kind === 'declared' && binding.node === parent;
+    })
+    .toArray();
+  return uses.length > 0 && uses.every(({ node }) => isTest(node));
+}
+
+/** Whether an expression says only whether there is a value: the condition of a branch, or a comparison with `undefined`. */
+function isTest(node: Node): boolean {
+  const { parent } = node;
+  if (parent?.type === 'binary' && /^[!=]==?$/.test(parent.operator)) return true;
+  if (parent?.type === 'unary' && parent.operator === '!') return true;
+  const { whole } = conditionAround(node, /^(?:&&|\|\|)$/);
+  const around = whole.parent;
+  return (around?.type === 'if' || around?.type === 'choice') && around.test === whole;
+}
 
 /** A `fetchOne()` whose conditions fit several rows. */
 function judgeFetchOne(

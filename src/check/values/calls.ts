@@ -140,7 +140,7 @@ export function answerOf(
   result: Value,
   { args, meaning }: { readonly args: readonly Value[]; readonly meaning: string },
 ): Value {
-  const isWhole = ROWS.test(meaning) && args[2]?.members?.has('as') !== true;
+  const isWhole = ROWS.test(meaning) && !args.some(({ members }) => members?.has('as') === true);
   const answer = values.marked(result, row);
   const principal = args.flatMap((arg) => [...values.madeIn(arg), ...boundMarks(arg)]).find(isOfPrincipal);
   const by = meaning.endsWith('.execute') ? OWN_CHANGE : OWN_ROW;

@@ -251,7 +251,8 @@ export function inputValue(source: Source): Value {
   if (part === undefined) {
     const made = inputMark(origin);
     const value: Value = made === undefined ? KNOWN : { texts: [[{ kind: 'own', made }]] };
-    return type?.node === undefined && type?.number === undefined ? value : { ...value, declared: type };
+    const isDeclared = type?.node !== undefined || type?.number !== undefined || origin.input === 'row';
+    return isDeclared ? { ...value, declared: type } : value;
   }
   return { texts: [[clientPart(id, origin, part)]], source, declared: type };
 }

@@ -1,6 +1,6 @@
 // env: SVC_AUTH_SECRET={secret}
 /** Guards are not used by their handlers, and one handler passes its whole context on. */
-import { Depends, Field, Router, Schema, SecurityHeadersMiddleware, Svc, int, list, provide, requireRoles, str } from 'svc';
+import { Depends, Field, RateLimiter, Router, Schema, SecurityHeadersMiddleware, Svc, TooManyRequests, int, list, provide, requireRoles, str } from 'svc';
 
 class Song extends Schema {
   title = Field(str, { maxLength: 100 });
@@ -18,3 +18,10 @@ export const app: Svc = new Svc({ title: 'Songs', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 app.get('/songs', { songs: Depends(songs), page: Depends(paging), response: list(Song) }, (context) => show(context));
 app.includeRouter(admin, '/admin');
+
+// a helper refuses, and another dependency counts
+const limiter = new RateLimiter({ name: 'songs', perMinute: 60 });
+const refuse = (): never => { throw new TooManyRequests(); };
+const quiet = provide({}, ({ req }) => (req.headers['x-quiet'] === undefined ? 'loud' : refuse()));
+const counted = provide({}, ({ req }) => limiter.take(req).then(() => 1));
+app.get('/songs/loud', { quiet: Depends(quiet), counted: Depends(counted), songs: Depends(songs), response: list(Song) }, ({ songs }) => songs.map((title) => ({ title })));

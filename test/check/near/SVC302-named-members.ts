@@ -1,7 +1,14 @@
 // args: --env production
 // env: SVC_AUTH_SECRET={secret}
 /** A reply of which the code names each member needs no response schema. */
-import { BearerAuth, Depends, SecurityHeadersMiddleware, Svc, reply } from 'svc';
+import { BearerAuth, Depends, Field, NotFound, Schema, SecurityHeadersMiddleware, Svc, createToken, datetime, int, reply, str } from 'svc';
+import { DatabasePlugin, db, sql } from 'svc/db';
+
+class Person extends Schema {
+  id = Field(int);
+  name = Field(str);
+  since = Field(datetime);
+}
 
 export const app: Svc = new Svc({ title: 'Counts', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
@@ -11,3 +18,11 @@ app.get('/counts/{id:int}', { me: Depends(BearerAuth()) }, ({ params }) => ({
   count: counts.get(params.id) ?? 0,
 }));
 app.get('/counts', { me: Depends(BearerAuth()) }, () => reply({ size: counts.size }, 200));
+
+// the class of the row names the columns
+app.register(new DatabasePlugin('sqlite:people.db'));
+app.get('/people/{id:int}', { me: Depends(BearerAuth()), base: Depends(db) }, async ({ base, params }) => {
+  const person = await base.fetchOne(sql`select id, name, since from person where id = ${params.id}`, { as: Person });
+  if (person === undefined) throw new NotFound();
+  return { ...person, token: createToken(person.name, app.config.get('authSecret', '')) };
+});

@@ -3,6 +3,10 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { join } from 'node:path';
+import { examineSources } from '../../../src/check/examine.ts';
+import { readProject } from '../../../src/check/reader/modules.ts';
+import { folder } from '../../support/run.ts';
 import { NotFound } from '../../../src/base/errors.ts';
 import { Field, file, list } from '../../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
@@ -195,18 +199,34 @@ test('if two exception handlers are registered for one class, svc check reports 
 });
 
 /** Returns the first words of the findings of SVC219. */
-function unnamed(app: Svc, source = ''): string[] {
+function unnamed(app: Svc, hasLinks = false): string[] {
   const rule = CORE_RULES.find(({ id }) => id === 'SVC219')!;
-  return findUnnamedHosts(app.inspect(), rule, [source]).map(({ message }) => message.slice(0, 14));
+  return findUnnamedHosts(app.inspect(), rule, hasLinks).map(({ message }) => message.slice(0, 14));
 }
 
-test('svc check notes that clients choose the host of links only if the sources read the host of a request (SVC219)', () => {
+test('svc check notes that clients choose the host of links only if the sources make such links (SVC219)', (t) => {
+  const linksIn = (code: string): boolean => {
+    const text = `import { Svc } from 'svc';\nexport const app = new Svc();\napp.get('/a', {}, ({ req }) => (${code}));\n`;
+    return examineSources(readProject([join(folder(t, { 'app.ts': text }), 'app.ts')]), CORE_RULES)
+      .hasHostLinks;
+  };
+  for (const code of [
+    '{ at: `https://${req.host}/join` }',
+    "{ at: new URL('/join', 'https://' + req.headers['host']).href }",
+    'sendTo(`//${req.host}`)',
+  ])
+    assert.equal(linksIn(code), true, code);
+  for (const code of [
+    '{ host: req.host }',
+    "{ isOurs: req.host === 'app.example' }",
+    'sitesOf(req.headers.host)',
+  ])
+    assert.equal(linksIn(code), false, code);
   const withLogin = (): Svc => quiet().get('/a', { me: Depends(BearerAuth()) }, handler);
   assert.deepEqual(unnamed(withLogin()), []);
-  for (const source of ['link(req.host)', 'link(request.host)', "link(req.headers['host'])"])
-    assert.deepEqual(unnamed(quiet().get('/a', handler), source), ['the server acc'], source);
+  assert.deepEqual(unnamed(quiet().get('/a', handler), true), ['the server acc']);
   const named = withLogin().use(new TrustedHostMiddleware({ hosts: ['app.example'] }));
-  assert.deepEqual(unnamed(named, 'link(req.host)'), []);
+  assert.deepEqual(unnamed(named, true), []);
 });
 
 test('svc check notes logins without TLS only if the server listens on another address than those of the machine itself (SVC219)', () => {

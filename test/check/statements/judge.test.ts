@@ -141,6 +141,12 @@ app.get('/', used, async ({ db }) => {
   await db.fetchOne('select role from member where account_id = ?', [1]); // SVC418
   await db.fetchOne('select role from member where account_id = ? and note_id > ?', [1, 2]);
   await db.fetchAll('select id from account where name = ?', ['a']);
+});
+app.post('/', used, async ({ db }) => {
+  const taken = await db.fetchOne('select id from account where name = ?', ['a']);
+  const other = await db.fetchOne('select id from account where name = ?', ['b']); // SVC418
+  if (taken || (await db.fetchOne('select id from account where name = ?', ['c'])) !== undefined) return 'taken';
+  return other === undefined ? 'free' : other.id;
 });`,
   'select * into a reply': `class Note extends Schema { id = Field(int); title = Field(str); }
 app.get('/a', used, ({ db }) => db.fetchAll('select * from note')); // SVC419

@@ -151,6 +151,37 @@ const token = ${guard};
 app.get('/me', { me: Depends(token), base: Depends(db) }, ({ me, base }) => base.scalar('select name from member where sub = ?', [me.sub], { as: str }));${mark}
 `;
 
+/** An album whose name is stored by this expression, and shown as it is. */
+const stored = (name: string, mark = ''): string => `
+// FILE app.ts
+import { BearerAuth, Depends, Field, HTMLResponse, NotFound, Schema, Svc, escapeHtml, int, str } from 'svc';
+import { DatabasePlugin, db, sql } from 'svc/db';
+class Album extends Schema { id = Field(int); name = Field(str); }
+class NewAlbum extends Album.pick('name') { name = Field(str, { maxLength: 70 }); }
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:albums.db'));
+app.post('/albums', { me: Depends(BearerAuth()), base: Depends(db), body: NewAlbum }, ({ base, body }) => base.execute(sql\`insert into album (name) values (\${${name}})\`));
+app.get('/albums/{id:int}', { base: Depends(db) }, async ({ base, params }) => {
+  const album = await base.fetchOne(sql\`select id, name from album where id = \${params.id}\`, { as: Album });
+  if (album === undefined) throw new NotFound();
+  return new HTMLResponse(\`<h1>\${album.name}</h1>\`);${mark}
+});
+`;
+
+/** A page that each visit changes by this statement. */
+const visited = (statement: string, mark = ''): string => `
+// FILE app.ts
+import { Depends, RedirectResponse, Svc } from 'svc';
+import { DatabasePlugin, db, sql } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:links.db'));
+app.get('/to/{link}', { base: Depends(db) }, async ({ base, params, req }) => {${mark}
+  const browser = sql.identifier(nameOf(req.headers['user-agent']));
+  await base.execute(sql\`${statement} where link = \${params.link}\`);
+  return new RedirectResponse('/');
+});
+`;
+
 export const JUDGEMENTS: Readonly<Record<string, string>> = {
   'isolation: another transaction of the program names a level': seats(
     'postgres://app@localhost/app',
@@ -227,6 +258,13 @@ export const JUDGEMENTS: Readonly<Record<string, string>> = {
     ' // SVC665',
   ),
   'right: ids of the program itself in a column that ignores case': members('BearerAuth()'),
+  'a column that is stored as a client sent it': stored('body.name', ' // SVC608'),
+  'right: a column that is stored escaped': stored('escapeHtml(body.name)'),
+  'a page that changes a row': visited("update link set state = 'opened'", ' // SVC216'),
+  'right: a page that counts its visits': visited('update link set opened = opened + 1'),
+  'right: a page that counts its visits by a column of many': visited(
+    'update link set ${browser} = ${browser} + 1',
+  ),
   'a member of a message that chooses how it is verified': dispatched(
     "[['keyed', same], ['plain', () => true]]",
     'how',
