@@ -37,7 +37,15 @@ export function tested(value: Value, yes: Fact | undefined, no: Fact | undefined
  */
 export function among(value: Value = KNOWN, known?: Value): Value {
   const isNot = constantsIn(known);
-  return tested(value, { isKnown: true }, isNot.length === 0 ? undefined : { isNot });
+  const { no } = tested(value, undefined, isNot.length === 0 ? undefined : { isNot });
+  return values.judged(knownIn(value), no);
+}
+
+/** Returns the facts of a text that the program knows: it knows each part of a client in it. */
+function knownIn({ texts: all }: Value): Facts {
+  const [text = [], ...more] = all.filter(texts.hasClient);
+  const parts = more.length > 0 ? [] : text.filter((part) => part.kind === 'client');
+  return parts.map((part) => factsOf(part, { isKnown: true })).reduce(texts.allFacts, texts.NO_FACTS);
 }
 
 /** Returns the texts of a value, or of the items of a list. */

@@ -242,6 +242,24 @@ app.get('/ok2/{name}', {}, async ({ params }) => {
   if (!full.startsWith(root + '/')) throw new NotFound();
   return await readFile(full);
 });
+app.get('/folder', {}, async ({ query }) => {
+  const at = path.resolve(root, 'public', query.name);
+  if (at !== path.resolve(root, 'public') && !at.startsWith(path.resolve(root, 'public') + path.sep)) throw new NotFound();
+  return await fs.promises.readdir(at);
+});
+app.get('/whole', {}, async ({ query }) => {
+  const at = join(root, query.dir, query.name);
+  return join(root, 'index') === at || at.startsWith(root + '/') ? await readFile(at) : 'none';
+});
+app.get('/either', {}, async ({ query }) => {
+  const at = join(root, query.name);
+  return join(root, 'index') === at || query.name.length < 20 ? await readFile(at) : 'none'; // SVC606
+});
+app.get('/other', {}, async ({ query }) => {
+  const at = join(root, query.name);
+  if (at === join(root, 'index')) throw new NotFound();
+  return await readFile(at); // SVC606
+});
 app.get('/ok3/{id:uuid}', {}, ({ params }) => new FileResponse(join(root, params.id)));
 app.get('/ok6/{id}', {}, async ({ params }) => {
   await getNote(params.id);
