@@ -462,6 +462,6 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   SVC648: ACCOUNT_PAIR,
   ...KIND_PAIRS,
   ...FAILURE_PAIRS,
-  SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
   ...PROCESS_PAIRS,
+  SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
 };
