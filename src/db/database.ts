@@ -5,11 +5,17 @@
 import { randomInt } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
 import { ignore } from '../base/promises.ts';
-import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
+import { given, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
+import { limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
-import { Transaction, refuseInsideTransaction, type TransactionOptions } from './transaction.ts';
+import {
+  Transaction,
+  WRITING,
+  readTransaction,
+  refuseInsideTransaction,
+  type TransactionOptions,
+} from './transaction.ts';
 import type { Clock } from '../base/clock.ts';
 import type { DatabaseSpans } from './tracing.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -31,19 +37,9 @@ import type {
 const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
-const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
-
 const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
-
-interface TransactionPlan {
-  readonly begin: BeginOptions;
-  readonly retries: number;
-  readonly limit: Limit | undefined;
-}
-
-const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limit: undefined };
 
 /** Receives work that still runs after its limit. */
 type Hold = (late: Promise<unknown>) => void;
@@ -114,7 +110,8 @@ export class Database extends Session {
    *   `tx.transaction()` instead
    */
   async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
-    const { begin, retries, limit } = options === undefined ? PLAIN : transactionOf(options, this.clock);
+    const { begin, retries, limits } = readTransaction(options);
+    const limit = limitOf(limits, 0, this.clock);
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.#with(
@@ -261,7 +258,7 @@ export class Database extends Session {
       clock,
       ...limits,
       depth: 0,
-      isReadOnly: begin.isReadOnly,
+      begin,
     });
     try {
       return await tx.drive(fn, connection);
@@ -375,22 +372,4 @@ async function* withinLimit(source: AsyncIterable<readonly Row[]>, limit: Limit,
     watched?.[Symbol.dispose]();
     await settledBy(leave(), limit, clock, ignore);
   }
-}
-
-function transactionOf(options: TransactionOptions, clock: Clock): TransactionPlan {
-  const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
-    isolation: oneOf<'' | NonNullable<TransactionOptions['isolation']>>(
-      ['read committed', 'repeatable read', 'serializable'],
-      '',
-    ),
-    readOnly: bool(false),
-    retries: int(0, 0, 100),
-    signal: given<AbortSignal>(),
-    timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
-  });
-  return {
-    begin: { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly },
-    retries,
-    limit: limitOf({ signal, timeoutMs }, 0, clock),
-  };
 }

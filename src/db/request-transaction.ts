@@ -14,7 +14,7 @@ import { MAX_TIMEOUT_MS } from './limits.ts';
 import { DEFAULT_NAME, database } from './plugin.ts';
 import type { Context } from '../http/contracts.ts';
 import type { Isolation } from './driver.ts';
-import type { Transaction, TransactionOptions } from './transaction.ts';
+import { LEVELS, type Transaction, type TransactionOptions } from './transaction.ts';
 
 /** Options of {@link transaction}. */
 export interface RequestTransactionOptions {
@@ -74,7 +74,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
     readOnly,
     timeoutMs,
   } = readOptions('transaction', given, {
-    isolation: oneOf<Isolation | ''>(['read committed', 'repeatable read', 'serializable'], ''),
+    isolation: oneOf<Isolation | ''>(LEVELS, ''),
     readOnly: bool(false),
     timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
     database: text(DEFAULT_NAME),

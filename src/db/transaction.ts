@@ -7,9 +7,11 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { SvcError, errorAfter } from '../base/errors.ts';
+import { bool, given, int, oneOf, readOptions } from '../base/options.ts';
 import { CommitOutcomeUnknown, atCaller } from './errors.ts';
 import {
   CALLBACK,
+  MAX_TIMEOUT_MS,
   endingLimit,
   limitOf,
   limitReached,
@@ -20,7 +22,7 @@ import {
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
-import type { Connection, Dialect, Isolation, Limit, Purpose, RowBatches } from './driver.ts';
+import type { BeginOptions, Connection, Dialect, Isolation, Limit, Purpose, RowBatches } from './driver.ts';
 
 /** Options of a transaction. */
 export interface TransactionOptions {
@@ -47,6 +49,41 @@ export interface TransactionOptions {
   readonly signal?: AbortSignal | undefined;
   /** Time limit in milliseconds, 0 ... 2_147_483_647; see `signal`. 0 means no limit. Default 0. */
   readonly timeoutMs?: number | undefined;
+}
+
+/** Isolation levels, the weakest first. */
+export const LEVELS: readonly [Isolation, ...Isolation[]] = [
+  'read committed',
+  'repeatable read',
+  'serializable',
+];
+
+/** How a transaction begins by default. */
+export const WRITING: BeginOptions = { isolation: undefined, isReadOnly: false };
+
+interface TransactionPlan {
+  readonly begin: BeginOptions;
+  readonly retries: number;
+  readonly limits: QueryOptions | undefined;
+}
+
+const PLAIN: TransactionPlan = { begin: WRITING, retries: 0, limits: undefined };
+
+/** @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value */
+export function readTransaction(options: TransactionOptions | undefined): TransactionPlan {
+  if (options === undefined) return PLAIN;
+  const { isolation, readOnly, retries, signal, timeoutMs } = readOptions('transaction', options, {
+    isolation: oneOf<Isolation | ''>(LEVELS, ''),
+    readOnly: bool(false),
+    retries: int(0, 0, 100),
+    signal: given<AbortSignal>(),
+    timeoutMs: int(0, 0, MAX_TIMEOUT_MS),
+  });
+  return {
+    begin: { isolation: isolation === '' ? undefined : isolation, isReadOnly: readOnly },
+    retries,
+    limits: { signal, timeoutMs },
+  };
 }
 
 interface Scope {
@@ -83,8 +120,8 @@ interface TransactionDeps {
   readonly limit: Limit | undefined;
   readonly statementTimeoutMs: number;
   readonly depth: number;
-  /** Whether the transaction cannot write, so that the outcome of its commit does not matter. */
-  readonly isReadOnly: boolean;
+  /** How the outermost transaction began. */
+  readonly begin: BeginOptions;
   readonly outer?: Transaction | undefined;
 }
 
@@ -137,11 +174,33 @@ export class Transaction extends Session {
    * are undone. Inside `fn`, use the `tx` that `fn` receives. Statements of other code on the outer
    * transaction wait until the nested transaction has ended.
    *
+   * `isolation` and `readOnly` cannot be stronger than those of the outermost transaction. `retries` has no effect,
+   * because only the outermost transaction can be repeated.
+   *
    * @throws SvcError `E_DB_OVER` when the callback of this transaction has settled, `E_DB_NESTED` when it is
-   *   called inside a transaction that is nested in this transaction
+   *   called inside a transaction that is nested in this transaction, `E_DB_OPTION` when the outermost transaction
+   *   does not have the `isolation` or `readOnly`
    */
-  transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: QueryOptions): Promise<T> {
-    return this.#enter(options, (_connection, limit) => this.#nest(fn, limit), 0, true);
+  async transaction<T>(fn: (tx: Transaction) => Awaitable<T>, options?: TransactionOptions): Promise<T> {
+    const { begin, limits } = readTransaction(options);
+    this.#requireBegun(begin);
+    return this.#enter(limits, (_connection, limit) => this.#nest(fn, limit), 0, true);
+  }
+
+  /** Throws if a nested transaction asks for more than the outermost one has. */
+  #requireBegun({ isolation, isReadOnly }: BeginOptions): void {
+    const outer = this.#deps.begin;
+    const has = (level: Isolation | undefined): number => (level === undefined ? -1 : LEVELS.indexOf(level));
+    const missing =
+      this.dialect !== 'sqlite' && has(isolation) > has(outer.isolation)
+        ? `isolation: '${isolation!}'`
+        : isReadOnly && !outer.isReadOnly
+          ? 'readOnly: true'
+          : undefined;
+    if (missing !== undefined)
+      throw new SvcError('E_DB_OPTION', [
+        `a nested transaction is a savepoint, and cannot have ${missing}: begin the outermost transaction with it`,
+      ]);
   }
 
   /** @internal */
@@ -324,9 +383,9 @@ export class Transaction extends Session {
   }
 
   #committed(committing: Promise<void>): Promise<void> {
-    const { clock, depth, isReadOnly } = this.#deps;
+    const { clock, depth, begin } = this.#deps;
     const onLate = (late: Promise<unknown>): void => this.#hold(late);
-    return depth === 0 && !isReadOnly
+    return depth === 0 && !begin.isReadOnly
       ? committedBy(committing, this.#callersEnding(), clock, onLate)
       : settledBy(committing, this.#callersEnding(), clock, onLate);
   }

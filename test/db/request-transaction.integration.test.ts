@@ -10,13 +10,18 @@ import {
   DatabasePlugin,
   ReadOnly,
   conflictOn,
+  db as database,
+  openDatabase,
   transaction,
   type Database,
   type Transaction,
+  type TransactionOptions,
 } from '../../src/db/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
+import { fault } from '../contract/database.ts';
 import { onEveryDatabase } from '../support/every-database.ts';
 import { folder } from '../support/run.ts';
+import type { FaultCode } from '../../src/base/faults.ts';
 
 const INSERT = 'insert into note (id, parent) values (?, ?)';
 const SCHEMA = 'create table note (id integer primary key, parent integer)';
@@ -273,3 +278,64 @@ test('when a dependency uses the transaction of the request, its code after "yie
   assert.equal((await client.get('/')).status, 200);
   assert.deepEqual(order, ['before the end']);
 });
+
+onEveryDatabase(
+  'with a transaction in place of the database, all transactions of requests are savepoints in it',
+  async (_db, url) => {
+    const app = appAt(url);
+    app.post('/ok', { tx: Depends(transaction) }, async ({ tx }) => {
+      await tx.execute(INSERT, [1, null]);
+      return {};
+    });
+    app.post('/undone', { tx: Depends(transaction({ isolation: 'serializable' })) }, async ({ tx }) => {
+      await tx.execute(INSERT, [2, null]);
+      throw new Forbidden('no');
+    });
+    app.post('/retried', { db: Depends(database) }, async ({ db }) => {
+      await db.transaction((tx) => tx.execute(INSERT, [3, null]), { isolation: 'serializable', retries: 2 });
+      return {};
+    });
+    await using db = await openDatabase(url);
+    await db.script(SCHEMA);
+    const undone = new Error('undone');
+    const test = db.transaction(
+      async (tx) => {
+        await using client = new TestClient(app, { overrides: [[database, () => tx]] });
+        const statuses = [];
+        for (const path of ['/ok', '/undone', '/retried']) statuses.push((await client.post(path)).status);
+        assert.deepEqual(statuses, [200, 403, 200]);
+        assert.deepEqual(await tx.fetchAll('select id from note order by id'), [{ id: 1 }, { id: 3 }]);
+        throw undone;
+      },
+      { isolation: 'serializable' },
+    );
+    await assert.rejects(test, undone);
+    assert.deepEqual(await ids(db), []);
+  },
+);
+
+onEveryDatabase(
+  'a nested transaction is refused if it asks for more than the outermost transaction has',
+  async (db) => {
+    const level = db.dialect === 'sqlite' ? undefined : 'E_DB_OPTION';
+    const cases: readonly (readonly [TransactionOptions, TransactionOptions, FaultCode | undefined])[] = [
+      [{}, { isolation: 'read committed' }, level],
+      [{}, { readOnly: true }, 'E_DB_OPTION'],
+      [{}, { retries: 3 }, undefined],
+      [{}, { isolated: true } as never, 'E_OPTION_UNKNOWN'],
+      [{ isolation: 'repeatable read' }, { isolation: 'read committed' }, undefined],
+      [{ isolation: 'repeatable read' }, { isolation: 'repeatable read' }, undefined],
+      [{ isolation: 'repeatable read' }, { isolation: 'serializable' }, level],
+      [{ readOnly: true }, { readOnly: true }, undefined],
+    ];
+    for (const [outer, options, code] of cases)
+      await db.transaction(async (tx) => {
+        const nested = tx.transaction(
+          (inner) => inner.transaction((innermost) => innermost.scalar('select 1'), options),
+          {},
+        );
+        if (code === undefined) assert.equal(await nested, 1, JSON.stringify([outer, options]));
+        else await assert.rejects(nested, fault(code));
+      }, outer);
+  },
+);
