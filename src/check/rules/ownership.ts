@@ -179,7 +179,7 @@ function joins(tokens: readonly Token[]): boolean {
 /** A statement of a handler, and the inputs that the handler compares beside the principal. */
 interface Chosen {
   readonly sending: Sending;
-  /** What the handler does with the row. */
+  /** Action of the handler on the row: reads, changes or deletes. */
   readonly verb: string;
   readonly run: Run;
   readonly tied: ReadonlySet<string>;

@@ -1,4 +1,4 @@
-/** What a finding about the owner of a row says, and the remedy that it names (SVC640). */
+/** Message and remedy of findings about the owner of a row (SVC640). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
