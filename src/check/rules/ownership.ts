@@ -31,8 +31,7 @@ export const OWNERSHIP_RULES: readonly (SourceRule | SourcePart)[] = [
     cwe: [639, 862],
     sources: ['OWASP API1:2023 Broken Object Level Authorization'],
     why: 'A client that counts up the id in the address reads or changes rows of other clients',
-    remedy:
-      'Compare the owner in the statement, too: where id = ? and owner = ?. If every client may have the rows, say so: // svc-allow SVC640: why',
+    remedy: remedyOf('id', 'owner'),
     wrong: "db.fetchOne('select text from note where id = ?', [params.id])",
     right: "db.fetchOne('select text from note where id = ? and owner = ?', [params.id, me.sub])",
     judge: findForeignRows,
@@ -72,18 +71,25 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
     if (!isGuarded(run) || owners.isRestricted(run)) continue;
     const tied = owners.tiedInputs(run);
     for (const sending of trace.sentBy(run)) {
-      const chosen = { sending, run, tied, owners, trace };
-      const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen);
-      if (found === undefined) continue;
       // a row that is only read to be changed stands for the change
       const change = trace.sentBy(run).find((each) => each.isWrite && isOfRow(each, sending));
-      report(
-        change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token),
-        found.message,
-        found.isCertain ? {} : { severity: 'warning' },
-      );
+      const chosen = { sending, verb: verbOf(change ?? sending), run, tied, owners, trace };
+      const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen);
+      if (found === undefined) continue;
+      report(change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token), found.message, {
+        ...(found.isCertain ? {} : { severity: 'warning' }),
+        ...(found.column === undefined ? {} : { remedy: remedyOf(found.binding.column, found.column) }),
+      });
     }
   }
+}
+
+function verbOf({ isWrite, outline }: Sending): string {
+  return outline.verb === 'delete' ? 'deletes' : isWrite ? 'changes' : 'reads';
+}
+
+function remedyOf(key: string, owner: string): string {
+  return `Compare the owner in the statement, too: where ${key} = ? and ${owner} = ?. If every client may have the rows, say so: // svc-allow SVC640: why`;
 }
 
 /** SVC203: a change that every client makes, although another handler requires a role for it, or each one to read the rows. */
@@ -173,6 +179,8 @@ function joins(tokens: readonly Token[]): boolean {
 /** A statement of a handler, and the inputs that the handler compares beside the principal. */
 interface Chosen {
   readonly sending: Sending;
+  /** Action of the handler on the row: reads, changes or deletes. */
+  readonly verb: string;
   readonly run: Run;
   readonly tied: ReadonlySet<string>;
   readonly owners: Owners;
@@ -182,12 +190,20 @@ interface Chosen {
 interface Foreign {
   readonly binding: Binding;
   readonly message: string;
+  /** Column that leads to the client. */
+  readonly column?: string | undefined;
   readonly isCertain?: boolean;
+}
+
+/** Why a row belongs to one client, and the column that leads to the client, if it is known. */
+interface Reason {
+  readonly text: string;
+  readonly column: string | undefined;
 }
 
 /** Judges a statement that selects its rows by an input alone. */
 function byKey(chosen: Chosen): Foreign | undefined {
-  const { sending, tied, owners } = chosen;
+  const { sending, verb, tied, owners } = chosen;
   const binding = keyOf(sending);
   const isChosen = sending.equal.some(({ value }) => inputsOf(value).some((input) => tied.has(input)));
   if (binding === undefined || isChosen) return undefined;
@@ -203,7 +219,8 @@ function byKey(chosen: Chosen): Foreign | undefined {
   if (reason === undefined) return undefined;
   return {
     binding,
-    message: `every authenticated client ${sending.isWrite ? 'changes' : 'reads'} any row of the table "${table}", because ${inputOf(binding.value)} alone chooses it: ${reason}`,
+    message: `every authenticated client ${verb} any row of the table "${table}", because ${inputOf(binding.value)} alone chooses it: ${reason.text}`,
+    column: reason.column,
     isCertain: alike !== undefined,
   };
 }
@@ -214,7 +231,7 @@ function reasonOf(
   { table, column }: Binding,
   columns: readonly string[],
   tie: Tie | undefined,
-): string | undefined {
+): Reason | undefined {
   const known = trace.tables.get(table);
   // a statement for one row selects by a key, also if the sources do not create its table
   const isKey =
@@ -222,26 +239,33 @@ function reasonOf(
   const above = known?.references.find((each) => each.column === column)?.table ?? '';
   if (!isKey)
     return owners.tiesOf(above).length > 0 && !owners.accounts.has(above) && !owners.shared.has(above)
-      ? `it is the key of the table "${above}", whose rows belong to clients`
+      ? { text: `it is the key of the table "${above}", whose rows belong to clients`, column: undefined }
       : undefined;
   if (tie !== undefined) return comparedBy(tie);
   const references = (known?.references ?? []).filter((each) => !columns.includes(each.column));
   const account = references.find((each) => owners.accounts.has(each.table));
-  if (account !== undefined)
-    return `its column "${account.column}" refers to the table "${account.table}", whose rows are the clients`;
+  if (account !== undefined) return refersTo(account, 'are the clients');
   const parent = owners.shared.has(table)
     ? undefined
     : references.find((each) => owners.tiesOf(each.table).length > 0);
-  if (parent !== undefined)
-    return `its column "${parent.column}" refers to the table "${parent.table}", whose rows belong to clients`;
+  if (parent !== undefined) return refersTo(parent, 'belong to clients');
   if (tied.size === 0) return undefined;
   const beside = columnBeside(sending, columns, trace);
-  if (beside !== undefined) return `another statement also compares the column "${beside}"`;
+  if (beside !== undefined)
+    return { text: `another statement also compares the column "${beside}"`, column: beside };
   const scope = owners.scopeOf(table, columns);
-  return (
-    scope &&
-    `another statement selects by the column "${scope}", of which a guard asks whether it is the client's`
-  );
+  if (scope === undefined) return undefined;
+  return {
+    text: `another statement selects by the column "${scope}", of which a guard asks whether it is the client's`,
+    column: scope,
+  };
+}
+
+function refersTo(
+  { column, table }: { readonly column: string; readonly table: string },
+  what: string,
+): Reason {
+  return { text: `its column "${column}" refers to the table "${table}", whose rows ${what}`, column };
 }
 
 /** Returns a column with a row that the handler asks for, which another statement of the table compares beside these columns. */
@@ -254,14 +278,15 @@ function columnBeside({ target }: Sending, columns: readonly string[], { sent }:
     .at(0);
 }
 
-function comparedBy({ owner, isInStatement }: Tie): string {
-  return isInStatement
+function comparedBy({ owner, isInStatement }: Tie): Reason {
+  const text = isInStatement
     ? `another statement also compares the column "${owner}" with the client`
     : `code compares ${owner === '' ? 'a column' : `the column "${owner}"`} of another statement with the client`;
+  return { text, column: owner === '' ? undefined : owner };
 }
 
 /** Judges a statement whose owner is an input, although other statements take it from the principal. */
-function byOwner({ sending, run, tied, owners, trace }: Chosen): Foreign | undefined {
+function byOwner({ sending, verb, run, tied, owners, trace }: Chosen): Foreign | undefined {
   const { outline, isWrite, bindings = [] } = sending;
   if (sending.isTied || isCounter(sending)) return undefined;
   const use = outline.verb === 'insert' ? 'written' : 'equal';
@@ -291,7 +316,7 @@ function byOwner({ sending, run, tied, owners, trace }: Chosen): Foreign | undef
   if (isShared) return undefined;
   return {
     binding,
-    message: `${inputOf(binding.value)} says whose rows of the table "${table}" the statement ${use === 'written' ? 'inserts' : isWrite ? 'changes' : 'reads'}, but other statements compare the column "${column}" with the client`,
+    message: `${inputOf(binding.value)} says whose rows of the table "${table}" the statement ${use === 'written' ? 'inserts' : verb}, but other statements compare the column "${column}" with the client`,
   };
 }
 
@@ -312,7 +337,7 @@ function byParent({ sending, tied, owners, trace }: Chosen): Foreign | undefined
     if (inputsOf(binding.value).some((input) => tied.has(input))) continue;
     return {
       binding,
-      message: `the new row of the table "${sending.target}" refers to any row of the table "${parent}", because ${inputOf(binding.value)} alone chooses it: ${comparedBy(tie)}`,
+      message: `the new row of the table "${sending.target}" refers to any row of the table "${parent}", because ${inputOf(binding.value)} alone chooses it: ${comparedBy(tie).text}`,
     };
   }
   return undefined;
