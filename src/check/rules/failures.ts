@@ -79,7 +79,7 @@ export const FAILURE_RULES: readonly SourceRule[] = [
       'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
     wrong: 'end.setMonth(end.getMonth() + 1)',
     right: 'end.setMonth(end.getMonth() + 1, 1)',
-    find: findMonths,
+    find: findDates,
     watch: watchNumbers,
   },
 ];
@@ -396,9 +396,22 @@ function keeps(
 
 // -- SVC660 --
 
-/** SVC660: months that code adds to a date, whose day stays. */
-function findMonths(sources: Sources, report: ReportAt): void {
+/** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
+function findDates(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
+    if (
+      cutsDay(call) &&
+      isLocalDay(objectOf(call)) &&
+      sources.reachedFrom(functionAround(call)) !== undefined
+    )
+      report(
+        { module, call },
+        'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
+        {
+          remedy:
+            'Use the methods of one zone: setUTCHours(0, 0, 0, 0), or format the day by Intl.DateTimeFormat with the time zone of the user',
+        },
+      );
     const isMoved = addsMonths(call) || makesMonths(call);
     if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
       report(
@@ -427,6 +440,7 @@ function watchNumbers(report: ReportAt): Watch {
   return {
     onSum(sum) {
       const { node, module, sides } = sum;
+      if (node.type === 'binary' && node.operator === '*') return;
       const units = sides.map(unitOf);
       if (units.every((unit) => unit !== undefined) && units[0] !== units[1]) tell({ module, node });
       for (const [index, unit] of [units[1], units[0]].entries()) {
@@ -480,6 +494,32 @@ function watchNumbers(report: ReportAt): Watch {
         );
     },
   };
+}
+
+/** Whether code takes only the day of the text of a date: `date.toISOString().slice(0, 10)`. */
+function cutsDay(call: Call): boolean {
+  const cut = call.parent?.type === 'member' ? call.parent.parent : undefined;
+  return (
+    methodOf(call) === 'toISOString' &&
+    cut?.type === 'call' &&
+    /^(?:slice|substring|split)$/.test(methodOf(cut))
+  );
+}
+
+/** Whether a date is the beginning of a day in the time zone of the process. */
+function isLocalDay(date: Node | undefined): boolean {
+  if (date?.type === 'call') return date.isNew && pathOf(date.callee) === 'Date' && date.args.length === 3;
+  const fn = date?.type === 'name' ? functionAround(date) : undefined;
+  if (date?.type !== 'name' || fn === undefined) return false;
+  return partsIn(fn).some(
+    (part) =>
+      (part.type === 'declarator' &&
+        part.target.type === 'name' &&
+        part.target.name === date.name &&
+        part.value?.type === 'call' &&
+        isLocalDay(part.value)) ||
+      (methodOf(part) === 'setHours' && pathOf(objectOf(part as Call) ?? part) === date.name),
+  );
 }
 
 /** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */

@@ -6,7 +6,9 @@ import { literal } from '../reader/constants.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { branchIf, conditionAround, functionAround, leaveIn, methodOf } from '../reader/nodes.ts';
 import { isPublicRoute } from '../values/functions.ts';
-import { isEmpty, isGuarded } from '../statements/trace.ts';
+import { isEmpty, isGuarded, rowsIn } from '../statements/trace.ts';
+import { mayVerify } from './ownership.ts';
+import { isOfToken } from './races.ts';
 import { constantIn } from '../values/tests.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { ABSENT, KNOWN, clientIn, idsIn, madeIn } from '../values/value.ts';
@@ -90,6 +92,37 @@ function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): voi
   findOwners(trace, report);
   findTenants(trace, report);
   findChosenRoles(trace, report, seen);
+  findFreeTokens(trace, report);
+}
+
+/** Tokens for an account that the client names: of any client, or of each authenticated one. */
+function findFreeTokens(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const sent = trace.sentBy(run);
+    const calls = trace.callsOf(run);
+    const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
+    const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
+    if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
+      continue;
+    for (const { call, module, meaning, args } of calls) {
+      const [subject, , options] = args;
+      // a token with a purpose of its own, or for a device, is no login
+      const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
+      if (meaning !== 'svc.createToken' || isNamed) continue;
+      const rows = subject === undefined ? [] : rowsIn(subject);
+      const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
+      const [input] = isGuarded(run) ? [] : inputsOf(subject);
+      if (read !== undefined || input !== undefined)
+        report(
+          { module, node: call },
+          `${isGuarded(run) ? 'each authenticated client' : 'every client'} gets a token of any account that it names, because nothing proves that the account is its own`,
+          {
+            remedy:
+              'Check the password or a code of the account first, or require a role: requireRoles("support")',
+          },
+        );
+    }
+  }
 }
 
 interface Findings {

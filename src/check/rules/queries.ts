@@ -12,7 +12,7 @@ import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node, NodeOf } from '../reader/nodes.ts';
+import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
@@ -63,7 +63,7 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
       'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
     wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
     right: 'await db.transaction(async (tx) => { await tx.execute(…); }); await fetch(…);',
-    onCall: findRequestsInTransaction,
+    watch: watchRequests,
   },
   {
     id: 'SVC662',
@@ -76,7 +76,35 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     watch: watchRows,
   },
   { id: 'SVC637', watch: watchFilters },
+  {
+    id: 'SVC663',
+    severity: 'warning',
+    cwe: [670],
+    why: 'Without an order, the database returns rows as it finds them, so one page repeats rows of another one and leaves others out',
+    remedy: 'Sort by columns that together are unique: order by created_at desc, id desc',
+    wrong: "db.fetchAll('select id, title from note limit ? offset ?', [size, start])",
+    right: "db.fetchAll('select id, title from note order by id limit ? offset ?', [size, start])",
+    watch: watchPages,
+  },
 ];
+
+/** SVC663: a page of rows whose statement has no order. */
+function watchPages(report: ReportAt): Watch {
+  return {
+    onStatement(sending) {
+      const { outline, bindings = [] } = sending;
+      const at = outline.tokens.find(
+        ({ word, depth }) => depth === 0 && /^(?:limit|offset|fetch)$/.test(word),
+      );
+      const isPage =
+        outline.has(/^offset$/, 0) ||
+        bindings.some(({ use, kind }) => use === 'compared' && kind === 'input');
+      if (outline.verb !== 'select' || at === undefined || !isPage || sending.isOfOne) return;
+      if (!outline.has(/^order$/, 0) && !outline.isAggregate)
+        report(sending.nodeAt(at), 'the statement reads a page of rows that have no order');
+    },
+  };
+}
 
 /** A call of `sql.and()` whose terms a client may leave out, and the names that their conditions test. */
 interface Filter {
@@ -138,16 +166,38 @@ function namesIn(within: Node): readonly string[] {
   });
 }
 
-/** SVC661: requests of other services inside of a transaction. */
-function findRequestsInTransaction(
-  { call, module, meaning, transaction, led }: Site,
-  report: ReportAt,
-): void {
-  if (transaction === undefined || !ASKS.test(meaning)) return;
-  const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
-  report(
-    { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
-    'a request of another service is sent inside of transaction(), which stays open until the response comes',
+/** SVC661: requests of other services inside of a transaction: of a callback, or of the whole request. */
+function watchRequests(report: ReportAt): Watch {
+  /** Handlers that receive `Depends(transaction)`, also through a dependency. */
+  const open = new Set<Fn>();
+  return {
+    onHandler({ handler, dependencies }) {
+      if (dependencies.some((each) => needsTransaction(each))) open.add(handler);
+    },
+    onCall({ call, module, meaning, transaction, led, handler }) {
+      if (!ASKS.test(meaning)) return;
+      if (transaction === undefined) {
+        if (handler !== undefined && open.has(handler))
+          report(
+            { module, node: call },
+            'a request of another service is sent while the transaction of the handler is open, which ends after the handler',
+          );
+        return;
+      }
+      const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
+      report(
+        { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
+        'a request of another service is sent inside of transaction(), which stays open until the response comes',
+      );
+    },
+  };
+}
+
+function needsTransaction({ gives, depends }: Value, depth = 0): boolean {
+  if (gives?.isTransaction === true) return true;
+  return (
+    depth < 6 &&
+    [...(depends?.spec?.members?.values() ?? [])].some((each) => needsTransaction(each, depth + 1))
   );
 }
 

@@ -13,6 +13,7 @@ import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
 import { meaningOfCall, namesSecret } from '../sources.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
+import type { Site } from '../values/calls.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
@@ -35,6 +36,7 @@ export const RACE_RULES: readonly SourceRule[] = [
     right:
       "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
     judge: findStaleWrites,
+    watch: watchValues,
   },
   {
     id: 'SVC643',
@@ -71,6 +73,7 @@ function findStaleWrites(trace: Trace, report: ReportAt, sources: Sources): void
     const lock = sent.findIndex(({ outline, isWrite }) => isWrite || outline.has(/^for$/));
     const reads = sent.filter((each, index) => isStale(each, isLoose && (index < lock || lock === -1)));
     if (reads.length === 0) continue;
+    findOverfilled(run, trace, reads, report);
     const compared = comparedRows(run, trace);
     for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
       for (const { token, column } of writtenBy(write)) {
@@ -90,6 +93,36 @@ function findStaleWrites(trace: Trace, report: ReportAt, sources: Sources): void
           `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
         );
       }
+  }
+}
+
+/** SVC642: a row that is inserted because an earlier statement has counted few enough rows. */
+function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], report: ReportAt): void {
+  for (const write of trace.sentBy(run)) {
+    if (write.outline.verb !== 'insert' || write.outline.has(/^select$/)) continue;
+    const counts = reads.filter(
+      (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
+    );
+    const isLimited = trace.comparedBy(run).some(
+      ({ node, sides }) =>
+        node.type === 'binary' &&
+        /^[<>]/.test(node.operator) &&
+        sides.some(
+          (side, index) =>
+            // whether there is any row is a question for a unique key
+            !/^[01]$/.test(constantIn(sides[1 - index]) ?? '') &&
+            counts.some(({ call }) => rowsIn(side).includes(call)),
+        ),
+    );
+    if (isLimited)
+      report(
+        write.nodeAt(undefined),
+        `two requests at the same time both count few enough rows of the table "${write.target}", and both insert one`,
+        {
+          remedy:
+            'Lock the row that has the limit first: select seats from course where id = ? for update. Or count the free places in a column: set free = free - 1 where id = ? and free > 0',
+        },
+      );
   }
 }
 
@@ -360,6 +393,12 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
     if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
     for (const sending of sent) {
       const column = addedBy(sending);
+      const amount = isGuarded(run) ? undefined : bookedBy(sending);
+      if (amount !== undefined)
+        report(
+          sending.nodeAt(undefined),
+          `each delivery of the message inserts a row with "${amount}" into the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
+        );
       if (column === undefined || addedTo(sending).length === 0) continue;
       report(
         sending.nodeAt(undefined),
@@ -367,6 +406,17 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
       );
     }
   }
+}
+
+/** Columns of amounts, where the name is the only declaration. */
+export const AMOUNT: RegExp =
+  /(?:^|_)(?:cents|amount|price|cost|total|balance|credits?|points|fee|paid|value|quantity)(?:_|$)/;
+
+/** Returns the column of an amount that a statement inserts by an input. */
+function bookedBy({ outline, written }: Sending): string | undefined {
+  return outline.verb === 'insert'
+    ? written.find(({ kind, column }) => kind === 'input' && AMOUNT.test(column))?.column
+    : undefined;
 }
 
 /** SVC644: a password that a random token of the client sets, while the token stays. */
@@ -403,7 +453,7 @@ export function issues({ bindings = [] }: Sending): boolean {
   return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
 }
 
-function isPassword({ value }: Binding): boolean {
+export function isPassword({ value }: Binding): boolean {
   return value?.type === 'svc.hashPassword';
 }
 
@@ -481,7 +531,7 @@ function addition(tokens: readonly Token[]): number {
 }
 
 /** Returns the inputs that a statement adds to a column: `+ ?`, or `+ excluded.n`. */
-function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Binding[] {
+export function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Binding[] {
   const plus = tokens.findIndex(({ text }, index) => text === '+' && index > addition(tokens));
   const added = tokens[plus + 1];
   return bindings.filter(
@@ -499,24 +549,62 @@ function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
   return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
 }
 
+/** SVC642: a value in Redis that is computed from what an earlier command has read. */
+function watchValues(report: ReportAt): Watch {
+  const read = new Map<Node, string>();
+  return {
+    onCall({ call, module, meaning, value }) {
+      for (const { name, key, rest } of commandsOf({ call, module, meaning, value })) {
+        if (name === 'GET') read.set(call, key);
+        const isComputed = rest.some((each) => madeIn(each).some(({ node }) => read.get(node) === key));
+        if (name === 'SET' && isComputed)
+          report(
+            { node: call, module },
+            'the value is computed from what an earlier command has read, so a value that another request sets between them is lost',
+            { remedy: "Let Redis compute it in one command: ['INCRBY', key, n], or in a script" },
+          );
+      }
+    },
+  };
+}
+
+interface RedisCommand {
+  readonly name: string | undefined;
+  /** Text that is equal for equal keys. */
+  readonly key: string;
+  /** The values after the key. */
+  readonly rest: readonly Value[];
+}
+
+/** Returns the commands that a call sends to Redis. */
+function commandsOf({
+  call,
+  module,
+  meaning,
+  value,
+}: Pick<Site, 'call' | 'module' | 'meaning' | 'value'>): readonly RedisCommand[] {
+  if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return [];
+  const list = value(call.args[0]);
+  const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
+  return [...(isOfOne ? [list] : (list?.members?.values() ?? []))].map((command) => {
+    const [name, of, ...rest] = command?.members?.values() ?? [];
+    const written = of?.texts.map((text) => literalOf(text, '?')).join();
+    const marks = madeIn(of).map(({ by }) => by);
+    return { name: constantIn(name), key: [written === '?' ? module.file : written, ...marks].join(), rest };
+  });
+}
+
 /** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
 export function watchLocks(report: ReportAt): Watch {
   const keys = { SET: new Set<string>(), GET: new Set<string>() };
   const deletions: { readonly key: string; readonly at: Spot }[] = [];
   return {
-    onCall({ call, module, meaning, value }) {
-      if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return;
-      const list = value(call.args[0]);
-      const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
-      for (const command of isOfOne ? [list] : (list?.members?.values() ?? [])) {
-        const [name, of, token, ...options] = command?.members?.values() ?? [];
-        const written = of?.texts.map((text) => literalOf(text, '?')).join();
-        const marks = madeIn(of).map(({ by }) => by);
-        const key = [written === '?' ? module.file : written, ...marks].join();
-        const isLock = isToken(token) && options.some((each) => constantIn(each) === 'NX');
-        if (constantIn(name) === 'DEL') deletions.push({ key, at: { node: call, module } });
-        if (constantIn(name) === 'GET') keys.GET.add(key);
-        if (constantIn(name) === 'SET' && isLock) keys.SET.add(key);
+    onCall(site) {
+      for (const { name, key, rest } of commandsOf(site)) {
+        const isLock = isToken(rest[0]) && rest.some((each) => constantIn(each) === 'NX');
+        if (name === 'DEL') deletions.push({ key, at: { node: site.call, module: site.module } });
+        if (name === 'GET') keys.GET.add(key);
+        if (name === 'SET' && isLock) keys.SET.add(key);
       }
     },
     finish() {

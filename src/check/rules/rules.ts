@@ -2,7 +2,9 @@
  * Every rule of this package. A rule is one object in a file of this folder: its texts and its function. The
  * id of a rule never changes. `svc check` loads this file when it needs it, because it loads the analysis of sources.
  */
+import { ACCOUNT_RULES } from './accounts.ts';
 import { ADDRESS_RULES } from './addresses.ts';
+import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
@@ -12,6 +14,7 @@ import { FAILURE_RULES } from './failures.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
+import { MIGRATION_PARTS } from './migrations.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
@@ -30,7 +33,9 @@ import type { SourcePart, SourceRule } from '../sources.ts';
 
 /** Searches of the sources, for rules of their own and for rules of the application. */
 export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
+  ...ACCOUNT_RULES,
   ...ADDRESS_RULES,
+  ...AMOUNT_RULES,
   ...AVAILABILITY_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
@@ -39,6 +44,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
+  ...MIGRATION_PARTS,
   ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,

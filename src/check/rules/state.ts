@@ -3,7 +3,18 @@
  * (SVC631 … SVC633).
  */
 import { boundIn } from '../reader/modules.ts';
-import { calledName, entryOf, functionAround, isWithin, partsIn, pathOf } from '../reader/nodes.ts';
+import {
+  calledName,
+  entryOf,
+  functionAround,
+  isWithin,
+  methodOf,
+  objectOf,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
+import { callsIn } from '../sources.ts';
+import { constantIn } from '../values/tests.ts';
 import { literal } from '../reader/constants.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
@@ -11,6 +22,7 @@ import { isOfPrincipal } from '../values/marks.ts';
 import { isStored } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Value } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
@@ -163,13 +175,56 @@ const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i
 /** SVC632: data of one client in a cache whose key does not identify the client. */
 function watchShared(report: ReportAt, sources: Sources): Watch {
   const cached: Site[] = [];
+  const sent: Sending[] = [];
   return {
     onCall(site) {
       findSharedEntries(site, report);
       if (site.meaning === 'svc.cached') cached.push(site);
     },
-    finish: () => cached.forEach((site) => judgeCached(site, sources, report)),
+    onStatement: (sending) => sent.push(sending),
+    finish() {
+      for (const site of cached) {
+        judgeCached(site, sources, report);
+        findKept(site, sent, sources, report);
+      }
+    },
   };
+}
+
+/** Seconds after which a change that the cache does not notice is a mistake. */
+const LONG = 600;
+
+/** SVC632: a change of rows that a cached function has read, while nothing removes its results. */
+function findKept(site: Site, sent: readonly Sending[], sources: Sources, report: ReportAt): void {
+  const { call, module, value } = site;
+  const [load, options] = call.args;
+  const fn = load === undefined ? undefined : sources.handlers.resolve(load, module);
+  const seconds = Number(constantIn(value(options)?.members?.get('ttlSeconds'))?.replaceAll('_', ''));
+  const { parent } = call;
+  const name =
+    parent?.type === 'entry'
+      ? parent.key
+      : parent?.type === 'declarator' && parent.target.type === 'name'
+        ? parent.target.name
+        : undefined;
+  if (fn === undefined || name === undefined || !(seconds > LONG)) return;
+  const isRemoved = sources.all('call').some(
+    ({ node }) =>
+      /^(?:delete|clear)$/.test(methodOf(node)) &&
+      pathOf(objectOf(node) ?? node)
+        ?.split('.')
+        .at(-1) === name,
+  );
+  if (isRemoved) return;
+  const calls = new Set(callsIn(fn, module, sources).map((each) => each.call));
+  const tables = new Set(sent.filter((each) => calls.has(each.call)).flatMap((each) => each.tables));
+  for (const change of sent)
+    if (change.isWrite && change.handler !== undefined && tables.has(change.target ?? ''))
+      report(
+        change.nodeAt(undefined),
+        `the results of "${name}" stay in the cache for ${seconds} s although this statement changes the table "${change.target}", because nothing removes them`,
+        { severity: 'warning', remedy: `Remove the result after the change: await ${name}.delete(id)` },
+      );
 }
 
 /** Caches of this package, and maps that live as long as the process. */

@@ -126,10 +126,15 @@ export abstract class ControlFlow extends Evaluation {
   #ifStatement({ test, yes, no }: NodeOf<'if'>): void {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const branches = [
-      this.branch(values.factsIf(value, true), () => this.#statement(yes)),
-      this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
-    ];
+    const decided = this.decided(test);
+    const branches = [true, false]
+      .filter((isTrue) => decided === undefined || decided === isTrue)
+      .map((isTrue) =>
+        this.branch(values.factsIf(value, isTrue), () => {
+          const branch = isTrue ? yes : no;
+          if (branch !== undefined) this.#statement(branch);
+        }),
+      );
     this.path.join(branches.map(({ path }) => path));
   }
 

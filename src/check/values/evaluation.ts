@@ -61,7 +61,7 @@ interface Tested extends Spot {
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
-  /** Two values that code adds, subtracts, or compares by size: they have one unit. */
+  /** Two values that code adds, subtracts, multiplies, or compares by size. */
   onSum(compared: Compared): void;
   onTest(tested: Tested): void;
   onPromise(misused: MisusedPromise): void;
@@ -463,7 +463,7 @@ export abstract class Evaluation extends Classes {
     const { module, handler } = this;
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module, handler, sides: [first, second] });
-    if (/^(?:[-+]|[<>]=?)$/.test(operator))
+    if (/^(?:[-+*]|[<>]=?)$/.test(operator))
       this.listeners.onSum({ node, module, handler, sides: [first, second] });
     if (
       left.type === 'unary' &&
@@ -518,13 +518,24 @@ export abstract class Evaluation extends Classes {
     return { ...values.oneOf([first, result]), yes: sharedFacts(...yes!), no: allFacts(...no!), keys };
   }
 
+  /** Returns whether a comparison of a parameter with a text holds, if the caller passes a text; undefined for any other test. */
+  protected decided(test: Node): boolean | undefined {
+    if (test.type !== 'binary' || !/^[!=]==?$/.test(test.operator) || test.left.type !== 'name')
+      return undefined;
+    if (this.module.lookup(test.left.name, test.left)?.kind !== 'parameter') return undefined;
+    const [left, right] = [test.left, test.right].map((side) => constantIn(this.seen.get(side)));
+    return left === undefined || right === undefined
+      ? undefined
+      : (left === right) === test.operator.startsWith('=');
+  }
+
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const branches = [
-      this.branch(values.factsIf(value, true), () => this.value(yes)),
-      this.branch(values.factsIf(value, false), () => this.value(no)),
-    ];
+    const decided = this.decided(test);
+    const branches = [true, false]
+      .filter((isTrue) => decided === undefined || decided === isTrue)
+      .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => this.value(isTrue ? yes : no)));
     this.path.continueAfter(branches.map(({ path }) => path));
     return values.oneOf(branches.map(({ result }) => result));
   }

@@ -301,6 +301,12 @@ export function userValue(): Value {
   };
 }
 
+/** Returns the key that a client sends to `APIKeyAuth({ verify })`. */
+export function keyValue(): Value {
+  const type: InputType = { part: { may: ALL, isSecret: true }, member: () => undefined };
+  return inputValue({ id: 'API key', origin: { what: 'the API key', input: 'headers' }, type });
+}
+
 /** Returns a value that a schema of the project has parsed: `Note.parse(value)`; undefined if no client has sent a part of it. */
 export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
   if (!/^(?:parse|safeParse)$/.test(method)) return undefined;
