@@ -57,7 +57,7 @@ export const OWNERSHIP_RULES: readonly (SourceRule | SourcePart)[] = [
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(trace, sources)) return;
-  findUnverified(trace, report);
+  findUnverified(trace, report, sources);
   findAlternatives(trace, report);
   const owners = ownersOf(trace);
   for (const run of trace.runs) {
@@ -334,10 +334,11 @@ const VERIFIES =
   /^crypto\.(?:timingSafeEqual|createHmac|createVerify|verify|subtle)|^(?:webcrypto\.)?subtle\.|^svc\.(?:checkPassword|verifyToken|Session)|^(?:fetch|undici\.\w+)$|^svc\/oauth\./;
 
 /** SVC640: rows that a message of an unknown client changes, which nothing verifies. */
-function findUnverified(trace: Trace, report: ReportAt): void {
+function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void {
   for (const run of trace.runs) {
     if (run.route === undefined || isGuarded(run) || mayVerify(run, trace)) continue;
-    const isHook = HOOK.test(pathOf(run.route)) && !comparesSecret(run, trace);
+    const isHook =
+      HOOK.test(pathOf(run.route)) && !comparesSecret(run, trace) && !hasVerifyingMiddleware(trace, sources);
     for (const sending of trace.sentBy(run)) {
       if (
         isHook &&
@@ -376,6 +377,13 @@ const HOOK = /(?:^|[/-])(?:web)?hooks?(?:[/-]|$)|\/ipn\b/i;
 function pathOf({ call, module }: RouteCall): string {
   const path = call.args[0] && literal(call.args[0], module);
   return path?.type === 'text' ? path.value : '';
+}
+
+/** Whether a middleware of the project verifies messages. */
+function hasVerifyingMiddleware(trace: Trace, { handlers }: Sources): boolean {
+  const known = new Set(trace.runs.flatMap(({ functions }) => [...functions]));
+  const layers = [...handlers.all].flatMap(([fn]) => (handlers.isHandler(fn) && !known.has(fn) ? [fn] : []));
+  return trace.callsOf({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
 }
 
 /** Whether a handler compares an input with a secret of the program. */

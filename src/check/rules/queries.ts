@@ -174,10 +174,12 @@ function watchRequests(report: ReportAt): Watch {
     onHandler({ handler, dependencies }) {
       if (dependencies.some((each) => needsTransaction(each))) open.add(handler);
     },
-    onCall({ call, module, meaning, transaction, led, handler }) {
+    onCall({ call, module, meaning, transaction, led, handler, stack }) {
       if (!ASKS.test(meaning)) return;
       if (transaction === undefined) {
-        if (handler !== undefined && open.has(handler))
+        // a task in the background runs after the response
+        const isOfHandler = stack.slice(1).every((frame) => frame.call !== undefined);
+        if (handler !== undefined && open.has(handler) && isOfHandler)
           report(
             { module, node: call },
             'a request of another service is sent while the transaction of the handler is open, which ends after the handler',

@@ -2,7 +2,7 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf, isRaw } from '../reader/nodes.ts';
+import { entryOf, isRaw, partsIn } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
@@ -286,29 +286,26 @@ function findRewritten(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** SVC215: a token that code verifies by hand, of which nothing compares the end, although the project knows the claim "exp". */
-function watchEndlessTokens(report: ReportAt, { project }: Sources): Watch {
-  const read: (Spot & { readonly id: string; readonly what: string })[] = [];
+/** SVC215: a token that code verifies by hand, in a project that knows the claim "exp" and compares no end. */
+function watchEndlessTokens(report: ReportAt, sources: Sources): Watch {
+  const read: (Spot & { readonly what: string })[] = [];
   const verified = new Set<string>();
-  const ordered = new Set<string>();
   return {
     onCall(site) {
       const { call, meaning, module, value } = site;
-      const part = clientIn(value(call.args[0]));
       const what = tokenIn(site);
-      if (part !== undefined && what !== undefined && /authorization|token|jwt/i.test(what))
-        read.push({ node: call, module, id: part.id, what });
+      if (what !== undefined && /authorization|token|jwt/i.test(what))
+        read.push({ node: call, module, what });
       if (VERIFIES.test(meaning))
         for (const arg of call.args) verified.add(clientIn(value(arg))?.origin.what ?? '');
     },
-    onSum({ node, sides }) {
-      if (node.type === 'binary' && /^[<>]/.test(node.operator))
-        for (const side of sides) for (const id of idsIn(side)) ordered.add(id);
-    },
     finish() {
-      if (!project.modules.some(({ source }) => /\bexp\b/.test(source))) return;
-      for (const { id, what, ...spot } of read)
-        if (verified.has(what) && ![...ordered].some((each) => each.startsWith(`${id} parsed`)))
+      const known = sources.project.modules.some(({ source }) => /\bexp\b/.test(source));
+      const isCompared = sources
+        .all('binary')
+        .some(({ node }) => /^[<>]/.test(node.operator) && namesEnd(node));
+      for (const { what, ...spot } of known && !isCompared ? read : [])
+        if (verified.has(what))
           report(
             spot,
             'nothing compares the claim "exp" of the token with the time, so a leaked token works for ever',
@@ -319,6 +316,13 @@ function watchEndlessTokens(report: ReportAt, { project }: Sources): Watch {
           );
     },
   };
+}
+
+function namesEnd(comparison: Node): boolean {
+  return partsIn(comparison).some((part) => {
+    const name = part.type === 'member' ? part.property : part.type === 'name' ? part.name : undefined;
+    return name !== undefined && /^(?:exp|until|expir\w*|ends?)$/i.test(name);
+  });
 }
 
 /** Whether a signed text holds an input, or the text of which the input is a part. */

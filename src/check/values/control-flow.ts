@@ -98,7 +98,12 @@ export abstract class ControlFlow extends Evaluation {
     const value = node === undefined ? ABSENT : this.value(node);
     const isOpen = node === undefined || values.isBare(value);
     const typed = isOpen ? this.typed(typeAfter(target, this.module), this.module) : undefined;
-    this.bind(target, typed === undefined ? value : { ...typed, texts: [...typed.texts, ...value.texts] });
+    this.bind(
+      target,
+      typed === undefined
+        ? value
+        : { ...values.ofType(value, typed), texts: [...typed.texts, ...value.texts] },
+    );
   }
 
   #expression(node: Node): void {

@@ -397,6 +397,15 @@ export function marked(value: Value, made: Made, depth = 0): Value {
   };
 }
 
+/** Returns the value with the members and items of its written type, which keep the marks of the value. */
+export function ofType(value: Value, typed: Value): Value {
+  const isPlain = typed.of === undefined && typed.type === undefined;
+  const marks = isPlain
+    ? value.texts.flat().flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []))
+    : [];
+  return { ...value, ...marks.reduce((all, made) => marked(all, made), typed), texts: value.texts };
+}
+
 /** Returns the client parts of a value, also of its members. */
 export function clientsIn(value: Value): readonly ClientPart[] {
   const found: ClientPart[] = [];
