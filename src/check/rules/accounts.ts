@@ -1,6 +1,6 @@
 /**
  * Rules about accounts: passwords and addresses that a login alone changes (SVC649), and rows that are switched off but
- * still found (SVC664).
+ * still found (SVC672).
  */
 import { isGuarded } from '../statements/trace.ts';
 import { ownersOf } from '../statements/owners.ts';
@@ -24,7 +24,7 @@ export const ACCOUNT_RULES: readonly SourceRule[] = [
     judge: findBareChanges,
   },
   {
-    id: 'SVC664',
+    id: 'SVC672',
     severity: 'warning',
     cwe: [284, 613],
     why: 'A row that is switched off by a column stays switched on for each statement that leaves the column out',
@@ -58,7 +58,7 @@ function findBareChanges(trace: Trace, report: ReportAt): void {
       if (password !== undefined && !namesAfterWhere(write, password.column))
         report(
           write.nodeAt(undefined),
-          `whoever has the session of a client sets a new password in the table "${write.target}", because nothing compares the present one`,
+          `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
         );
       const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
       const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
@@ -87,7 +87,7 @@ function namesAfterWhere({ outline }: Sending, column: string): boolean {
 const OFF =
   /^(?:is_?)?(?:disabled|deactivated|suspended|blocked|banned|locked|active|enabled|deleted|revoked|removed)(?:_(?:at|on|ms|by))?$/;
 
-/** SVC664: a login, a key or a single row that is found although a column that other statements use switches it off. */
+/** SVC672: a login, a key or a single row that is found although a column that other statements use switches it off. */
 function findSwitchedOff(trace: Trace, report: ReportAt): void {
   const used = new Map<string, Set<string>>();
   const compared = new Map<string, Set<string>>();

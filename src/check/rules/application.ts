@@ -9,7 +9,6 @@ import { CONTRACT_RULES } from './contract.ts';
 import { DEPLOYMENT_RULES } from './deployment.ts';
 import { ENVIRONMENT_RULES } from './environment.ts';
 import { GRAPH_RULES } from './graph.ts';
-import { MIGRATION_RULES } from './migrations.ts';
 import { SECRET_RULES } from './secrets.ts';
 import type { CoreRule } from '../check.ts';
 
@@ -21,6 +20,5 @@ export const APPLICATION_RULES: readonly CoreRule[] = [
   ...DEPLOYMENT_RULES,
   ...ENVIRONMENT_RULES,
   ...GRAPH_RULES,
-  ...MIGRATION_RULES,
   ...SECRET_RULES,
 ].sort((left, right) => (left.id < right.id ? -1 : 1));

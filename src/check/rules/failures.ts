@@ -23,7 +23,6 @@ import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { comparedColumn } from '../statements/trace.ts';
 import { isLog } from './logs.ts';
-import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -55,7 +54,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     wrong: 'const release = await mutex.acquire(); await work(); release();',
     right: 'const release = await mutex.acquire(); try { await work(); } finally { release(); }',
     find: findKeptLocks,
-    watch: watchLocks,
   },
   {
     id: 'SVC659',

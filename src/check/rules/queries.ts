@@ -6,6 +6,7 @@ import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, methodOf, partsIn, pathOf } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
+import { rightsIn } from '../statements/migrations.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { isPiece } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
@@ -75,9 +76,10 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'await db.fetchAll(sql`… where order_id in (${sql.list(orders.map(({ id }) => id))})`)',
     watch: watchRows,
   },
+  { id: 'SVC423', find: findTexts },
   { id: 'SVC637', watch: watchFilters },
   {
-    id: 'SVC663',
+    id: 'SVC671',
     severity: 'warning',
     cwe: [670],
     why: 'Without an order, the database returns rows as it finds them, so one page repeats rows of another one and leaves others out',
@@ -88,7 +90,7 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
   },
 ];
 
-/** SVC663: a page of rows whose statement has no order. */
+/** SVC671: a page of rows whose statement has no order. */
 function watchPages(report: ReportAt): Watch {
   return {
     onStatement(sending) {
@@ -414,4 +416,14 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
 function statementOf(node: Node | undefined, module: SourceModule): string {
   const value = node === undefined ? undefined : literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
+}
+
+/** SVC423: statements in the sources that make tables. */
+function findTexts({ project }: Sources, report: ReportAt): void {
+  for (const module of project.modules)
+    for (const node of partsIn(module.body)) {
+      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
+      for (const { token, message } of /\bcreate\s+table|\balter\s+table/i.test(text) ? rightsIn(text) : [])
+        report({ module, node: { ...node, start: node.start + 1 + token.start } }, message);
+    }
 }

@@ -1,22 +1,20 @@
 /**
- * Rules about statements that belong together (SVC642 … SVC644): rows that are read, compared and written back, writes
- * that refer to each other, and messages that count at each delivery.
+ * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
+ * that refer to each other.
  */
-import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
+import { isWithin, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
-import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
+import { comparedColumn, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { literalOf } from '../values/text.ts';
 import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
-import { meaningOfCall, namesSecret } from '../sources.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import { namesSecret } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { Site } from '../values/calls.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
-import type { KeptCall, Run, Trace } from '../statements/trace.ts';
+import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
@@ -36,7 +34,6 @@ export const RACE_RULES: readonly SourceRule[] = [
     right:
       "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
     judge: findStaleWrites,
-    watch: watchValues,
   },
   {
     id: 'SVC643',
@@ -48,18 +45,6 @@ export const RACE_RULES: readonly SourceRule[] = [
       "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
     judge: findHalves,
-  },
-  {
-    id: 'SVC644',
-    severity: 'warning',
-    cwe: [837],
-    why: 'Services deliver a message again when they get no response in time, and mailboxes and logs keep links. Each use has its effect again',
-    remedy:
-      'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
-    wrong:
-      "if (isSigned(req)) await tx.execute('update wallet set credits = credits + ? where id = ?', [event.credits, event.wallet])",
-    right: "await tx.execute('insert into seen (event) values (?)', [event.id])  // event is the primary key",
-    judge: findRepeated,
   },
 ];
 
@@ -230,7 +215,7 @@ function countsTwice(other: Sending, { target }: Sending, trace: Trace): boolean
   return other.outline.verb === 'insert' && table !== undefined && !holdsKey(table, columnsOf(other.written));
 }
 
-function columnsOf(bindings: readonly Binding[]): readonly string[] {
+export function columnsOf(bindings: readonly Binding[]): readonly string[] {
   return bindings.map(({ column }) => column);
 }
 
@@ -379,75 +364,6 @@ function isMadeFor(by: string, node: unknown, { written }: Sending): boolean {
   );
 }
 
-/** SVC644: a number that each delivery of a signed message changes. */
-function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
-  findReusable(trace, report);
-  const isOnce = sources
-    .all('call')
-    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
-  if (isOnce) return;
-  for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
-    if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
-    const sent = trace.sentBy(run);
-    if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
-    for (const sending of sent) {
-      const column = addedBy(sending);
-      const amount = isGuarded(run) ? undefined : bookedBy(sending);
-      if (amount !== undefined)
-        report(
-          sending.nodeAt(undefined),
-          `each delivery of the message inserts a row with "${amount}" into the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
-        );
-      if (column === undefined || addedTo(sending).length === 0) continue;
-      report(
-        sending.nodeAt(undefined),
-        `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
-      );
-    }
-  }
-}
-
-/** Columns of amounts, where the name is the only declaration. */
-export const AMOUNT: RegExp =
-  /(?:^|_)(?:cents|amount|price|cost|total|balance|credits?|points|fee|paid|value|quantity)(?:_|$)/;
-
-/** Returns the column of an amount that a statement inserts by an input. */
-function bookedBy({ outline, written }: Sending): string | undefined {
-  return outline.verb === 'insert'
-    ? written.find(({ kind, column }) => kind === 'input' && AMOUNT.test(column))?.column
-    : undefined;
-}
-
-/** SVC644: a password that a random token of the client sets, while the token stays. */
-function findReusable(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    // a session is such a row, too, and stays on purpose
-    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
-    const sent = trace.sentBy(run);
-    for (const write of sent) {
-      if (!write.written.some(isPassword)) continue;
-      const keys = write.equal.flatMap(({ value }) => value ?? []);
-      const read = sent.find(
-        (each) =>
-          (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
-          each.outline.verb !== 'delete' &&
-          isOfToken(each, trace),
-      );
-      if (read === undefined || sent.some((each) => removes(each, read))) continue;
-      // a token in the row of the account ends in the statement that sets the password
-      report(
-        (read.target === write.target ? write : read).nodeAt(undefined),
-        `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
-        {
-          remedy:
-            'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
-        },
-      );
-    }
-  }
-}
-
 /** Whether a statement stores a new random secret, as that of a forgotten password does. */
 export function issues({ bindings = [] }: Sending): boolean {
   return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
@@ -455,17 +371,6 @@ export function issues({ bindings = [] }: Sending): boolean {
 
 export function isPassword({ value }: Binding): boolean {
   return value?.type === 'svc.hashPassword';
-}
-
-/** Whether a statement deletes the row of a token, or sets another column than the password in it. */
-function removes(write: Sending, read: Sending): boolean {
-  if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;
-  return (
-    write.outline.verb !== 'update' ||
-    writtenBy(write).some(
-      ({ column }) => !write.written.some((each) => each.column === column && isPassword(each)),
-    )
-  );
 }
 
 /**
@@ -495,23 +400,8 @@ function writtenTokens(trace: Trace): ReadonlySet<string> {
   return written;
 }
 
-function isToken(value: Value | undefined): boolean {
+export function isToken(value: Value | undefined): boolean {
   return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
-}
-
-/** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */
-function remembers(sending: Sending, trace: Trace): boolean {
-  const { bindings, outline } = sending;
-  if (bindings === undefined) return true;
-  const isBy = bindings.some(({ use, kind }) => (use === 'equal' || use === 'compared') && kind === 'input');
-  if (addedBy(sending) !== undefined)
-    return (
-      bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1
-    );
-  if (outline.verb !== 'insert') return isBy;
-  const table = trace.tableOf(sending);
-  const written = sending.written.filter(({ kind }) => kind !== 'constant');
-  return table === undefined || holdsKey(table, columnsOf(written));
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
@@ -540,84 +430,4 @@ export function addedTo({ bindings = [], outline: { tokens } }: Sending): readon
       (token === added ||
         (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
   );
-}
-
-/** Whether a call asks a set or a store for a value of the message. */
-function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
-  const method = methodOf(call);
-  if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
-  return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
-}
-
-/** SVC642: a value in Redis that is computed from what an earlier command has read. */
-function watchValues(report: ReportAt): Watch {
-  const read = new Map<Node, string>();
-  return {
-    onCall({ call, module, meaning, value }) {
-      for (const { name, key, rest } of commandsOf({ call, module, meaning, value })) {
-        if (name === 'GET') read.set(call, key);
-        const isComputed = rest.some((each) => madeIn(each).some(({ node }) => read.get(node) === key));
-        if (name === 'SET' && isComputed)
-          report(
-            { node: call, module },
-            'the value is computed from what an earlier command has read, so a value that another request sets between them is lost',
-            { remedy: "Let Redis compute it in one command: ['INCRBY', key, n], or in a script" },
-          );
-      }
-    },
-  };
-}
-
-interface RedisCommand {
-  readonly name: string | undefined;
-  /** Text that is equal for equal keys. */
-  readonly key: string;
-  /** The values after the key. */
-  readonly rest: readonly Value[];
-}
-
-/** Returns the commands that a call sends to Redis. */
-function commandsOf({
-  call,
-  module,
-  meaning,
-  value,
-}: Pick<Site, 'call' | 'module' | 'meaning' | 'value'>): readonly RedisCommand[] {
-  if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return [];
-  const list = value(call.args[0]);
-  const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
-  return [...(isOfOne ? [list] : (list?.members?.values() ?? []))].map((command) => {
-    const [name, of, ...rest] = command?.members?.values() ?? [];
-    const written = of?.texts.map((text) => literalOf(text, '?')).join();
-    const marks = madeIn(of).map(({ by }) => by);
-    return { name: constantIn(name), key: [written === '?' ? module.file : written, ...marks].join(), rest };
-  });
-}
-
-/** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
-export function watchLocks(report: ReportAt): Watch {
-  const keys = { SET: new Set<string>(), GET: new Set<string>() };
-  const deletions: { readonly key: string; readonly at: Spot }[] = [];
-  return {
-    onCall(site) {
-      for (const { name, key, rest } of commandsOf(site)) {
-        const isLock = isToken(rest[0]) && rest.some((each) => constantIn(each) === 'NX');
-        if (name === 'DEL') deletions.push({ key, at: { node: site.call, module: site.module } });
-        if (name === 'GET') keys.GET.add(key);
-        if (name === 'SET' && isLock) keys.SET.add(key);
-      }
-    },
-    finish() {
-      for (const { key, at } of deletions)
-        if (keys.SET.has(key) && !keys.GET.has(key))
-          report(
-            at,
-            'the lock is deleted without a comparison of its token: work that outlives its lock releases that of the next holder',
-            {
-              remedy:
-                "Compare and delete in one script: if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end",
-            },
-          );
-    },
-  };
 }

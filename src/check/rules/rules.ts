@@ -14,12 +14,13 @@ import { FAILURE_RULES } from './failures.ts';
 import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
-import { MIGRATION_PARTS } from './migrations.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
 import { RACE_RULES } from './races.ts';
+import { REDIS_PARTS } from './redis.ts';
+import { REPEATED_RULES } from './repeated.ts';
 import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
@@ -44,12 +45,13 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...IDENTITY_RULES,
   ...INJECTION_RULES,
   ...LOG_RULES,
-  ...MIGRATION_PARTS,
   ...OWNERSHIP_RULES,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
   ...RACE_RULES,
+  ...REDIS_PARTS,
+  ...REPEATED_RULES,
   ...REPLY_RULES,
   ...ROUTE_RULES,
   ...SETTING_RULES,

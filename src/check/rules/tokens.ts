@@ -278,6 +278,7 @@ function findRewritten(trace: Trace, report: ReportAt): void {
           { module, call },
           'the signature is computed over a text that JSON.stringify() makes of the parsed body, which differs from the text that the sender has signed',
           {
+            severity: 'warning',
             remedy:
               'Verify the bytes before they are parsed: const raw = await req.text(); if (!isGenuine(raw, given)) throw new Unauthorized(); const body = Event.parse(JSON.parse(raw))',
           },
@@ -300,7 +301,7 @@ function watchEndlessTokens(report: ReportAt, sources: Sources): Watch {
         for (const arg of call.args) verified.add(clientIn(value(arg))?.origin.what ?? '');
     },
     finish() {
-      const known = sources.project.modules.some(({ source }) => /\bexp\b/.test(source));
+      const known = sources.project.modules.some(({ text, source }) => /\bexp\b/.test(text ?? source));
       const isCompared = sources
         .all('binary')
         .some(({ node }) => /^[<>]/.test(node.operator) && namesEnd(node));

@@ -4,6 +4,7 @@ import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
 import { describedDatabases, lockedDescribers, missingLines, staleLines } from './locked.ts';
 import { brokenStatements } from './releases.ts';
+import { riskyMigrations } from './migrations.ts';
 import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
@@ -71,6 +72,7 @@ export async function judgeStatements(
   );
   return {
     findings: [
+      ...riskyMigrations(plugins, rule('SVC423')),
       ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
       ...(present === undefined ? [] : missingLines(present, undescribed, rule('SVC421'))),

@@ -141,7 +141,7 @@ export function typeOfDeclaration(
   module: SourceModule,
   depth = 0,
 ): InputType | undefined {
-  if (node === undefined || depth > 6) return undefined;
+  if (node === undefined || depth > MAX_TYPES) return undefined;
   const inner = (part: Node | undefined, at = module): InputType | undefined =>
     typeOfDeclaration(part, at, depth + 1);
   if (node.type === 'name') {

@@ -1,36 +1,14 @@
 /**
- * Rule about migrations (SVC423): columns that give rights by default, and changes that fail or wait on a table with rows. The
- * texts of statements in the sources count, too.
+ * Migrations that give rights by default, and those that fail or wait on a table with rows (SVC423). Reads the texts of their
+ * statements only.
  */
 import { pathToFileURL } from 'node:url';
 import { resolve } from 'node:path';
-import { isMigratable } from '../../db/migrations/start.ts';
-import { partsIn } from '../reader/nodes.ts';
-import { createsIndex, declaredColumns } from '../statements/written-schema.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import { createsIndex, declaredColumns } from './written-schema.ts';
+import type { RuleText } from '../check.ts';
+import type { Finding } from '../../base/findings.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
-import type { ReportAt, SourcePart, Sources } from '../sources.ts';
-import type { Token } from '../statements/outline.ts';
-
-/** Rules about migrations. */
-export const MIGRATION_RULES: readonly CoreRule[] = [
-  {
-    id: 'SVC423',
-    severity: 'warning',
-    phase: 'environment',
-    cwe: [1188, 276],
-    sources: ['PostgreSQL: ALTER TABLE, Building Indexes Concurrently'],
-    why: 'A default applies to each row that a statement inserts without the column, and to all rows that are there. A change of a large table fails, or keeps all writers waiting',
-    remedy:
-      'Give rights by a statement of their own, and let the default be the least: is_admin boolean not null default false',
-    wrong: 'alter table person add column is_admin boolean not null default true;',
-    right: 'alter table person add column is_admin boolean not null default false;',
-    run: findMigrations,
-  },
-];
-
-/** Searches of the sources about migrations. */
-export const MIGRATION_PARTS: readonly SourcePart[] = [{ id: 'SVC423', find: findTexts }];
+import type { Token } from './outline.ts';
 
 /** Columns with rights, and the defaults that give them. */
 const RIGHTS: readonly (readonly [column: RegExp, given: RegExp])[] = [
@@ -49,7 +27,7 @@ interface Risk {
 }
 
 /** Returns the columns of statements that have rights by default. */
-function rightsIn(text: string): readonly Risk[] {
+export function rightsIn(text: string): readonly Risk[] {
   return declaredColumns(text).flatMap(({ table, part }) => {
     const [column] = part;
     const given = part[part.findIndex(({ word }) => word === 'default') + 1];
@@ -96,30 +74,32 @@ function delaysIn(text: string, old: ReadonlySet<string>, dialect: Migratable['d
       ];
 }
 
-function findMigrations({ plugins }: ApplicationView, report: ReportFinding): void {
-  for (const plugin of plugins.filter(isMigratable)) {
+/** Returns the findings about the migrations of databases. */
+export function riskyMigrations(
+  plugins: readonly Migratable[],
+  { severity, remedy: usual }: Pick<RuleText, 'severity' | 'remedy'>,
+): readonly Finding[] {
+  return plugins.flatMap((plugin) => {
     const old = new Set<string>();
-    for (const { isContributed, up } of migrationsOf(plugin)) {
-      const made = up.statements
-        .flatMap(({ text }) => declaredColumns(text))
-        .filter(({ isAdded }) => !isAdded);
-      for (const { text, line } of isContributed ? [] : up.statements)
-        for (const { token, message, remedy } of [
-          ...rightsIn(text),
-          ...delaysIn(text, old, plugin.dialect),
-        ]) {
-          const file = pathToFileURL(resolve(up.origin)).href;
-          const at = line + text.slice(0, token.start).split('\n').length - 1;
-          report(
-            `database ${plugin.name}`,
+    return migrationsOf(plugin).flatMap(({ isContributed, up }) => {
+      const file = pathToFileURL(resolve(up.origin)).href;
+      const found = (isContributed ? [] : up.statements).flatMap(({ text, line }) =>
+        [...rightsIn(text), ...delaysIn(text, old, plugin.dialect)].map(
+          ({ token, message, remedy = usual }): Finding => ({
+            rule: 'SVC423',
+            severity,
+            subject: `database ${plugin.name}`,
             message,
-            { file, line: at, column: 1 },
-            remedy === undefined ? {} : { remedy },
-          );
-        }
-      for (const { table } of made) old.add(table);
-    }
-  }
+            remedy,
+            place: { file, line: line + text.slice(0, token.start).split('\n').length - 1, column: 1 },
+          }),
+        ),
+      );
+      for (const { text } of up.statements)
+        for (const { table, isAdded } of declaredColumns(text)) if (!isAdded) old.add(table);
+      return found;
+    });
+  });
 }
 
 function migrationsOf(plugin: Migratable): ReturnType<NonNullable<Migratable['migrationsFor']>> {
@@ -128,14 +108,4 @@ function migrationsOf(plugin: Migratable): ReturnType<NonNullable<Migratable['mi
   } catch {
     return []; // SVC402 reports migrations that cannot be read
   }
-}
-
-/** SVC423: statements in the sources that make tables. */
-function findTexts({ project }: Sources, report: ReportAt): void {
-  for (const module of project.modules)
-    for (const node of partsIn(module.body)) {
-      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
-      for (const { token, message } of /\bcreate\s+table|\balter\s+table/i.test(text) ? rightsIn(text) : [])
-        report({ module, node: { ...node, start: node.start + 1 + token.start } }, message);
-    }
 }
