@@ -6,7 +6,7 @@ import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, methodOf, partsIn, pathOf } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { rightsIn } from '../statements/migrations.ts';
+import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { isPiece } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';

@@ -2,7 +2,6 @@
  * Every rule of this package. A rule is one object in a file of this folder: its texts and its function. The
  * id of a rule never changes. `svc check` loads this file when it needs it, because it loads the analysis of sources.
  */
-import { ACCOUNT_RULES } from './accounts.ts';
 import { ADDRESS_RULES } from './addresses.ts';
 import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
@@ -19,8 +18,6 @@ import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
 import { RACE_RULES } from './races.ts';
-import { REDIS_PARTS } from './redis.ts';
-import { REPEATED_RULES } from './repeated.ts';
 import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
@@ -34,7 +31,6 @@ import type { SourcePart, SourceRule } from '../sources.ts';
 
 /** Searches of the sources, for rules of their own and for rules of the application. */
 export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
-  ...ACCOUNT_RULES,
   ...ADDRESS_RULES,
   ...AMOUNT_RULES,
   ...AVAILABILITY_RULES,
@@ -50,8 +46,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...PROMISE_RULES,
   ...QUERY_RULES,
   ...RACE_RULES,
-  ...REDIS_PARTS,
-  ...REPEATED_RULES,
   ...REPLY_RULES,
   ...ROUTE_RULES,
   ...SETTING_RULES,

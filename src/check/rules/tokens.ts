@@ -312,7 +312,7 @@ function watchEndlessTokens(report: ReportAt, sources: Sources): Watch {
             'nothing compares the claim "exp" of the token with the time, so a leaked token works for ever',
             {
               remedy:
-                'Refuse it after its end: if (claims.exp <= Date.now() / 1000) throw new Unauthorized()',
+                'Refuse it after its end: if (claims.exp <= app.clock.nowMs() / 1_000) throw new Unauthorized()',
             },
           );
     },

@@ -2,7 +2,7 @@
 import { typeAfter } from './annotations.ts';
 import { itemOf, keyOf } from './effects.ts';
 import { Evaluation } from './evaluation.ts';
-import { equality } from './tests.ts';
+import { decidedBy, equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
 import * as values from './value.ts';
@@ -131,7 +131,7 @@ export abstract class ControlFlow extends Evaluation {
   #ifStatement({ test, yes, no }: NodeOf<'if'>): void {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const decided = this.decided(test);
+    const decided = decidedBy(test, this.module, this.seen);
     const branches = [true, false]
       .filter((isTrue) => decided === undefined || decided === isTrue)
       .map((isTrue) =>

@@ -13,7 +13,7 @@ import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
-import { among, chosenOf, constantIn, equality, tested as testOf } from './tests.ts';
+import { among, chosenOf, constantIn, decidedBy, equality, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -518,21 +518,10 @@ export abstract class Evaluation extends Classes {
     return { ...values.oneOf([first, result]), yes: sharedFacts(...yes!), no: allFacts(...no!), keys };
   }
 
-  /** Returns whether a comparison of a parameter with a text holds, if the caller passes a text; undefined for any other test. */
-  protected decided(test: Node): boolean | undefined {
-    if (test.type !== 'binary' || !/^[!=]==?$/.test(test.operator) || test.left.type !== 'name')
-      return undefined;
-    if (this.module.lookup(test.left.name, test.left)?.kind !== 'parameter') return undefined;
-    const [left, right] = [test.left, test.right].map((side) => constantIn(this.seen.get(side)));
-    return left === undefined || right === undefined
-      ? undefined
-      : (left === right) === test.operator.startsWith('=');
-  }
-
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const decided = this.decided(test);
+    const decided = decidedBy(test, this.module, this.seen);
     const branches = [true, false]
       .filter((isTrue) => decided === undefined || decided === isTrue)
       .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => this.value(isTrue ? yes : no)));

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { coreRule } from '../../../src/check/rules/rules.ts';
-import { riskyMigrations } from '../../../src/check/statements/migrations.ts';
+import { riskyMigrations } from '../../../src/check/statements/releases.ts';
 import { DatabasePlugin } from '../../../src/db/index.ts';
+import { quiet } from '../../support/found.ts';
 import { asSevere } from '../../support/severities.ts';
 import { folder } from '../../support/run.ts';
 import type { TestContext } from 'node:test';
@@ -11,6 +12,7 @@ import type { TestContext } from 'node:test';
 /** Returns the file, line and message of each finding about migrations. */
 function found(t: TestContext, address: string, files: Readonly<Record<string, string>>): string[] {
   const plugin = new DatabasePlugin(address, { migrationDirectory: folder(t, files) });
+  quiet().register(plugin).check();
   return asSevere(riskyMigrations([plugin], coreRule('SVC423'))).map(
     ({ place, message }) => `${place!.file.split('/').at(-1)}:${place!.line} ${message.split(',')[0]}`,
   );
