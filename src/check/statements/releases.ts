@@ -1,7 +1,7 @@
 /**
- * What migrations do while a deployment runs: statements of the previous release that the present schema breaks, because both
- * releases use one database (SVC422), columns that give rights by default, and changes that fail or wait on a table with rows
- * (SVC423).
+ * Finds risks of migrations while a deployment runs: statements of the previous release that the present schema breaks, because
+ * both releases use one database (SVC422), columns that give rights by default, and changes that fail or wait on a table with
+ * rows (SVC423).
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
