@@ -278,8 +278,10 @@ export abstract class ExpressionReader {
       } else if (text === '[') {
         this.take();
         const [first, ...more] = this.list(']');
-        const index = more.at(-1) ?? first;
-        node = { type: 'member', object: node, property: undefined, index, start, end: this.end, parent };
+        const last = more.at(-1) ?? first;
+        // `row['name']` is `row.name`
+        const [property, index] = last?.type === 'text' ? [last.value, undefined] : [undefined, last];
+        node = { type: 'member', object: node, property, index, start, end: this.end, parent };
       } else if (text === '(' && !isCallee) {
         this.take();
         const args = this.list(')');

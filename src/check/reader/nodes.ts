@@ -27,7 +27,7 @@ interface Shapes {
   pattern: { source: string; flags: string };
   /** `texts` are before, between and after the values: always one text more than values. */
   template: { tag: Node | undefined; texts: readonly string[]; values: readonly Node[] };
-  /** `property` is the name after the dot; undefined for `object[index]`. */
+  /** `property` is the name after the dot, or the text in brackets; undefined for any other `object[index]`. */
   member: { object: Node; property: string | undefined; index: Node | undefined };
   call: { callee: Node; args: readonly Node[]; isNew: boolean };
   function: {
@@ -290,9 +290,8 @@ export function pathOf(node: Node): string | undefined {
   if (node.type === 'name') return node.name;
   if (node.type === 'await') return pathOf(node.value);
   if (node.type !== 'member') return undefined;
-  const property = node.property ?? (node.index?.type === 'text' ? node.index.value : undefined);
-  const object = property === undefined ? undefined : pathOf(node.object);
-  return object === undefined ? undefined : `${object}.${property}`;
+  const object = node.property === undefined ? undefined : pathOf(node.object);
+  return object === undefined ? undefined : `${object}.${node.property}`;
 }
 
 /** Returns the last name of a called expression: `fetchAll` for `this.#db.fetchAll(…)`. */

@@ -23,7 +23,6 @@ import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS, isCount } from './availability.ts';
 import { comparedColumn } from '../statements/trace.ts';
 import { isLog } from './logs.ts';
-import { watchLocks } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -55,7 +54,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     wrong: 'const release = await mutex.acquire(); await work(); release();',
     right: 'const release = await mutex.acquire(); try { await work(); } finally { release(); }',
     find: findKeptLocks,
-    watch: watchLocks,
   },
   {
     id: 'SVC659',
@@ -79,7 +77,7 @@ export const FAILURE_RULES: readonly SourceRule[] = [
       'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
     wrong: 'end.setMonth(end.getMonth() + 1)',
     right: 'end.setMonth(end.getMonth() + 1, 1)',
-    find: findMonths,
+    find: findDates,
     watch: watchNumbers,
   },
 ];
@@ -460,9 +458,22 @@ function keeps(
 
 // -- SVC660 --
 
-/** SVC660: months that code adds to a date, whose day stays. */
-function findMonths(sources: Sources, report: ReportAt): void {
+/** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
+function findDates(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
+    if (
+      cutsDay(call) &&
+      isLocalDay(objectOf(call)) &&
+      sources.reachedFrom(functionAround(call)) !== undefined
+    )
+      report(
+        { module, call },
+        'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
+        {
+          remedy:
+            'Use the methods of one zone: setUTCHours(0, 0, 0, 0), or format the day by Intl.DateTimeFormat with the time zone of the user',
+        },
+      );
     const isMoved = addsMonths(call) || makesMonths(call);
     if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
       report(
@@ -491,6 +502,7 @@ function watchNumbers(report: ReportAt): Watch {
   return {
     onSum(sum) {
       const { node, module, sides } = sum;
+      if (node.type === 'binary' && node.operator === '*') return;
       const units = sides.map(unitOf);
       if (units.every((unit) => unit !== undefined) && units[0] !== units[1]) tell({ module, node });
       for (const [index, unit] of [units[1], units[0]].entries()) {
@@ -544,6 +556,32 @@ function watchNumbers(report: ReportAt): Watch {
         );
     },
   };
+}
+
+/** Whether code takes only the day of the text of a date: `date.toISOString().slice(0, 10)`. */
+function cutsDay(call: Call): boolean {
+  const cut = call.parent?.type === 'member' ? call.parent.parent : undefined;
+  return (
+    methodOf(call) === 'toISOString' &&
+    cut?.type === 'call' &&
+    /^(?:slice|substring|split)$/.test(methodOf(cut))
+  );
+}
+
+/** Whether a date is the beginning of a day in the time zone of the process. */
+function isLocalDay(date: Node | undefined): boolean {
+  if (date?.type === 'call') return date.isNew && pathOf(date.callee) === 'Date' && date.args.length === 3;
+  const fn = date?.type === 'name' ? functionAround(date) : undefined;
+  if (date?.type !== 'name' || fn === undefined) return false;
+  return partsIn(fn).some(
+    (part) =>
+      (part.type === 'declarator' &&
+        part.target.type === 'name' &&
+        part.target.name === date.name &&
+        part.value?.type === 'call' &&
+        isLocalDay(part.value)) ||
+      (methodOf(part) === 'setHours' && pathOf(objectOf(part as Call) ?? part) === date.name),
+  );
 }
 
 /** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */

@@ -11,6 +11,7 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
 import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
+import { plain } from '../statements/sending.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -162,13 +163,31 @@ function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): stri
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
     if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    if (part.kind === 'client' && key !== undefined && namesSecret(key) && !isPiece(part)) return key;
+    const isNamed = key !== undefined && (namesSecret(key) || OF_PERSON.test(plain(key)));
+    if (part.kind === 'client' && isNamed && !isPiece(part)) return key;
   }
+  if (isCardNumber(value)) return 'number of a card';
   for (const [key, member] of value.members ?? []) {
     const found = !isConsole && namesSecret(key) ? undefined : secretIn(member, isConsole, depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** Members with data of cards and identities, where the name is the only declaration. */
+const OF_PERSON =
+  /^(?:card(?:number|no)|pan|cvc2?|cvv2?|cardcode|iban|ssn|socialsecurity(?:number)?|passport(?:number|no))$/;
+
+/** Whether the declared pattern of an input fits the number of a card, and no word. */
+function isCardNumber({ declared, texts }: Value): boolean {
+  const pattern = declared?.node?.constraints.pattern;
+  const isWhole = texts.some((text) => text.some((part) => part.kind === 'client' && !isPiece(part)));
+  return (
+    isWhole &&
+    pattern?.test('4111111111111111') === true &&
+    !pattern.test('abcdefghijklmnop') &&
+    !pattern.test('12345678')
+  );
 }
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
@@ -266,5 +285,8 @@ function takesPassword(route: Parameters<typeof specOf>[0] | undefined): boolean
   const type = input === undefined ? undefined : (literal(input, route.module) ?? input);
   const text = type === undefined ? '' : route.module.source.slice(type.start, type.end);
   const path = route.call.args[0]?.type === 'text' ? route.call.args[0].value : '';
-  return /password|secret|token/i.test(text) || /login|password|token|signup|register/i.test(path);
+  return (
+    /password|secret|token|\b(?:cvc|cvv|card_?number|iban|ssn)\b/i.test(text) ||
+    /login|password|token|signup|register/i.test(path)
+  );
 }

@@ -7,14 +7,16 @@
 import { entryOf } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import { isStored } from '../values/text.ts';
+import { literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
-import { isOfToken, isRelative, issues, takenFrom, writtenBy } from './races.ts';
+import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
+import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
@@ -49,22 +51,12 @@ export const OWNERSHIP_RULES: readonly (SourceRule | SourcePart)[] = [
     judge: findOwnRights,
     onCall: findChosenColumns,
   },
-  {
-    id: 'SVC647',
-    severity: 'warning',
-    cwe: [1284, 839],
-    why: 'A client that sends a negative amount receives what it should pay. Sums of floating-point numbers are not exact, so parts of cents appear and disappear',
-    remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
-    wrong: 'cents: Field(int) … update wallet set cents = cents - ?',
-    right: 'cents: Field(int, { ge: 1, le: 1_000_000 }) … update wallet set cents = cents - ?',
-    judge: findAmounts,
-  },
 ];
 
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
   if (hasRowPolicies(trace, sources)) return;
-  findUnverified(trace, report);
+  findUnverified(trace, report, sources);
   findAlternatives(trace, report);
   const owners = ownersOf(trace);
   for (const run of trace.runs) {
@@ -74,11 +66,12 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
       // a row that is only read to be changed stands for the change
       const change = trace.sentBy(run).find((each) => each.isWrite && isOfRow(each, sending));
       const chosen = { sending, verb: verbOf(change ?? sending), run, tied, owners, trace };
-      const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen);
+      const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen) ?? byNothing(chosen);
       if (found === undefined) continue;
-      report(change?.nodeAt(undefined) ?? sending.nodeAt(found.binding.token), found.message, {
+      const { binding, column } = found;
+      report(change?.nodeAt(undefined) ?? sending.nodeAt(binding?.token), found.message, {
         ...(found.isCertain ? {} : { severity: 'warning' }),
-        ...(found.column === undefined ? {} : { remedy: remedyOf(found.binding.column, found.column) }),
+        ...(binding && column !== undefined ? { remedy: remedyOf(binding.column, column) } : {}),
       });
     }
   }
@@ -114,7 +107,7 @@ function findSofterWays(trace: Trace, report: ReportAt): void {
   const isOfSecret = (each: Sending): boolean =>
     secret.has(each.target ?? '') && !each.isTied && !isOfToken(each, trace);
   for (const run of trace.runs) {
-    if (run.route === undefined || !isGuarded(run) || decidesByRights(run, trace)) continue;
+    if (run.route === undefined || !isGuarded(run) || owners.isRestricted(run)) continue;
     const tied = owners.tiedInputs(run);
     const change = changesOf(run).find(
       (each) =>
@@ -130,7 +123,7 @@ function findSofterWays(trace: Trace, report: ReportAt): void {
 }
 
 /** Whether a handler, or code before it, decides by rights of its client. */
-function decidesByRights(run: Run, trace: Trace): boolean {
+export function decidesByRights(run: Run, trace: Trace): boolean {
   return trace.requiresRights(run) || trace.testsRights(run) || trace.hasTestingMiddleware;
 }
 
@@ -188,7 +181,7 @@ interface Chosen {
 }
 
 interface Foreign {
-  readonly binding: Binding;
+  readonly binding?: Binding;
   readonly message: string;
   /** Column that leads to the client. */
   readonly column?: string | undefined;
@@ -343,20 +336,48 @@ function byParent({ sending, tied, owners, trace }: Chosen): Foreign | undefined
   return undefined;
 }
 
+/** Columns that hold a tenant, where the name is the only declaration. */
+const TENANT = /^(?:tenant|org|organi[sz]ation|company|workspace|customer)(?:_?id)?$/;
+
+/** Judges a statement without a condition: a change of the rows of every client, or a list of those of every tenant. */
+function byNothing({ sending, owners }: Chosen): Foreign | undefined {
+  const { outline, target = '', isWrite } = sending;
+  const tie = owners
+    .tiesOf(target)
+    .find(
+      ({ owner, isInStatement }) =>
+        isInStatement && !owners.isKey(target, owner) && (isWrite || TENANT.test(owner)),
+    );
+  const isWhole = /^(?:update|delete|select)$/.test(outline.verb) && !outline.has(/^(?:where|join)$/);
+  if (tie === undefined || !isWhole || outline.isAggregate) return undefined;
+  return {
+    message: `the statement ${isWrite ? 'changes' : 'reads'} the rows of the table "${target}" of every client, although ${comparedBy(tie)}`,
+  };
+}
+
 /** Calls that verify a message, or ask another service whether it is true. */
 const VERIFIES =
   /^crypto\.(?:timingSafeEqual|createHmac|createVerify|verify|subtle)|^(?:webcrypto\.)?subtle\.|^svc\.(?:checkPassword|verifyToken|Session)|^(?:fetch|undici\.\w+)$|^svc\/oauth\./;
 
 /** SVC640: rows that a message of an unknown client changes, which nothing verifies. */
-function findUnverified(trace: Trace, report: ReportAt): void {
+function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void {
   for (const run of trace.runs) {
-    if (run.route === undefined || isGuarded(run) || run.dependencies.some(isOfProject)) continue;
-    if (
-      trace.hasTestingMiddleware ||
-      trace.callsOf(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
-    )
-      continue;
+    if (run.route === undefined || isGuarded(run) || mayVerify(run, trace)) continue;
+    const isHook =
+      HOOK.test(pathOf(run.route)) && !comparesSecret(run, trace) && !hasVerifyingMiddleware(trace, sources);
     for (const sending of trace.sentBy(run)) {
+      if (
+        isHook &&
+        sending.outline.verb === 'insert' &&
+        sending.written.some(({ kind }) => kind === 'input')
+      ) {
+        report(
+          sending.nodeAt(undefined),
+          `every client, without a credential, inserts rows into the table "${sending.target}", because nothing verifies the message`,
+          { severity: 'warning', remedy: VERIFY },
+        );
+        continue;
+      }
       const key = keyOf(sending);
       const isOfMessage = [key?.value].some((value) => /^(?:body|text)\b/.test(inputOf(value)));
       if (key === undefined || !isOfMessage || sending.outline.verb === 'select' || isCounter(sending))
@@ -367,16 +388,46 @@ function findUnverified(trace: Trace, report: ReportAt): void {
         `every client, without a credential, changes any row of the table "${key.table}", because ${inputOf(key.value)} alone chooses it and nothing verifies the message`,
         {
           severity: 'warning',
-          remedy:
-            'Verify the signature of the message first: timingSafeEqual(createHmac("sha256", key).update(raw).digest(), given)',
+          remedy: VERIFY,
         },
       );
     }
   }
 }
 
-function isOfProject({ depends }: Value): boolean {
-  return depends?.fn !== undefined || depends?.of !== undefined;
+const VERIFY =
+  'Verify the signature of the message first: timingSafeEqual(createHmac("sha256", key).update(raw).digest(), given)';
+/** Paths to which other services send messages. */
+const HOOK = /(?:^|[/-])(?:web)?hooks?(?:[/-]|$)|\/ipn\b/i;
+
+function pathOf({ call, module }: RouteCall): string {
+  const path = call.args[0] && literal(call.args[0], module);
+  return path?.type === 'text' ? path.value : '';
+}
+
+/** Whether a middleware of the project verifies messages. */
+function hasVerifyingMiddleware(trace: Trace, { handlers }: Sources): boolean {
+  const known = new Set(trace.runs.flatMap(({ functions }) => [...functions]));
+  const layers = [...handlers.all].flatMap(([fn]) => (handlers.isHandler(fn) && !known.has(fn) ? [fn] : []));
+  return trace.callsOf({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
+}
+
+/** Whether a handler compares an input with a secret of the program. */
+function comparesSecret(run: Run, trace: Trace): boolean {
+  return trace
+    .comparedBy(run)
+    .some(({ sides }) =>
+      sides.some((side) => madeIn(side).some(({ by }) => /^(?:process\.env\.|setting )/.test(by))),
+    );
+}
+
+/** Whether a handler may verify its client or message: by itself, or through code of the project or of a package. */
+export function mayVerify(run: Run, trace: Trace): boolean {
+  return (
+    trace.hasTestingMiddleware ||
+    run.dependencies.some(({ depends }) => depends?.fn !== undefined || depends?.of !== undefined) ||
+    trace.callsOf(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
+  );
 }
 
 /** Whether a statement only counts: `set likes = likes + 1`. */
@@ -410,15 +461,19 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   for (const run of trace.runs) {
     if (decidesByRights(run, trace)) continue;
     findOwnClaims(run, trace, report);
-    findOwnPrices(run, trace, report);
     for (const sending of trace.sentBy(run)) {
       const { equal, outline } = sending;
       // a row with a key of its own, such as a token, may have fewer rights than its owner
       const isOwn =
         outline.verb === 'update' && equal.length > 0 && equal.every(({ kind }) => kind === 'principal');
       const isSignUp = outline.verb === 'insert' && !isGuarded(run);
+      const isMember =
+        outline.verb === 'insert' &&
+        isGuarded(run) &&
+        sending.written.some(({ kind }) => kind === 'principal');
       for (const written of sending.written.filter(({ kind }) => kind === 'input')) {
-        if (!RIGHTS.test(written.column) || !(isOwn || isSignUp)) continue;
+        const isOwnRole = isMember && /role|admin/.test(written.column);
+        if (!RIGHTS.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
         const choices = choicesOf(written.value);
         const isRole = choices.some((choice) => roles.has(choice));
         // a declared choice of other words is no right
@@ -431,54 +486,6 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
       }
     }
   }
-}
-
-/**
- * SVC641: a number of a client from which an amount is computed, although the row that the client names beside it has a
- * column of this name.
- */
-function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
-  const sent = trace.sentBy(run);
-  const found = sent
-    .filter(({ outline }) => outline.verb === 'select')
-    .flatMap(({ call, equal }) =>
-      equal.flatMap(({ table, value }) =>
-        inputsOf(value).map((key) => ({ call, table, beside: parentOf(key) })),
-      ),
-    );
-  for (const sending of sent)
-    for (const { table: into, column, value, token } of sending.written) {
-      if (value === undefined || isCompared(value, run, trace)) continue;
-      const names = inputsOf(value);
-      const price = names.find((name) => {
-        const own = plain(name.slice(parentOf(name).length));
-        return (
-          names.length > 1 &&
-          own !== plain(column) &&
-          found.some(
-            ({ call, table, beside }) =>
-              table !== into &&
-              beside === parentOf(name) &&
-              !rowsIn(value).includes(call) &&
-              trace.tables.get(table)?.columns.some((each) => plain(each) === own) === true,
-          )
-        );
-      });
-      if (price === undefined) continue;
-      const computed = madeIn(value).find(
-        ({ by, node }) => by === `input ${price}` && node.type === 'binary',
-      );
-      report(
-        computed ?? sending.nodeAt(token),
-        `the amount for the column "${column}" is computed from ${price} of the client, although a row of the database has this value`,
-        { remedy: 'Read it with the row: select id, unit_cents from product where id = ?' },
-      );
-    }
-}
-
-/** Returns the name of the object of which an input is a member, with its dot. */
-function parentOf(input: string): string {
-  return input.slice(0, input.lastIndexOf('.') + 1);
 }
 
 /** SVC641: rights in a token or session that the client names when it logs in. */
@@ -536,46 +543,4 @@ function rolesIn(sources: Sources): ReadonlySet<string> {
           if (item.type === 'text') roles.add(item.value);
       }
   return roles;
-}
-
-function findAmounts(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs)
-    for (const sending of trace.sentBy(run))
-      for (const taken of takenFrom(sending)) {
-        const problem = isFloat(taken.value)
-          ? 'is a floating-point number, whose sums are not exact'
-          : mayBeNegative(taken.value) && !isCompared(taken.value, run, trace)
-            ? 'may be negative, so a client adds to the column instead'
-            : undefined;
-        if (problem === undefined) continue;
-        report(
-          sending.nodeAt(taken.token),
-          `the amount that the statement takes from a column is an input that ${problem}`,
-        );
-      }
-}
-
-function isFloat(value: Value | undefined): boolean {
-  return value?.declared?.number?.isFloat === true;
-}
-
-/** Whether the declared type of an input has no minimum. */
-function mayBeNegative(value: Value | undefined): boolean {
-  const { declared } = value ?? {};
-  return declared?.number === undefined
-    ? clientIn(value) !== undefined && declared === undefined
-    : !declared.number.hasLeast;
-}
-
-function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
-  const marks = madeIn(value).map(({ by }) => by);
-  const ids = value === undefined ? [] : idsIn(value);
-  return trace
-    .comparedBy(run)
-    .some(({ sides }) =>
-      sides.some(
-        (side) =>
-          idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
-      ),
-    );
 }

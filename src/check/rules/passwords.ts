@@ -15,6 +15,7 @@ import {
   pathOf,
 } from '../reader/nodes.ts';
 import { namesSecret, isSecretVariable } from '../sources.ts';
+import { DRAWN } from '../values/calls.ts';
 import { bare, meaningOfCall } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
 import { constantOf, isStored } from '../values/text.ts';
@@ -22,12 +23,13 @@ import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { specOf } from '../values/functions.ts';
-import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { inputsOf, plain } from '../statements/sending.ts';
+import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { addedBy, isOfToken, issues } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Run, Trace } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
@@ -245,20 +247,21 @@ const COMPARES =
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const general = limitOf(sources);
   for (const run of trace.runs) {
-    if (run.route === undefined || isGuarded(run) || countsTries(run, trace)) continue;
+    if (run.route === undefined || countsTries(run, trace)) continue;
     const limit = limitOfRoute(run, general);
     if (limit <= MOST_TRIES) continue;
-    const code = refuses(run, trace) ? guessedIn(run, trace) : undefined;
+    const code = chosenCode(run, trace) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
     if (code !== undefined)
       report(
         { module: sources.handlers.homeOf(run.handler), node: run.handler },
-        `${code.origin.what} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,
+        `${code} has so few possible values that a client finds the right one, because it may try more than ${MOST_TRIES} a minute`,
         {
           remedy:
             'Limit the tries for each account: await new RateLimiter({ name: "codes", perMinute: 5 }).take(req, account), or count them in the row of the code',
         },
       );
     else if (
+      !isGuarded(run) &&
       calledName(run.route.call) !== 'get' &&
       trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')
     )
@@ -271,16 +274,69 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   }
 }
 
+/** Columns that hold a code, where the name is the only declaration. */
+function namesCode(column: string | undefined): boolean {
+  return column !== undefined && (namesSecret(column) || /^(?:\w+_)?(?:code|pin|otp)$/i.test(column));
+}
+
 /** Returns the input with few possible values that the handler hashes, or compares as a secret. */
-function guessedIn(run: Run, trace: Trace): ClientPart | undefined {
-  return trace
-    .callsOf(run)
-    .filter(({ meaning }) => COMPARES.test(meaning))
-    .flatMap(({ args }) => args)
-    .concat(trace.sentBy(run).flatMap(({ equal }) => equal.map(({ value }) => value)))
-    .flatMap((value) => guessable(value) ?? [])
+function guessedIn(run: Run, trace: Trace): string | undefined {
+  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const searched = trace
+    .sentBy(run)
+    .flatMap(({ equal }) => equal.filter(({ column }) => !isGuarded(run) || namesCode(column)));
+  const compared = trace
+    .comparedBy(run)
+    .flatMap((each) =>
+      each.sides.filter(
+        (_, index) => isColumn(each.sides[1 - index]) && namesCode(comparedColumn(each, 1 - index)),
+      ),
+    );
+  return [...hashed.flatMap(({ args }) => args), ...searched.map(({ value }) => value), ...compared]
+    .flatMap((value) => guessable(value)?.origin.what ?? [])
     .at(0);
 }
+
+function isColumn(value: Value | undefined): boolean {
+  return value !== undefined && rowsIn(value, [ROW]).length > 0;
+}
+
+/** Returns the input that a handler compares with a column of codes: numbers that a statement of the program has drawn. */
+function chosenCode(run: Run, trace: Trace): string | undefined {
+  const codes = trace.sent.flatMap(({ written, target }) =>
+    written.filter(({ value }) => isDrawn(value)).map(({ column }) => ({ column, target })),
+  );
+  if (codes.length === 0) return undefined;
+  const searched = trace
+    .sentBy(run)
+    .flatMap(({ equal }) =>
+      equal.filter(({ table, column }) =>
+        codes.some((each) => each.target === table && each.column === column),
+      ),
+    )
+    .map(({ value }) => value);
+  const compared = trace.comparedBy(run).flatMap((each) =>
+    each.sides.filter((_, index) => {
+      const column = plain(comparedColumn(each, 1 - index) ?? '');
+      return isColumn(each.sides[1 - index]) && codes.some((code) => plain(code.column) === column);
+    }),
+  );
+  const given = [...searched, ...compared];
+  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const isDigest = given.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+  return [...given, ...(isDigest ? hashed.flatMap(({ args }) => args) : [])].flatMap(inputsOf).at(0);
+}
+
+/** Whether a value is a number of few digits that the program has drawn: `randomInt(100_000, 1_000_000)`. */
+function isDrawn(value: Value | undefined): boolean {
+  return madeIn(value).some(
+    ({ by, node }) =>
+      by === DRAWN && node.type === 'call' && node.args.some((arg) => (numberOf(arg) ?? 0) >= LEAST_CODES),
+  );
+}
+
+/** Numbers below are letters of a longer text: `alphabet[randomInt(36)]`. */
+const LEAST_CODES = 1_000;
 
 function guessable(value: Value | undefined): ClientPart | undefined {
   const parts = value?.texts.flat() ?? [];
@@ -343,11 +399,11 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
       const isOfAccount = sides.some(
         (side) => side.type !== undefined && accounts.some(({ call }) => rowsIn(side).includes(call)),
       );
-      const refusal = isOfAccount && sides.includes(ABSENT) ? refusalIf(node) : undefined;
+      const refusal = isOfAccount && sides.includes(ABSENT) ? refusalIf(node, run.handler) : undefined;
       if (refusal !== undefined) refusals.set(refusal, module);
     }
     for (const [refusal, module] of refusals)
-      if (!isLogin || isUnlike(refusal, module))
+      if ((!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module))
         report(
           { module, node: refusal },
           'the response tells each client which accounts exist, because it differs where there is none',
@@ -355,19 +411,25 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** Returns the statement that refuses a request where a row is absent. */
-function refusalIf(test: Node): Node | undefined {
+/** Returns the statement that refuses a request where a row is absent, or with which the handler responds to it. */
+function refusalIf(test: Node, handler: Fn): Node | undefined {
   const isPresent = test.type !== 'binary' || test.operator.startsWith('!');
   const branch = branchIf(test, !isPresent);
-  return branch && leaveIn(branch, /^throw$/);
+  const returned = functionAround(test) === handler && branch ? leaveIn(branch, /^return$/) : undefined;
+  return branch && (leaveIn(branch, /^throw$/) ?? returned);
 }
 
-/** Whether the other refusals of a function have another text or status than this one. */
+/** Whether the other refusals of a function, or its other responses, have another text or status than this one. */
 function isUnlike(refusal: Node, { source }: SourceModule): boolean {
   const fn = functionAround(refusal);
   const textOf = ({ start, end }: Node): string => source.slice(start, end).replace(/;$/, '');
+  const isThrown = refusal.type === 'leave' && refusal.how === 'throw';
   const others = (fn === undefined ? [] : partsIn(fn)).filter(
-    (part) => part !== refusal && part.type === 'leave' && part.how === 'throw',
+    (part) =>
+      part !== refusal &&
+      part.type === 'leave' &&
+      functionAround(part) === fn &&
+      (!isThrown || part.how === 'throw'),
   );
   return others.length > 0 && others.every((each) => textOf(each) !== textOf(refusal));
 }

@@ -6,13 +6,14 @@ import { literal } from '../reader/constants.ts';
 import { functionAround, isWithin, methodOf, partsIn, pathOf } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
+import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { isPiece } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Node, NodeOf } from '../reader/nodes.ts';
+import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
@@ -63,7 +64,7 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
       'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
     wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
     right: 'await db.transaction(async (tx) => { await tx.execute(…); }); await fetch(…);',
-    onCall: findRequestsInTransaction,
+    watch: watchRequests,
   },
   {
     id: 'SVC662',
@@ -75,8 +76,37 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'await db.fetchAll(sql`… where order_id in (${sql.list(orders.map(({ id }) => id))})`)',
     watch: watchRows,
   },
+  { id: 'SVC423', find: findTexts },
   { id: 'SVC637', watch: watchFilters },
+  {
+    id: 'SVC671',
+    severity: 'warning',
+    cwe: [670],
+    why: 'Without an order, the database returns rows as it finds them, so one page repeats rows of another one and leaves others out',
+    remedy: 'Sort by columns that together are unique: order by created_at desc, id desc',
+    wrong: "db.fetchAll('select id, title from note limit ? offset ?', [size, start])",
+    right: "db.fetchAll('select id, title from note order by id limit ? offset ?', [size, start])",
+    watch: watchPages,
+  },
 ];
+
+/** SVC671: a page of rows whose statement has no order. */
+function watchPages(report: ReportAt): Watch {
+  return {
+    onStatement(sending) {
+      const { outline, bindings = [] } = sending;
+      const at = outline.tokens.find(
+        ({ word, depth }) => depth === 0 && /^(?:limit|offset|fetch)$/.test(word),
+      );
+      const isPage =
+        outline.has(/^offset$/, 0) ||
+        bindings.some(({ use, kind }) => use === 'compared' && kind === 'input');
+      if (outline.verb !== 'select' || at === undefined || !isPage || sending.isOfOne) return;
+      if (!outline.has(/^order$/, 0) && !outline.isAggregate)
+        report(sending.nodeAt(at), 'the statement reads a page of rows that have no order');
+    },
+  };
+}
 
 /** A call of `sql.and()` whose terms a client may leave out, and the names that their conditions test. */
 interface Filter {
@@ -138,16 +168,40 @@ function namesIn(within: Node): readonly string[] {
   });
 }
 
-/** SVC661: requests of other services inside of a transaction. */
-function findRequestsInTransaction(
-  { call, module, meaning, transaction, led }: Site,
-  report: ReportAt,
-): void {
-  if (transaction === undefined || !ASKS.test(meaning)) return;
-  const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
-  report(
-    { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
-    'a request of another service is sent inside of transaction(), which stays open until the response comes',
+/** SVC661: requests of other services inside of a transaction: of a callback, or of the whole request. */
+function watchRequests(report: ReportAt): Watch {
+  /** Handlers that receive `Depends(transaction)`, also through a dependency. */
+  const open = new Set<Fn>();
+  return {
+    onHandler({ handler, dependencies }) {
+      if (dependencies.some((each) => needsTransaction(each))) open.add(handler);
+    },
+    onCall({ call, module, meaning, transaction, led, handler, stack }) {
+      if (!ASKS.test(meaning)) return;
+      if (transaction === undefined) {
+        // a task in the background runs after the response
+        const isOfHandler = stack.slice(1).every((frame) => frame.call !== undefined);
+        if (handler !== undefined && open.has(handler) && isOfHandler)
+          report(
+            { module, node: call },
+            'a request of another service is sent while the transaction of the handler is open, which ends after the handler',
+          );
+        return;
+      }
+      const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
+      report(
+        { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
+        'a request of another service is sent inside of transaction(), which stays open until the response comes',
+      );
+    },
+  };
+}
+
+function needsTransaction({ gives, depends }: Value, depth = 0): boolean {
+  if (gives?.isolation !== undefined) return true;
+  return (
+    depth < 6 &&
+    [...(depends?.spec?.members?.values() ?? [])].some((each) => needsTransaction(each, depth + 1))
   );
 }
 
@@ -362,4 +416,14 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
 function statementOf(node: Node | undefined, module: SourceModule): string {
   const value = node === undefined ? undefined : literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
+}
+
+/** SVC423: statements in the sources that make tables. */
+function findTexts({ project }: Sources, report: ReportAt): void {
+  for (const module of project.modules)
+    for (const node of partsIn(module.body)) {
+      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
+      for (const { token, message } of /\bcreate\s+table|\balter\s+table/i.test(text) ? rightsIn(text) : [])
+        report({ module, node: { ...node, start: node.start + 1 + token.start } }, message);
+    }
 }

@@ -1,21 +1,20 @@
 /**
- * Rules about statements that belong together (SVC642 … SVC644): rows that are read, compared and written back, writes
- * that refer to each other, and messages that count at each delivery.
+ * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
+ * that refer to each other.
  */
-import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
+import { isWithin, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
-import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
+import { comparedColumn, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { literalOf } from '../values/text.ts';
 import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
-import { meaningOfCall, namesSecret } from '../sources.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import { namesSecret } from '../sources.ts';
+import type { ReportAt, SourceRule } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
-import type { KeptCall, Run, Trace } from '../statements/trace.ts';
+import type { Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
@@ -47,18 +46,6 @@ export const RACE_RULES: readonly SourceRule[] = [
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
     judge: findHalves,
   },
-  {
-    id: 'SVC644',
-    severity: 'warning',
-    cwe: [837],
-    why: 'Services deliver a message again when they get no response in time, and mailboxes and logs keep links. Each use has its effect again',
-    remedy:
-      'Keep the id of the message in a column with a unique key, in the same transaction: insert … on conflict do nothing, and stop if affectedRows is 0',
-    wrong:
-      "if (isSigned(req)) await tx.execute('update wallet set credits = credits + ? where id = ?', [event.credits, event.wallet])",
-    right: "await tx.execute('insert into seen (event) values (?)', [event.id])  // event is the primary key",
-    judge: findRepeated,
-  },
 ];
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
@@ -71,6 +58,7 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
       isStale(each, trace.isLoose(each) && (index < lock || lock === -1)),
     );
     if (reads.length === 0) continue;
+    findOverfilled(run, trace, reads, report);
     const compared = comparedRows(run, trace);
     for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
       for (const { token, column } of writtenBy(write)) {
@@ -90,6 +78,36 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
           `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
         );
       }
+  }
+}
+
+/** SVC642: a row that is inserted because an earlier statement has counted few enough rows. */
+function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], report: ReportAt): void {
+  for (const write of trace.sentBy(run)) {
+    if (write.outline.verb !== 'insert' || write.outline.has(/^select$/)) continue;
+    const counts = reads.filter(
+      (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
+    );
+    const isLimited = trace.comparedBy(run).some(
+      ({ node, sides }) =>
+        node.type === 'binary' &&
+        /^[<>]/.test(node.operator) &&
+        sides.some(
+          (side, index) =>
+            // whether there is any row is a question for a unique key
+            !/^[01]$/.test(constantIn(sides[1 - index]) ?? '') &&
+            counts.some(({ call }) => rowsIn(side).includes(call)),
+        ),
+    );
+    if (isLimited)
+      report(
+        write.nodeAt(undefined),
+        `two requests at the same time both count few enough rows of the table "${write.target}", and both insert one`,
+        {
+          remedy:
+            'Lock the row that has the limit first: select seats from course where id = ? for update. Or count the free places in a column: set free = free - 1 where id = ? and free > 0',
+        },
+      );
   }
 }
 
@@ -197,7 +215,7 @@ function countsTwice(other: Sending, { target }: Sending, trace: Trace): boolean
   return other.outline.verb === 'insert' && table !== undefined && !holdsKey(table, columnsOf(other.written));
 }
 
-function columnsOf(bindings: readonly Binding[]): readonly string[] {
+export function columnsOf(bindings: readonly Binding[]): readonly string[] {
   return bindings.map(({ column }) => column);
 }
 
@@ -346,76 +364,13 @@ function isMadeFor(by: string, node: unknown, { written }: Sending): boolean {
   );
 }
 
-/** SVC644: a number that each delivery of a signed message changes. */
-function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
-  findReusable(trace, report);
-  const isOnce = sources
-    .all('call')
-    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
-  if (isOnce) return;
-  for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
-    if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
-    const sent = trace.sentBy(run);
-    if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
-    for (const sending of sent) {
-      const column = addedBy(sending);
-      if (column === undefined || addedTo(sending).length === 0) continue;
-      report(
-        sending.nodeAt(undefined),
-        `each delivery of the message adds to the column "${column}" of the table "${sending.target}", because no statement keeps the id of the message under a unique key`,
-      );
-    }
-  }
-}
-
-/** SVC644: a password that a random token of the client sets, while the token stays. */
-function findReusable(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    // a session is such a row, too, and stays on purpose
-    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
-    const sent = trace.sentBy(run);
-    for (const write of sent) {
-      if (!write.written.some(isPassword)) continue;
-      const keys = write.equal.flatMap(({ value }) => value ?? []);
-      const read = sent.find(
-        (each) =>
-          (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
-          each.outline.verb !== 'delete' &&
-          isOfToken(each, trace),
-      );
-      if (read === undefined || sent.some((each) => removes(each, read))) continue;
-      // a token in the row of the account ends in the statement that sets the password
-      report(
-        (read.target === write.target ? write : read).nodeAt(undefined),
-        `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
-        {
-          remedy:
-            'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
-        },
-      );
-    }
-  }
-}
-
 /** Whether a statement stores a new random secret, as that of a forgotten password does. */
 export function issues({ bindings = [] }: Sending): boolean {
   return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
 }
 
-function isPassword({ value }: Binding): boolean {
+export function isPassword({ value }: Binding): boolean {
   return value?.type === 'svc.hashPassword';
-}
-
-/** Whether a statement deletes the row of a token, or sets another column than the password in it. */
-function removes(write: Sending, read: Sending): boolean {
-  if (!write.isWrite || !write.tables.includes(read.target ?? '')) return false;
-  return (
-    write.outline.verb !== 'update' ||
-    writtenBy(write).some(
-      ({ column }) => !write.written.some((each) => each.column === column && isPassword(each)),
-    )
-  );
 }
 
 /**
@@ -445,23 +400,8 @@ function writtenTokens(trace: Trace): ReadonlySet<string> {
   return written;
 }
 
-function isToken(value: Value | undefined): boolean {
+export function isToken(value: Value | undefined): boolean {
   return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
-}
-
-/** Whether a statement knows a message that came before: it searches by an input, or inserts it under a unique key. */
-function remembers(sending: Sending, trace: Trace): boolean {
-  const { bindings, outline } = sending;
-  if (bindings === undefined) return true;
-  const isBy = bindings.some(({ use, kind }) => (use === 'equal' || use === 'compared') && kind === 'input');
-  if (addedBy(sending) !== undefined)
-    return (
-      bindings.filter(({ use, kind }) => use !== 'written' && use !== 'other' && kind === 'input').length > 1
-    );
-  if (outline.verb !== 'insert') return isBy;
-  const table = trace.tableOf(sending);
-  const written = sending.written.filter(({ kind }) => kind !== 'constant');
-  return table === undefined || holdsKey(table, columnsOf(written));
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */
@@ -481,7 +421,7 @@ function addition(tokens: readonly Token[]): number {
 }
 
 /** Returns the inputs that a statement adds to a column: `+ ?`, or `+ excluded.n`. */
-function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Binding[] {
+export function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Binding[] {
   const plus = tokens.findIndex(({ text }, index) => text === '+' && index > addition(tokens));
   const added = tokens[plus + 1];
   return bindings.filter(
@@ -490,46 +430,4 @@ function addedTo({ bindings = [], outline: { tokens } }: Sending): readonly Bind
       (token === added ||
         (/^(?:excluded|values)$/.test(added?.word ?? '') && column === tokens[plus + 3]?.name)),
   );
-}
-
-/** Whether a call asks a set or a store for a value of the message. */
-function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
-  const method = methodOf(call);
-  if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
-  return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
-}
-
-/** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
-export function watchLocks(report: ReportAt): Watch {
-  const keys = { SET: new Set<string>(), GET: new Set<string>() };
-  const deletions: { readonly key: string; readonly at: Spot }[] = [];
-  return {
-    onCall({ call, module, meaning, value }) {
-      if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return;
-      const list = value(call.args[0]);
-      const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
-      for (const command of isOfOne ? [list] : (list?.members?.values() ?? [])) {
-        const [name, of, token, ...options] = command?.members?.values() ?? [];
-        const written = of?.texts.map((text) => literalOf(text, '?')).join();
-        const marks = madeIn(of).map(({ by }) => by);
-        const key = [written === '?' ? module.file : written, ...marks].join();
-        const isLock = isToken(token) && options.some((each) => constantIn(each) === 'NX');
-        if (constantIn(name) === 'DEL') deletions.push({ key, at: { node: call, module } });
-        if (constantIn(name) === 'GET') keys.GET.add(key);
-        if (constantIn(name) === 'SET' && isLock) keys.SET.add(key);
-      }
-    },
-    finish() {
-      for (const { key, at } of deletions)
-        if (keys.SET.has(key) && !keys.GET.has(key))
-          report(
-            at,
-            'the lock is deleted without a comparison of its token: work that outlives its lock releases that of the next holder',
-            {
-              remedy:
-                "Compare and delete in one script: if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end",
-            },
-          );
-    },
-  };
 }

@@ -273,7 +273,7 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
   const home = sources.handlers.homeOf(key);
   walk(key, (node) => {
     if (node.type !== 'member' || !/(?:^|\.)headers$/.test(pathOf(node.object) ?? '')) return;
-    const name = node.property ?? (node.index?.type === 'text' ? node.index.value : '');
+    const name = node.property ?? '';
     if (name !== '' && !/^(?:authorization|cookie|x-forwarded-for|x-real-ip)$/i.test(name))
       report(
         { module: home, node },

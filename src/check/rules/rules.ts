@@ -3,6 +3,7 @@
  * id of a rule never changes. `svc check` loads this file when it needs it, because it loads the analysis of sources.
  */
 import { ADDRESS_RULES } from './addresses.ts';
+import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
 import { COOKIE_RULES } from './cookies.ts';
@@ -32,6 +33,7 @@ import type { SourcePart, SourceRule } from '../sources.ts';
 /** Searches of the sources, for rules of their own and for rules of the application. */
 export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...ADDRESS_RULES,
+  ...AMOUNT_RULES,
   ...AVAILABILITY_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,

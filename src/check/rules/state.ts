@@ -1,25 +1,38 @@
 /**
- * Rules about data that outlives its request: in module variables, in shared caches, and whole bodies that are stored
- * (SVC631 … SVC633).
+ * Rules about data that outlives its request: in module variables, in shared caches, in Redis, and whole bodies that are stored
+ * (SVC631 … SVC633, SVC642, SVC658).
  */
-import { boundIn } from '../reader/modules.ts';
-import { calledName, entryOf, functionAround, isWithin, partsIn, pathOf } from '../reader/nodes.ts';
 import { literal } from '../reader/constants.ts';
-import { hasDeclaredBody } from '../values/functions.ts';
+import { boundIn } from '../reader/modules.ts';
+import {
+  calledName,
+  entryOf,
+  functionAround,
+  isWithin,
+  methodOf,
+  objectOf,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
+import { callsIn } from '../sources.ts';
 import { isOfPackage } from '../values/calls.ts';
+import { hasDeclaredBody } from '../values/functions.ts';
 import { isOfPrincipal } from '../values/marks.ts';
-import { isStored } from '../values/text.ts';
+import { constantIn } from '../values/tests.ts';
+import { isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
+import { isToken } from './races.ts';
 import { methodsOf } from './routes.ts';
-import type { Value } from '../values/value.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
-import type { Kept } from '../values/evaluation.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
+import type { Kept } from '../values/evaluation.ts';
+import type { Value } from '../values/value.ts';
 
 /** Rules about state, sorted by id. */
-export const STATE_RULES: readonly SourceRule[] = [
+export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC631',
     severity: 'warning',
@@ -52,6 +65,8 @@ export const STATE_RULES: readonly SourceRule[] = [
     right: 'user.name = body.name',
     watch: watchMerged,
   },
+  { id: 'SVC642', watch: watchValues },
+  { id: 'SVC658', watch: watchLocks },
 ];
 
 function watchKept(report: ReportAt, sources: Sources): Watch {
@@ -163,13 +178,56 @@ const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i
 /** SVC632: data of one client in a cache whose key does not identify the client. */
 function watchShared(report: ReportAt, sources: Sources): Watch {
   const cached: Site[] = [];
+  const sent: Sending[] = [];
   return {
     onCall(site) {
       findSharedEntries(site, report);
       if (site.meaning === 'svc.cached') cached.push(site);
     },
-    finish: () => cached.forEach((site) => judgeCached(site, sources, report)),
+    onStatement: (sending) => sent.push(sending),
+    finish() {
+      for (const site of cached) {
+        judgeCached(site, sources, report);
+        findKept(site, sent, sources, report);
+      }
+    },
   };
+}
+
+/** Seconds after which a change that the cache does not notice is a mistake. */
+const LONG = 600;
+
+/** SVC632: a change of rows that a cached function has read, while nothing removes its results. */
+function findKept(site: Site, sent: readonly Sending[], sources: Sources, report: ReportAt): void {
+  const { call, module, value } = site;
+  const [load, options] = call.args;
+  const fn = load === undefined ? undefined : sources.handlers.resolve(load, module);
+  const seconds = Number(constantIn(value(options)?.members?.get('ttlSeconds'))?.replaceAll('_', ''));
+  const { parent } = call;
+  const name =
+    parent?.type === 'entry'
+      ? parent.key
+      : parent?.type === 'declarator' && parent.target.type === 'name'
+        ? parent.target.name
+        : undefined;
+  if (fn === undefined || name === undefined || !(seconds > LONG)) return;
+  const isRemoved = sources.all('call').some(
+    ({ node }) =>
+      /^(?:delete|clear)$/.test(methodOf(node)) &&
+      pathOf(objectOf(node) ?? node)
+        ?.split('.')
+        .at(-1) === name,
+  );
+  if (isRemoved) return;
+  const calls = new Set(callsIn(fn, module, sources).map((each) => each.call));
+  const tables = new Set(sent.filter((each) => calls.has(each.call)).flatMap((each) => each.tables));
+  for (const change of sent)
+    if (change.isWrite && change.handler !== undefined && tables.has(change.target ?? ''))
+      report(
+        change.nodeAt(undefined),
+        `the results of "${name}" stay in the cache for ${seconds} s although this statement changes the table "${change.target}", because nothing removes them`,
+        { severity: 'warning', remedy: `Remove the result after the change: await ${name}.delete(id)` },
+      );
 }
 
 /** Caches of this package, and maps that live as long as the process. */
@@ -309,4 +367,77 @@ function isKeptLater(target: Node, module: SourceModule): boolean {
     const object = call?.callee.type === 'member' ? [call.callee.object] : [];
     return [...object, ...(call?.args ?? [])].some((node) => pathOf(node) === target.name);
   });
+}
+
+/** SVC642: a value in Redis that is computed from what an earlier command has read. */
+function watchValues(report: ReportAt): Watch {
+  const read = new Map<Node, string>();
+  return {
+    onCall({ call, module, meaning, value }) {
+      for (const { name, key, rest } of commandsOf({ call, module, meaning, value })) {
+        if (name === 'GET') read.set(call, key);
+        const isComputed = rest.some((each) => madeIn(each).some(({ node }) => read.get(node) === key));
+        if (name === 'SET' && isComputed)
+          report(
+            { node: call, module },
+            'the value is computed from what an earlier command has read, so a value that another request sets between them is lost',
+            { remedy: "Let Redis compute it in one command: ['INCRBY', key, n], or in a script" },
+          );
+      }
+    },
+  };
+}
+
+interface RedisCommand {
+  readonly name: string | undefined;
+  /** Text that is equal for equal keys. */
+  readonly key: string;
+  /** The values after the key. */
+  readonly rest: readonly Value[];
+}
+
+/** Returns the commands that a call sends to Redis. */
+function commandsOf({
+  call,
+  module,
+  meaning,
+  value,
+}: Pick<Site, 'call' | 'module' | 'meaning' | 'value'>): readonly RedisCommand[] {
+  if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return [];
+  const list = value(call.args[0]);
+  const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
+  return [...(isOfOne ? [list] : (list?.members?.values() ?? []))].map((command) => {
+    const [name, of, ...rest] = command?.members?.values() ?? [];
+    const written = of?.texts.map((text) => literalOf(text, '?')).join();
+    const marks = madeIn(of).map(({ by }) => by);
+    return { name: constantIn(name), key: [written === '?' ? module.file : written, ...marks].join(), rest };
+  });
+}
+
+/** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
+function watchLocks(report: ReportAt): Watch {
+  const keys = { SET: new Set<string>(), GET: new Set<string>() };
+  const deletions: { readonly key: string; readonly at: Spot }[] = [];
+  return {
+    onCall(site) {
+      for (const { name, key, rest } of commandsOf(site)) {
+        const isLock = isToken(rest[0]) && rest.some((each) => constantIn(each) === 'NX');
+        if (name === 'DEL') deletions.push({ key, at: { node: site.call, module: site.module } });
+        if (name === 'GET') keys.GET.add(key);
+        if (name === 'SET' && isLock) keys.SET.add(key);
+      }
+    },
+    finish() {
+      for (const { key, at } of deletions)
+        if (keys.SET.has(key) && !keys.GET.has(key))
+          report(
+            at,
+            'the lock is deleted without a comparison of its token: work that outlives its lock releases that of the next holder',
+            {
+              remedy:
+                "Compare and delete in one script: if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end",
+            },
+          );
+    },
+  };
 }

@@ -100,4 +100,15 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
     wrong: 'alter table note drop column title;  -- the previous release selects it',
     right: 'alter table note add column name text;  -- and drop title with a later release',
   },
+  {
+    id: 'SVC423',
+    severity: 'warning',
+    cwe: [1188, 276],
+    sources: ['PostgreSQL: ALTER TABLE, Building Indexes Concurrently'],
+    why: 'A default applies to each row that a statement inserts without the column, and to all rows that are there. A change of a large table fails, or keeps all writers waiting',
+    remedy:
+      'Give rights by a statement of their own, and let the default be the least: is_admin boolean not null default false',
+    wrong: 'alter table person add column is_admin boolean not null default true;',
+    right: 'alter table person add column is_admin boolean not null default false;',
+  },
 ];

@@ -2,14 +2,14 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf, isRaw, isWithin, leaveIn, nodesAround } from '../reader/nodes.ts';
+import { entryOf, isRaw, isWithin, leaveIn, nodesAround, partsIn } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
-import { rowsIn } from '../statements/trace.ts';
+import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { ASKS_BY_OBJECT } from './injection.ts';
-import { isOfToken } from './races.ts';
+import { isOfToken, isPassword } from './races.ts';
 import { PROVIDER_MAIL } from '../values/inputs.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
 import { KNOWN, clientIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
@@ -20,7 +20,7 @@ import type { Site } from '../values/calls.ts';
 import type { Part, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Trace } from '../statements/trace.ts';
+import type { Run, Trace } from '../statements/trace.ts';
 
 /** Rules about tokens, sorted by id. */
 export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -51,6 +51,8 @@ export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
     onCall: findChosenAlgorithms,
     judge: findUnsigned,
   },
+  { id: 'SVC624', judge: findRewritten },
+  { id: 'SVC215', watch: watchEndlessTokens },
   {
     id: 'SVC627',
     severity: 'warning',
@@ -202,6 +204,12 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
       if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
       const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
       const ends = named.filter((name) => ENDS.test(name));
+      if (isEndless(sending, run, trace))
+        report(
+          sending.nodeAt(undefined),
+          `a row of the table "${target}" sets a password, and has no time, so a leaked link works for ever`,
+          { remedy: 'Add a column with the end, and compare it: where token = ? and expires_at > ?' },
+        );
       if (ends.length === 0) continue;
       const unread = isOfToken(sending, trace) ? ends : unreadIn(sending, sources);
       const end = ends.find((name) => unread.includes(name));
@@ -228,6 +236,23 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
       break; // the other statements of the handler use the same row
     }
   }
+}
+
+/** Columns with a time, where the name is the only declaration. */
+const TIMES =
+  /(?:_(?:at|on|ms)|time|date|expir\w*|since|until|created|made|issued|sent|ends?|deadline|valid\w*|age|ttl)$/;
+
+/** Whether a statement finds the row of a token that sets a password, in a table of its own without a time. */
+function isEndless(sending: Sending, run: Run, trace: Trace): boolean {
+  const columns = trace.tableOf(sending)?.columns;
+  const sets = trace.sentBy(run).filter(({ written }) => written.some(isPassword));
+  return (
+    columns?.some((column) => TIMES.test(column)) === false &&
+    !isGuarded(run) &&
+    sets.length > 0 &&
+    sets.every(({ target }) => target !== sending.target) &&
+    isOfToken(sending, trace)
+  );
 }
 
 /** Returns the columns that a statement for one row selects by an input, and that its file never reads, although it reads others. */
@@ -272,6 +297,67 @@ function findUnsigned(trace: Trace, report: ReportAt): void {
       );
     }
   }
+}
+
+/** SVC624: a signature of the body that code computes over a text which it has made of the parsed body. */
+function findRewritten(trace: Trace, report: ReportAt): void {
+  for (const run of trace.runs) {
+    const calls = trace.callsOf(run);
+    if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
+    for (const { meaning, args, call, module } of calls) {
+      const part = clientIn(args[0]);
+      const isWhole = part !== undefined && / body json$/.test(part.id);
+      if (isWhole && /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning))
+        report(
+          { module, call },
+          'the signature is computed over a text that JSON.stringify() makes of the parsed body, which differs from the text that the sender has signed',
+          {
+            severity: 'warning',
+            remedy:
+              'Verify the bytes before they are parsed: const raw = await req.text(); if (!isGenuine(raw, given)) throw new Unauthorized(); const body = Event.parse(JSON.parse(raw))',
+          },
+        );
+    }
+  }
+}
+
+/** SVC215: a token that code verifies by hand, in a project that knows the claim "exp" and compares no end. */
+function watchEndlessTokens(report: ReportAt, sources: Sources): Watch {
+  const read: (Spot & { readonly what: string })[] = [];
+  const verified = new Set<string>();
+  return {
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const what = tokenIn(site);
+      if (what !== undefined && /authorization|token|jwt/i.test(what))
+        read.push({ node: call, module, what });
+      if (VERIFIES.test(meaning))
+        for (const arg of call.args) verified.add(clientIn(value(arg))?.origin.what ?? '');
+    },
+    finish() {
+      const known = sources.project.modules.some(({ text, source }) => /\bexp\b/.test(text ?? source));
+      const isCompared = sources
+        .all('binary')
+        .some(({ node }) => /^[<>]/.test(node.operator) && namesEnd(node));
+      for (const { what, ...spot } of known && !isCompared ? read : [])
+        if (verified.has(what))
+          report(
+            spot,
+            'nothing compares the claim "exp" of the token with the time, so a leaked token works for ever',
+            {
+              remedy:
+                'Refuse it after its end: if (claims.exp <= app.clock.nowMs() / 1_000) throw new Unauthorized()',
+            },
+          );
+    },
+  };
+}
+
+function namesEnd(comparison: Node): boolean {
+  return partsIn(comparison).some((part) => {
+    const name = part.type === 'member' ? part.property : part.type === 'name' ? part.name : undefined;
+    return name !== undefined && /^(?:exp|until|expir\w*|ends?)$/i.test(name);
+  });
 }
 
 /** Whether a signed text holds an input, or the text of which the input is a part. */

@@ -304,9 +304,8 @@ function findSentSecrets({ call, meaning, value }: Site, report: ReportAt): void
 /** Returns the name of the environment variable that an expression reads: of `process.env`, or of a constant that holds it. */
 function variableOf(node: Node, module: SourceModule): string | undefined {
   if (node.type !== 'member') return undefined;
-  const name = node.property ?? (node.index?.type === 'text' ? node.index.value : undefined);
   const from = constantOf(node.object, module)?.node;
-  return from !== undefined && pathOf(from) === 'process.env' ? name : undefined;
+  return from !== undefined && pathOf(from) === 'process.env' ? node.property : undefined;
 }
 
 function tellFallback(fallback: Node, name: string, module: SourceModule, report: ReportAt): void {

@@ -3,7 +3,7 @@ import { isMigratable } from '../../db/migrations/start.ts';
 import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
 import { describedDatabases, lockedDescribers, missingLines, staleLines } from './locked.ts';
-import { brokenStatements } from './releases.ts';
+import { brokenStatements, riskyMigrations } from './releases.ts';
 import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
@@ -72,6 +72,7 @@ export async function judgeStatements(
   );
   return {
     findings: [
+      ...riskyMigrations(plugins, rule('SVC423')),
       ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
       ...(present === undefined ? [] : missingLines(present, undescribed, rule('SVC421'))),

@@ -46,7 +46,7 @@ export interface Engine {
 type Compared = Parameters<ValueListeners['onCompare']>[0];
 
 /** Listeners with which a trace follows an evaluation. */
-type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest'> & {
+type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest' | 'onSum'> & {
   onStatement(sending: Sending): void;
 };
 
@@ -101,6 +101,7 @@ export class Trace {
   readonly #calls = new ByHandler<KeptCall>();
   readonly #compared = new ByHandler<Compared>();
   readonly #tested = new ByHandler<Compared>();
+  readonly #sums = new ByHandler<Compared>();
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
@@ -175,6 +176,11 @@ export class Trace {
 
   comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
     return this.#compared.of(functions);
+  }
+
+  /** Returns the sums and products with a number that a client sends. */
+  sumsOf({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
+    return this.#sums.of(functions);
   }
 
   /** Returns the tests of inputs in a handler and its dependencies. */
@@ -255,8 +261,12 @@ export class Trace {
       if (tiesInput(compared)) this.#ties.add(handler, compared);
       else if (!sides.includes(ABSENT) && !isOfPresence(sides) && sides.some(isOwn)) {
         this.#testing.add(handler);
-        if (sides.some((side) => hasRights(side))) this.#deciding.add(handler);
+        if (decidesByRights(sides)) this.#deciding.add(handler);
       }
+    },
+    onSum: (sum) => {
+      const isOfNumber = sum.sides.some(({ declared }) => declared?.number !== undefined);
+      if (sum.handler !== undefined && isOfNumber) this.#sums.add(sum.handler, sum);
     },
     onTest: ({ value, handler, node, module }) => {
       if (handler === undefined) return;
@@ -343,6 +353,11 @@ export function decides(node: Node): boolean {
 /** Whether a value belongs to the principal. */
 export function isOwn(value: Value | undefined): boolean {
   return madeIn(value).some(isOfPrincipal);
+}
+
+/** Whether a comparison asks for a claim of the principal, or a column of its row, but not whether it owns another row. */
+function decidesByRights(sides: readonly Value[]): boolean {
+  return sides.some(hasRights) && !sides.some((side) => !isOwn(side) && rowsIn(side).length > 0);
 }
 
 /** Whether a value is a claim of the principal, or a column of its row. */

@@ -57,6 +57,37 @@ export function tablesIn(texts: Iterable<string>): ReadonlyMap<string, KnownTabl
   return tables;
 }
 
+/** A column in `create table`, or one that `alter table` adds, with its tokens. */
+interface DeclaredColumn {
+  readonly table: string;
+  readonly part: readonly Token[];
+  readonly isAdded: boolean;
+}
+
+/** Returns the columns that statements in a text declare. */
+export function declaredColumns(text: string): readonly DeclaredColumn[] {
+  const { tokens } = new Outline(text, 'sqlite');
+  return tokens.flatMap(({ word }, index) => {
+    const isAdded = word === 'alter' && tokens[index + 1]?.word === 'table';
+    const [table, parts] =
+      (isAdded ? addedAt(tokens, index) : word === 'create' && madeAt(tokens, index)) || [];
+    return (parts ?? [])
+      .filter(([first]) => first !== undefined && !CONSTRAINTS.test(first.word))
+      .map((part) => ({ table: table!, part, isAdded })); // a table has the parts
+  });
+}
+
+/** Returns the first index that a text creates while writers wait, with its table. */
+export function createsIndex(text: string): { readonly table: string; readonly token: Token } | undefined {
+  const { tokens } = new Outline(text, 'postgres');
+  const at = tokens.findIndex(({ word }) => word === 'index');
+  const on = tokens.findIndex(({ word }, index) => index > at && word === 'on');
+  const isCreated = tokens.slice(0, at).some(({ word }) => word === 'create');
+  return at === -1 || on === -1 || !isCreated || tokens[at + 1]?.word === 'concurrently'
+    ? undefined
+    : { table: tableAt(tokens, on + 1).name, token: tokens[at]! };
+}
+
 /** Returns the new names of tables and columns that statements in texts rename, by the old ones. */
 export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
@@ -82,18 +113,29 @@ export function sqlTexts({ modules }: Project): readonly string[] {
     .filter((text) => /\bcreate\s/i.test(text));
 }
 
+type Parts = readonly (readonly Token[])[];
+
 function createdAt(tokens: readonly Token[], create: number): KnownTable | undefined {
-  const open = tokens.findIndex(({ text }, index) => index > create && text === '(');
-  const head = open === -1 ? [] : tokens.slice(create, open);
-  const name = nameBefore(tokens, open);
-  if (name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
-  const parts = partsOf(tokens, open);
+  const made = madeAt(tokens, create);
+  if (made === undefined) return undefined;
+  const [name, parts, open] = made;
   const table = withParts({ name, columns: [], keys: [], references: [], caseless: [] }, parts);
   const end = tokens.findIndex(
     ({ text, depth }, index) => index > open && text === ')' && depth === tokens[open]!.depth,
   );
-  const next = tokens.findIndex(({ text }, index) => index > end && text === ';');
-  return isBinary(tokens.slice(end, next === -1 ? undefined : next)) ? { ...table, caseless: [] } : table;
+  return isBinary(statementAt(tokens, end)) ? { ...table, caseless: [] } : table;
+}
+
+/** Returns the name of the table that a statement creates, what stands in its parentheses, and where they open. */
+function madeAt(
+  tokens: readonly Token[],
+  create: number,
+): readonly [name: string, parts: Parts, open: number] | undefined {
+  const open = tokens.findIndex(({ text }, index) => index > create && text === '(');
+  const head = open === -1 ? [] : tokens.slice(create, open);
+  const name = nameBefore(tokens, open);
+  if (name === '' || !head.slice(1, 3).some(({ word }) => word === 'table')) return undefined;
+  return [name, partsOf(tokens, open), open];
 }
 
 /** Returns a table with what `alter table … add …` adds, or with its new name. */
@@ -102,8 +144,7 @@ function changeAt(
   alter: number,
   tables: ReadonlyMap<string, KnownTable>,
 ): KnownTable | undefined {
-  const end = tokens.findIndex(({ text }, index) => index > alter && text === ';');
-  const words = tokens.slice(alter, end === -1 ? undefined : end);
+  const words = statementAt(tokens, alter);
   const first = words.findIndex(({ word }) => /^(?:add|rename|modify|change|convert)$/.test(word));
   const table = tables.get(nameBefore(words, first));
   if (table === undefined) return undefined;
@@ -111,12 +152,25 @@ function changeAt(
     return isBinary(words) ? { ...table, caseless: [] } : undefined;
   if (words[first]!.word === 'rename')
     return words[first + 1]?.word === 'to' ? { ...table, name: words[first + 2]?.name ?? '' } : undefined;
-  return withParts(
-    table,
-    split(words.slice(first), 0)
-      .filter(([add]) => add?.word === 'add')
-      .map((part) => part.slice(part.findIndex(({ word }) => !/^(?:add|column|if|not|exists)$/.test(word)))),
-  );
+  return withParts(table, addedAt(tokens, alter)[1]);
+}
+
+function statementAt(tokens: readonly Token[], start: number): readonly Token[] {
+  const end = tokens.findIndex(({ text }, index) => index > start && text === ';');
+  return tokens.slice(start, end === -1 ? undefined : end);
+}
+
+/** Returns the name of the table that a statement alters, and what it adds. */
+function addedAt(tokens: readonly Token[], alter: number): readonly [name: string, parts: Parts] {
+  const words = statementAt(tokens, alter);
+  const first = words.findIndex(({ word }) => word === 'add');
+  const parts = split(words.slice(first), 0).filter(([add]) => add?.word === 'add');
+  return [
+    nameBefore(words, first),
+    parts.map((part) =>
+      part.slice(part.findIndex(({ word }) => !/^(?:add|column|if|not|exists)$/.test(word))),
+    ),
+  ];
 }
 
 /** Returns a table with columns and constraints, each of which is one part. */

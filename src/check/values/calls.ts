@@ -69,9 +69,12 @@ export interface Site {
 
 /** Functions whose results rules recognise again. */
 export const MAKERS: RegExp =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now|svc\.Clock\.nowMs)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now|svc\.Clock\.nowMs)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$|^svc\/db\.[Rr]edis\.command$/;
 /** Functions whose results others can compute: of chance that no attacker may know, and of the time. */
 export const GUESSABLE: RegExp = /^(?:Math\.random|Date|Date\.now|performance\.now|svc\.Clock\.nowMs)$/;
+
+/** Mark of a number that the program draws: one of few. */
+export const DRAWN = 'crypto.randomInt';
 
 /** Returns the marks of the principal in a text of which each part is of the principal, or the same for each request. */
 function principalIn(text: Text): readonly Part[] {
@@ -100,7 +103,9 @@ export function textsMadeOf(
   const isKeyed = /^crypto\.(?:createHmac\.|hkdf|scrypt|pbkdf2)/.test(by);
   const parts = (isKeyed ? [receiver ?? values.KNOWN] : sources)
     .flatMap(({ texts }) => texts.flat())
-    .filter((part) => part.kind === 'own' && GUESSABLE.test(part.made?.by ?? ''));
+    .filter(
+      (part) => part.kind === 'own' && (GUESSABLE.test(part.made?.by ?? '') || part.made?.by === DRAWN),
+    );
   if (parts.length > 0) return [parts];
   const ofOne = sources.flatMap(({ texts }) => texts.flatMap(principalIn));
   if (

@@ -2,7 +2,7 @@
 import { typeAfter } from './annotations.ts';
 import { itemOf, keyOf } from './effects.ts';
 import { Evaluation } from './evaluation.ts';
-import { equality } from './tests.ts';
+import { decidedBy, equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
 import * as values from './value.ts';
@@ -98,7 +98,12 @@ export abstract class ControlFlow extends Evaluation {
     const value = node === undefined ? ABSENT : this.value(node);
     const isOpen = node === undefined || values.isBare(value);
     const typed = isOpen ? this.typed(typeAfter(target, this.module), this.module) : undefined;
-    this.bind(target, typed === undefined ? value : { ...typed, texts: [...typed.texts, ...value.texts] });
+    this.bind(
+      target,
+      typed === undefined
+        ? value
+        : { ...values.ofType(value, typed), texts: [...typed.texts, ...value.texts] },
+    );
   }
 
   #expression(node: Node): void {
@@ -126,10 +131,15 @@ export abstract class ControlFlow extends Evaluation {
   #ifStatement({ test, yes, no }: NodeOf<'if'>): void {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const branches = [
-      this.branch(values.factsIf(value, true), () => this.#statement(yes)),
-      this.branch(values.factsIf(value, false), () => no && this.#statement(no)),
-    ];
+    const decided = decidedBy(test, this.module, this.seen);
+    const branches = [true, false]
+      .filter((isTrue) => decided === undefined || decided === isTrue)
+      .map((isTrue) =>
+        this.branch(values.factsIf(value, isTrue), () => {
+          const branch = isTrue ? yes : no;
+          if (branch !== undefined) this.#statement(branch);
+        }),
+      );
     this.path.join(branches.map(({ path }) => path));
   }
 

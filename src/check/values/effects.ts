@@ -9,7 +9,8 @@ import { awaited } from './promises.ts';
 import { among, constantIn, isFolderOf, matchOf, only, tested } from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
-import type { Fact, Part, Text } from './text.ts';
+import { COMPUTED, ROW } from './marks.ts';
+import type { Fact, Made, Part, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
 /** A call with the values of its arguments. `run` calls a callback. */
@@ -131,9 +132,13 @@ const address: Effect = ({ args: [value = KNOWN, on] }) => {
   return { texts: found.texts, type: 'URL', members };
 };
 
+/** Returns the mark of a value of a document: a column with a document is written as a whole. */
+const changed = (made: Made): Made => (made.by === ROW ? { ...made, by: COMPUTED } : made);
+
 const parsed: Effect = ({ args: [value = KNOWN] }) => {
   const part = values.clientIn(value);
-  if (value.source !== undefined || part === undefined) return value.source === undefined ? KNOWN : value;
+  if (value.source !== undefined) return value;
+  if (part === undefined) return values.computedFrom([value], changed);
   const source: Source = { id: `${part.id} parsed`, origin: part.origin };
   return { texts: [[texts.derived(part, 'parsed')]], source };
 };
@@ -220,13 +225,11 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     const part = values.clientIn(value);
     // no link on another site can set all headers or cookies
     const isSent = /^(?:headers|cookies)$/.test(value.source?.whole ?? '');
-    return part === undefined || isSent
-      ? KNOWN
-      : values.textValue(
-          texts.OWN,
-          texts.derived(part, 'json', { may: part.may & ~charsOf('\n\r') }),
-          texts.OWN,
-        );
+    const all = values.madeIn(value).map((made) => values.textValue({ kind: 'own', made }));
+    const marks = values.computedFrom(all, changed);
+    if (part === undefined || isSent) return marks;
+    const json = texts.derived(part, 'json', { may: part.may & ~charsOf('\n\r') });
+    return values.textValue(texts.OWN, json, ...marks.texts.flat());
   },
   'Object.assign': ({ args }) => values.oneOf(args),
   'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
@@ -418,7 +421,16 @@ const caught: Effect = ({ receiver, args: [callback = KNOWN], run }) => ({
 /** Returns an item of a list, or a character of a text. */
 export function itemOf(value: Value): Value {
   const isList = value.items !== undefined || value.members !== undefined;
-  return isList ? values.oneOf(values.innerOf(value)) : value;
+  return isList ? values.oneOf(values.innerOf(value)) : (itemOfInput(value) ?? value);
+}
+
+/** Returns an item of an input whose declared type is a list; undefined for any other value. */
+function itemOfInput({ source, declared }: Value): Value | undefined {
+  const type = source?.type ?? declared;
+  const node = type?.node?.kind === 'nullable' ? type.node.inner : type?.node;
+  if (source === undefined || source.isRequest === true || node?.kind !== 'list') return undefined;
+  const { id, origin, route } = source;
+  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
 }
 
 /** Returns a character of the program that a computed index chooses: it is as predictable as the index. */

@@ -13,7 +13,7 @@ import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
-import { among, chosenOf, constantIn, equality, tested as testOf } from './tests.ts';
+import { among, chosenOf, constantIn, decidedBy, equality, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -61,7 +61,7 @@ interface Tested extends Spot {
 export interface EvaluationListeners {
   onAssign(kept: Kept): void;
   onCompare(compared: Compared): void;
-  /** Two values that code adds, subtracts, or compares by size: they have one unit. */
+  /** Two values that code adds, subtracts, multiplies, or compares by size. */
   onSum(compared: Compared): void;
   onTest(tested: Tested): void;
   onPromise(misused: MisusedPromise): void;
@@ -463,7 +463,7 @@ export abstract class Evaluation extends Classes {
     const { module, handler } = this;
     if (/^(?:[!=]==?|[<>]=?)$/.test(operator))
       this.listeners.onCompare({ node, module, handler, sides: [first, second] });
-    if (/^(?:[-+]|[<>]=?)$/.test(operator))
+    if (/^(?:[-+*]|[<>]=?)$/.test(operator))
       this.listeners.onSum({ node, module, handler, sides: [first, second] });
     if (
       left.type === 'unary' &&
@@ -521,10 +521,10 @@ export abstract class Evaluation extends Classes {
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const branches = [
-      this.branch(values.factsIf(value, true), () => this.value(yes)),
-      this.branch(values.factsIf(value, false), () => this.value(no)),
-    ];
+    const decided = decidedBy(test, this.module, this.seen);
+    const branches = [true, false]
+      .filter((isTrue) => decided === undefined || decided === isTrue)
+      .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => this.value(isTrue ? yes : no)));
     this.path.continueAfter(branches.map(({ path }) => path));
     return values.oneOf(branches.map(({ result }) => result));
   }

@@ -141,7 +141,7 @@ export function typeOfDeclaration(
   module: SourceModule,
   depth = 0,
 ): InputType | undefined {
-  if (node === undefined || depth > 6) return undefined;
+  if (node === undefined || depth > MAX_TYPES) return undefined;
   const inner = (part: Node | undefined, at = module): InputType | undefined =>
     typeOfDeclaration(part, at, depth + 1);
   if (node.type === 'name') {
@@ -302,6 +302,12 @@ export function userValue(at: Spot): Value {
       ['raw', KNOWN],
     ]),
   };
+}
+
+/** Returns the key that a client sends to `APIKeyAuth({ verify })`. */
+export function keyValue(): Value {
+  const type: InputType = { part: { may: ALL, isSecret: true }, member: () => undefined };
+  return inputValue({ id: 'API key', origin: { what: 'the API key', input: 'headers' }, type });
 }
 
 /** Returns a value that a schema of the project has parsed: `Note.parse(value)`; undefined if no client has sent a part of it. */

@@ -6,7 +6,7 @@
 import { ERROR } from './control-flow.ts';
 import { Invocation } from './invocation.ts';
 import type { ValueListeners } from './invocation.ts';
-import { inputValue, requestValue, userValue } from './inputs.ts';
+import { inputValue, keyValue, requestValue, userValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, promiseIn } from './promises.ts';
 import { isRouter, parametersOf } from './ours.ts';
@@ -212,7 +212,12 @@ export class Interpreter extends Invocation {
     if (parameters === undefined) {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
       if (call.isNew && meaning === 'svc/oauth.OAuthPlugin')
-        this.#queueLogin(args[0]?.members?.get('onUser'));
+        this.#queueCallback(args[0]?.members?.get('onUser'), ({ fn, module }) => [
+          KNOWN,
+          userValue({ node: fn, module }),
+        ]);
+      if (meaning === 'svc.APIKeyAuth')
+        this.#queueCallback(args[0]?.members?.get('verify'), () => [keyValue(), requestValue()]);
       if (method === 'mountMcp') this.#mounts.push(args[1]?.members?.get('deps') ?? KNOWN);
       return undefined;
     }
@@ -239,12 +244,12 @@ export class Interpreter extends Invocation {
     for (const layer of layers?.members?.values() ?? []) this.#queueMiddleware(layer);
   }
 
-  /** Queues the function that finds the account of a user whom a login provider has authenticated. */
-  #queueLogin({ fn: closure }: Value = KNOWN): void {
+  /** Queues the function that finds the account of an authenticated user, or the client of a key. */
+  #queueCallback({ fn: closure }: Value = KNOWN, argsOf: (closure: Closure) => readonly Value[]): void {
     if (closure === undefined || this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
     this.functions.addHandler(closure.fn, undefined);
-    this.#pending.push({ closure, args: [KNOWN, userValue({ node: closure.fn, module: closure.module })] });
+    this.#pending.push({ closure, args: argsOf(closure) });
   }
 
   #queueMiddleware(layer: Value): void {

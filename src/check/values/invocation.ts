@@ -164,9 +164,7 @@ export abstract class Invocation extends ControlFlow {
       const typed = values.isBare(value) ? this.typed(typeAfter(target, module), module) : undefined;
       this.bind(
         param.type === 'spread' ? param.value : param,
-        typed === undefined || value === KNOWN
-          ? (typed ?? value)
-          : { ...value, ...typed, texts: value.texts },
+        typed === undefined || value === KNOWN ? (typed ?? value) : values.ofType(value, typed),
       );
     });
     const [only] = fn.body;

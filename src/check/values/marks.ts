@@ -76,7 +76,7 @@ export function isSumOfRows(sides: readonly Value[]): boolean {
 /** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
 function arithmetic(made: Made, at: Spot): Made {
   if (made.by === ROW) return { ...made, by: COMPUTED };
-  return made.by.startsWith('input ') ? { by: made.by, ...at } : made;
+  return /^(?:input|endless) /.test(made.by) && made.node.type !== 'binary' ? { by: made.by, ...at } : made;
 }
 
 /** Returns the result of arithmetic. A product or quotient has the mark of its unit in place of those of its sides. */

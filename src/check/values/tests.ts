@@ -6,6 +6,8 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
 import type { ClientPart, Fact, Facts } from './text.ts';
+import type { SourceModule } from '../reader/modules.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -109,6 +111,21 @@ export function equality(left: Value, right: Value): Value {
   if (first === undefined || second === undefined) return KNOWN;
   // equal texts share their facts, as in `name === basename(name)`
   return values.judged(texts.allFacts(factsOf(first, second), factsOf(second, first)));
+}
+
+/** Returns whether a comparison of a parameter with a text holds, if the caller passes a text; undefined for any other test. */
+export function decidedBy(
+  test: Node,
+  module: SourceModule,
+  seen: ReadonlyMap<Node, Value>,
+): boolean | undefined {
+  if (test.type !== 'binary' || !/^[!=]==?$/.test(test.operator) || test.left.type !== 'name')
+    return undefined;
+  if (module.lookup(test.left.name, test.left)?.kind !== 'parameter') return undefined;
+  const [left, right] = [test.left, test.right].map((side) => constantIn(seen.get(side)));
+  return left === undefined || right === undefined
+    ? undefined
+    : (left === right) === test.operator.startsWith('=');
 }
 
 /** Returns the part of a client that is the whole value. */

@@ -397,6 +397,23 @@ export function marked(value: Value, made: Made, depth = 0): Value {
   };
 }
 
+/** Returns the value with the members and items of its written type, which keep the marks of the value. */
+export function ofType(value: Value, typed: Value): Value {
+  return { ...value, ...withTexts(typed, value.texts), texts: value.texts };
+}
+
+/** Returns a value of which only the type is known with other texts, also in its members. */
+function withTexts(value: Value, texts: readonly Text[]): Value {
+  const { members, items, type, of } = value;
+  if (type !== undefined || of !== undefined || texts.length === 0) return value;
+  return {
+    ...value,
+    texts: value.texts === KNOWN.texts ? texts : value.texts,
+    members: members && new Map([...members].map(([key, member]) => [key, withTexts(member, texts)])),
+    items: items && withTexts(items, texts),
+  };
+}
+
 /** Returns the client parts of a value, also of its members. */
 export function clientsIn(value: Value): readonly ClientPart[] {
   const found: ClientPart[] = [];

@@ -52,7 +52,8 @@ ${ROUTES[name]}
     });
     const { findings } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
     const [finding] = findings.filter(({ rule }) => rule === 'SVC640');
-    assert.ok(finding?.message.includes(`every authenticated client ${verb}`), finding?.message);
+    assert.ok(finding !== undefined);
+    assert.ok(finding.message.includes(`every authenticated client ${verb}`), finding.message);
     assert.ok(finding.remedy.includes(`too: ${remedy}. If`), finding.remedy);
   });
 }

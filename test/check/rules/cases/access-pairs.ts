@@ -17,6 +17,22 @@ app.get('/albums/{id}', { me, base }, ({ me, base, params }) =>
 ${code}
 `;
 
+const secret = (check: string): string =>
+  application(`import { checkPassword, hashPassword } from 'svc';
+class Change extends Schema { name: string = Field(str); next: string = Field(str); }
+app.post('/password', { me, base, body: Change }, async ({ me, base, body }) => {
+  ${check}
+  await base.execute('update person set hash = ? where id = ?', [await hashPassword(body.next), me.sub]);
+});`);
+
+const found = (condition: string): string =>
+  application(`app.get('/films', { me, base }, ({ me, base }) =>
+  base.fetchAll('select id from film where owner = ? and removed_at is null', [me.sub]));
+app.delete('/films/{id}', { me, base }, ({ me, base, params }) =>
+  base.execute('update film set removed_at = ? where id = ? and owner = ?', [Date.now(), params.id, me.sub]));
+app.get('/films/{id}', { me, base }, ({ me, base, params }) =>
+  base.fetchOne('select id from film where id = ? and owner = ?${condition}', [params.id, me.sub]));`);
+
 const changed = (statement: string): string =>
   application(`class Patch extends Schema { name: string = Field(str); role: string = Field(literal('a', 'b')); }
 app.patch('/me', { me, base, body: Patch }, async ({ me, base, body }) => {
@@ -105,4 +121,42 @@ export const ACCESS_PAIRS: Readonly<Record<string, { readonly wrong: string; rea
   },
   SVC645: { wrong: decided('return true;'), right: decided('return false;') },
   SVC646: { wrong: named('{ id: headers.xName }'), right: named('{ id: me.sub, as: headers.xName }') },
+};
+
+/** The pair of SVC423. */
+export const MIGRATION_PAIR: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
+  SVC423: {
+    wrong: application(
+      "app.onStartup(({ state }) => state.db.script('create table person (id integer, is_admin integer default 1)'));",
+    ),
+    right: application(
+      "app.onStartup(({ state }) => state.db.script('create table person (id integer, is_admin integer default 0)'));",
+    ),
+  },
+};
+
+/** The pair of SVC649. */
+export const CHANGE_PAIR: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
+  SVC649: {
+    wrong: secret(''),
+    right: secret(
+      'if (!(await checkPassword(body.name, (await base.scalar("select hash from person where id = ?", [me.sub])) as string))) throw new Unauthorized();',
+    ),
+  },
+};
+
+/** The pairs of SVC671 and SVC672. */
+export const ROW_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
+  SVC671: {
+    wrong: application(
+      "app.get('/list', { base }, ({ base }) => base.fetchAll('select id from album limit 10 offset 20'));",
+    ),
+    right: application(
+      "app.get('/list', { base }, ({ base }) => base.fetchAll('select id from album order by id limit 10 offset 20'));",
+    ),
+  },
+  SVC672: {
+    wrong: found(''),
+    right: found(' and removed_at is null'),
+  },
 };

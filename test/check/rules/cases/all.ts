@@ -1,7 +1,9 @@
 /** Every application of the source phase, by name, and its files. */
 import { ACCESS } from './access.ts';
+import { ACCOUNTS } from './accounts.ts';
 import { ASYNC } from './async.ts';
 import { CALLS } from './calls.ts';
+import { CONSISTENCY } from './consistency.ts';
 import { DECLARATIONS } from './declarations.ts';
 import { FAILURES } from './failures.ts';
 import { FOREIGN } from './foreign.ts';
@@ -41,6 +43,8 @@ export const CASES: Readonly<Record<string, string>> = {
   ...GUARDS,
   ...JUDGEMENTS,
   ...PROCESS,
+  ...ACCOUNTS,
+  ...CONSISTENCY,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

@@ -239,7 +239,7 @@ import { db } from 'svc/db';
 const app = new Svc();
 const page = { size: Field(int, { ge: 1 }), count: Field(int, { ge: 1, le: 100 }), skip: Field(int) };
 app.get('/a', { db: Depends(db), query: page }, ({ db, query }) =>
-  db.fetchAll('select b from a where c = ? limit ? offset ?', [1, query.size, query.skip]), // SVC637
+  db.fetchAll('select b from a where c = ? order by b limit ? offset ?', [1, query.size, query.skip]), // SVC637
 );
 app.get('/b', { db: Depends(db), query: page }, ({ db, query: { size } }) =>
   db.fetchAll('select b from a where c = $1 limit $2', [1, size]), // SVC637

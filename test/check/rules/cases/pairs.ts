@@ -3,7 +3,7 @@
  * one does the same work and has no finding of that rule.
  */
 import { FAILURE_PAIRS } from './failures.ts';
-import { ACCESS_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
+import { ACCESS_PAIRS, CHANGE_PAIR, MIGRATION_PAIR, ROW_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
 import { AMOUNT_PAIR, KIND_PAIRS, PROCESS_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
@@ -182,6 +182,7 @@ export const plugin: Plugin = new DatabasePlugin('postgres://db.shop.example/sho
       'RateLimitMiddleware',
     ),
   },
+  ...MIGRATION_PAIR,
   SVC501: {
     wrong: `${handler('return page(params.id);')}
 import { readFileSync } from 'node:fs';
@@ -460,8 +461,10 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   ...ACCESS_PAIRS,
   SVC647: AMOUNT_PAIR,
   SVC648: ACCOUNT_PAIR,
+  ...CHANGE_PAIR,
   ...KIND_PAIRS,
   ...FAILURE_PAIRS,
   ...PROCESS_PAIRS,
   SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
+  ...ROW_PAIRS,
 };
