@@ -190,31 +190,36 @@ function isOfSyntax({ code, message }: Refused): boolean {
   return code === '42601' || code === 'E_DB_STATEMENT' || /syntax/i.test(message);
 }
 
-/** Messages of the engines about names that they do not know. */
+/** Messages of the engines about names that they do not know, some with the table of the column. */
 const UNKNOWN: readonly (readonly [kind: 'table' | 'column', pattern: RegExp])[] = [
-  ['table', /no such table: (?:\w+\.)?(.+)$/],
-  ['table', /relation "([^"]+)" does not exist/],
-  ['table', /Table '(?:[^'.]+\.)?([^']+)' doesn't exist/],
-  ['column', /no such column: (?:[^.]+\.)?(.+)$/],
-  ['column', /has no column named (.+)$/],
-  ['column', /column "?(?:[\w]+\.)?([^" ]+)"? (?:of relation "[^"]+" )?does not exist/],
-  ['column', /Unknown column '(?:[^'.]+\.)*([^']+)'/],
+  ['table', /no such table: (?:\w+\.)?(?<name>.+)$/],
+  ['table', /^relation "(?<name>[^"]+)" does not exist/],
+  ['table', /Table '(?:[^'.]+\.)?(?<name>[^']+)' doesn't exist/],
+  ['column', /no such column: (?:[^.]+\.)?(?<name>.+)$/],
+  ['column', /table (?<table>\S+) has no column named (?<name>.+)$/],
+  ['column', /column "?(?:[\w]+\.)?(?<name>[^" ]+)"? (?:of relation "(?<table>[^"]+)" )?does not exist/],
+  ['column', /Unknown column '(?:[^'.]+\.)*(?<name>[^']+)'/],
 ];
 
+interface UnknownName {
+  readonly kind: 'table' | 'column';
+  readonly name: string;
+  /** Table that lacks the column; undefined if the message does not name it. */
+  readonly table: string | undefined;
+}
+
 /** Returns the name that a message does not know. */
-function unknownIn(
-  message: string,
-): { readonly kind: 'table' | 'column'; readonly name: string } | undefined {
+function unknownIn(message: string): UnknownName | undefined {
   return UNKNOWN.flatMap(([kind, pattern]) => {
-    const name = pattern.exec(message)?.[1];
-    return name === undefined ? [] : [{ kind, name }];
+    const { name, table } = pattern.exec(message)?.groups ?? {};
+    return name === undefined ? [] : [{ kind, name, table }];
   })[0];
 }
 
 function refusal({ message, position }: Refused, outline: Outline, judging: Judging): Problem {
   const start = position ?? outline.tokens[0]?.start ?? 0;
   const found = unknownIn(message);
-  const near = found && nearestName(found.kind, found.name, outline, judging);
+  const near = found && nearestName(found, outline, judging);
   const remedy =
     near === undefined ? undefined : `Write "${near}", or add a migration that makes "${found?.name}"`;
   return { rule: 'SVC411', message: `the database refuses the statement: ${message}`, remedy, start };
@@ -222,13 +227,14 @@ function refusal({ message, position }: Refused, outline: Outline, judging: Judg
 
 /** Returns the new name of a table or column that a migration renames, else the most similar name. */
 function nearestName(
-  kind: 'table' | 'column',
-  name: string,
+  { kind, name, table: lacking }: UnknownName,
   outline: Outline,
   { describer: { tables }, renamed }: Judging,
 ): string | undefined {
   const used = tables.filter((table) =>
-    outline.tables.some((each) => each.name === table.name.toLowerCase()),
+    lacking === undefined
+      ? outline.tables.some((each) => each.name === table.name.toLowerCase())
+      : table.name === lacking,
   );
   const names =
     kind === 'table'

@@ -34,7 +34,7 @@ export class FairLock {
       timeoutMs: acquireTimeoutMs,
       timedOut: () =>
         timeout(
-          `${what} did not become free within ${acquireTimeoutMs} ms, and ${this.waiting} callers wait${hint}`,
+          `${what} did not become free within ${acquireTimeoutMs} ms, and ${this.waiting} waiting${hint}`,
         ),
     });
   }

@@ -575,7 +575,7 @@ class PoolReports {
       failure === undefined
         ? ''
         : `; the last attempt to connect to the database failed: ${failure instanceof Error ? failure.message : String(failure)}`;
-    const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} callers wait`;
+    const counts = `${inUse} in use, ${coming} being opened or checked, maximum ${this.#deps.max}; ${waiting} waiting`;
     return new PoolTimeout(`No connection to the database: ${problem} (${counts}${why})`, {
       load: { inUse, idle, waiting },
       ...(failure === undefined ? {} : { cause: failure }),

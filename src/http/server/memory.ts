@@ -235,6 +235,6 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
         await close(false);
       },
     },
-    { highWaterMark: 0 },
-  ); // highWaterMark 0: no chunk is read before the client reads
+    { highWaterMark: 1 },
+  ); // highWaterMark 1: the source starts at once, as over a socket, and is then one chunk ahead of the client
 }

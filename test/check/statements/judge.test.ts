@@ -219,3 +219,25 @@ test('findings about statements point at the word, and name the nearest name', a
   assert.match(finding?.message ?? '', /^the database refuses the statement: no such column: titel/);
   assert.match(finding?.remedy ?? '', /^Write "title"/);
 });
+
+for (const [name, message, remedy] of [
+  ['an update of PostgreSQL', 'column "titel" of relation "note" does not exist', 'Write "title"'],
+  ['a select of PostgreSQL', 'column "titel" does not exist', 'Write "title"'],
+  ['a table of PostgreSQL', 'relation "nots" does not exist', 'Write "note"'],
+  ['an insert of SQLite', 'table note has no column named titel', 'Write "title"'],
+] as const)
+  test(`the remedy of SVC411 names the nearest column or table of the refused name: ${name}`, async (t) => {
+    const files = {
+      'app.ts': `${HEAD}app.post('/notes', used, ({ db }) => db.execute("update note set titel = ''"));\n`,
+    };
+    const describer = await describerOf(t, SCHEMA);
+    const refusing = new Proxy(describer, {
+      get: (target, key) =>
+        key === 'describeStatement'
+          ? async () => ({ kind: 'refused', message, code: '42703', position: undefined })
+          : (Reflect.get(target, key, target) as unknown),
+    });
+    const [finding, ...more] = await judged(sourcesOf(t, files), refusing);
+    assert.deepEqual(more, []);
+    assert.ok(finding?.remedy.startsWith(remedy), finding?.remedy);
+  });

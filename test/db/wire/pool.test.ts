@@ -120,7 +120,7 @@ test('when a caller has waited too long, Pool throws PoolTimeout with the number
       assert.deepEqual(error.load, { inUse: 1, idle: 0, waiting: 1 });
       assert.match(
         error.message,
-        /none became free within 5000 ms \(1 in use, 0 being opened or checked, maximum 1; 1 callers wait\)$/,
+        /none became free within 5000 ms \(1 in use, 0 being opened or checked, maximum 1; 1 waiting\)$/,
       );
       return true;
     },

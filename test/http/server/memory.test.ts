@@ -5,6 +5,7 @@ import { Svc } from '../../../src/app/svc.ts';
 import { ClientDisconnected } from '../../../src/base/errors.ts';
 import { HttpResponse, StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { turn } from '../../support/turn.ts';
 import type { TransportRequest } from '../../../src/http/request/request.ts';
 
 const app = (): Svc => new Svc({ logger: collectedLog().logger, env: 'test' });
@@ -311,4 +312,26 @@ test('if a web Request is aborted while the source of the response is read, Svc.
 test('Svc.fetch() replaces an X-Request-Id that the handler has set', async () => {
   const it = app().get('/', () => new HttpResponse('x', { headers: { 'x-request-id': 'upstream' } }));
   assert.notEqual((await it.fetch(get('/'))).headers.get('x-request-id'), 'upstream');
+});
+
+test('the source of a streamed response starts when Svc.fetch() resolves, and stays one chunk ahead of the client', async () => {
+  let started = 0;
+  const it = app().get('/', () => {
+    async function* chunks(): AsyncGenerator<string> {
+      for (;;) {
+        started++;
+        yield 'x';
+      }
+    }
+    return new StreamingResponse(chunks());
+  });
+  const response = await it.fetch(get('/'));
+  assert.equal(started, 1);
+  await turn();
+  assert.equal(started, 1);
+  const reader = response.body!.getReader();
+  await reader.read();
+  await turn();
+  assert.equal(started, 2);
+  await reader.cancel();
 });
