@@ -1,4 +1,5 @@
 /** Objects of classes of the project, and values of the types that TypeScript declares. */
+import { methodOf, objectOf } from '../reader/nodes.ts';
 import { typeAfter, typeNamed } from './annotations.ts';
 import { requestValue } from './inputs.ts';
 import { isOfRequest } from './ours.ts';
@@ -57,7 +58,9 @@ export abstract class Classes {
 
   #baseOf(of: ClassValue): ClassValue | undefined {
     const { base } = of.node;
-    return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;
+    // `Note.extend({ … })` has the fields and methods of its class
+    const node = base?.type === 'call' && methodOf(base) === 'extend' ? objectOf(base) : base;
+    return node === undefined ? undefined : this.within(of, of.scope, () => this.value(node)).of;
   }
 
   /** Returns the class of a package that a class of the project extends. */

@@ -23,8 +23,5 @@ app.includeRouter(admin, '/admin');
 const limiter = new RateLimiter({ name: 'songs', perMinute: 60 });
 const refuse = (): never => { throw new TooManyRequests(); };
 const quiet = provide({}, ({ req }) => (req.headers['x-quiet'] === undefined ? 'loud' : refuse()));
-const counted = provide({}, async ({ req }) => {
-  await limiter.take(req);
-  return 1;
-});
+const counted = provide({}, async ({ req }) => { await limiter.take(req); return 1; });
 app.get('/songs/loud', { quiet: Depends(quiet), counted: Depends(counted), songs: Depends(songs), response: list(Song) }, ({ songs }) => songs.map((title) => ({ title })));

@@ -4,11 +4,11 @@
 import { BearerAuth, Depends, Field, NotFound, Schema, SecurityHeadersMiddleware, Svc, createToken, datetime, int, reply, str } from 'svc';
 import { DatabasePlugin, db, sql } from 'svc/db';
 
-class Person extends Schema {
+class Named extends Schema {
   id = Field(int);
   name = Field(str);
-  since = Field(datetime);
 }
+class Person extends Named.extend({ since: Field(datetime) }) {}
 
 export const app: Svc = new Svc({ title: 'Counts', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
@@ -24,5 +24,5 @@ app.register(new DatabasePlugin('sqlite:people.db'));
 app.get('/people/{id:int}', { me: Depends(BearerAuth()), base: Depends(db) }, async ({ base, params }) => {
   const person = await base.fetchOne(sql`select id, name, since from person where id = ${params.id}`, { as: Person });
   if (person === undefined) throw new NotFound();
-  return { ...person, token: createToken(person.name, app.config.get('authSecret', '')) };
+  return { id: person.id, name: person.name, token: createToken(person.name, app.config.get('authSecret', '')) };
 });
