@@ -189,7 +189,7 @@ function findEndlessWaits(sources: Sources, report: ReportAt): void {
       report(
         { module, node: loop },
         'the loop waits without end: it goes on after the client has left, and each such request keeps its memory and its statements',
-        { remedy: 'End it: while (!signal.aborted) { …; await setTimeout(1_000, undefined, { signal }); }' },
+        { remedy: 'End it: while (!signal.aborted) { …; await sleep(1_000, undefined, { signal }); }' },
       );
   }
 }
