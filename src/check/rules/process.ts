@@ -62,7 +62,7 @@ export const PROCESS_RULES: readonly (SourceRule | SourcePart)[] = [
     why: 'While another service is slow, each tick starts the same work once more: rows are sent twice, and the load grows until the process has no memory',
     remedy:
       'Start the next run when this one has ended, in a loop with a pause, or return at once if a run is going on',
-    wrong: 'const timer = setInterval(sendOutbox, 1_000);',
+    wrong: 'const timer = timers.setInterval(sendOutbox, 1_000);',
     right: 'while (!signal.aborted) { await sendOutbox(); await sleep(1_000, undefined, { signal }); }',
     onCall: findOverlaps,
   },
