@@ -301,7 +301,7 @@ function findOverlaps({ call, meaning, stack, value }: Site, report: ReportAt): 
 }
 
 function intervalOf({ parent }: Fn): Call | undefined {
-  return parent?.type === 'call' && /^(?:timers\.)?setInterval$/.test(pathOf(parent.callee) ?? '')
+  return parent?.type === 'call' && /^(?:timers\.)?set(?:Interval)$/.test(pathOf(parent.callee) ?? '')
     ? parent
     : undefined;
 }
