@@ -189,7 +189,7 @@ function findEndlessWaits(sources: Sources, report: ReportAt): void {
       report(
         { module, node: loop },
         'the loop waits without end: it goes on after the client has left, and each such request keeps its memory and its statements',
-        { remedy: 'End it: while (!signal.aborted) { …; await setTimeout(1_000, undefined, { signal }); }' },
+        { remedy: 'End it: while (!signal.aborted) { …; await sleep(1_000, undefined, { signal }); }' },
       );
   }
 }
@@ -307,7 +307,10 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   const method = methodOf(call);
   const first = value(call.args[0]);
   const [pattern, text] = MATCHES.test(method) ? [first?.pattern, receiver] : [receiver?.pattern, first];
-  const most = text?.declared?.most;
+  const declared = text?.declared;
+  const isOfBody = /^(?:body|form|message|args)$/.test(clientIn(text)?.origin.input ?? '');
+  // only the limit of the body ends a text without a maximum
+  const most = declared?.most ?? (isOfBody && declared?.node?.kind === 'str' ? MOST_BODY : undefined);
   const at = MATCHES.test(method) ? call.args[0] : objectOf(call);
   if (
     pattern !== undefined &&
@@ -326,6 +329,8 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   if (isExponential(pattern.source, pattern.flags)) report({ module, call }, NESTED);
 }
 
+/** Characters of a text that fit into a body with the limit of the framework. */
+const MOST_BODY = 10_000_000;
 /** Characters from which a pattern of quadratic time takes seconds. */
 const MOST_TEXT = 50_000;
 

@@ -2,7 +2,7 @@
  * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
  * certificate (SVC622, SVC628, SVC629).
  */
-import { entryOf, functionAround, methodOf } from '../reader/nodes.ts';
+import { entryOf, functionAround, isRaw, methodOf } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
@@ -12,7 +12,7 @@ import { isLasting, isStored, literalOf } from '../values/text.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -51,6 +51,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     wrong: 'new Agent({ rejectUnauthorized: false })',
     right: 'new Agent({ ca: await readFile(path) })',
     onCall: findUnverifiedServers,
+    find: findUnverifiedProcess,
   },
 ];
 
@@ -155,6 +156,20 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
       report(
         { module, node: entryOf(arg, 'rejectUnauthorized') ?? arg },
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
+      );
+  }
+}
+
+/** SVC629: the variable with which Node.js checks no certificate at all. */
+function findUnverifiedProcess(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('assign')) {
+    const path = node.target.type === 'member' ? node.target : undefined;
+    const name = path?.property ?? (path?.index?.type === 'text' ? path.index.value : undefined);
+    const isZero = node.value.type === 'text' ? node.value.value === '0' : isRaw(node.value, '0');
+    if (name === 'NODE_TLS_REJECT_UNAUTHORIZED' && isZero)
+      report(
+        { module, node },
+        'the process checks the certificate of no server, so an attacker on the network can read and change what is sent',
       );
   }
 }

@@ -47,7 +47,7 @@ export const PROCESS_RULES: readonly (SourceRule | SourcePart)[] = [
     severity: 'warning',
     cwe: [705, 248],
     sources: ['Node.js: process, Event "uncaughtException"'],
-    why: 'process.exit() ends the requests of all other clients. After an exception that nothing has caught, locks, connections and variables may be in any state',
+    why: 'A call of process.exit() ends the requests of all other clients. After an exception that nothing has caught, locks, connections and variables may be in any state',
     remedy:
       'In a request, throw an error: throw new HTTPException(503). After an uncaught exception, write it to the log and end the process',
     wrong: "process.on('uncaughtException', (error) => console.error(error));",
@@ -61,9 +61,9 @@ export const PROCESS_RULES: readonly (SourceRule | SourcePart)[] = [
     cwe: [362],
     why: 'While another service is slow, each tick starts the same work once more: rows are sent twice, and the load grows until the process has no memory',
     remedy:
-      'Start the next run when this one has ended: setTimeout(run, 1_000) as its last statement, or return at once if a run is going on',
-    wrong: 'setInterval(() => sendOutbox(), 1_000)',
-    right: 'const run = async () => { await sendOutbox(); setTimeout(run, 1_000); };',
+      'Start the next run when this one has ended, in a loop with a pause, or return at once if a run is going on',
+    wrong: 'const timer = timers.setInterval(sendOutbox, 1_000);',
+    right: 'while (!signal.aborted) { await sendOutbox(); await sleep(1_000, undefined, { signal }); }',
     onCall: findOverlaps,
   },
 ];
@@ -301,7 +301,7 @@ function findOverlaps({ call, meaning, stack, value }: Site, report: ReportAt): 
 }
 
 function intervalOf({ parent }: Fn): Call | undefined {
-  return parent?.type === 'call' && /^(?:timers\.)?setInterval$/.test(pathOf(parent.callee) ?? '')
+  return parent?.type === 'call' && /^(?:timers\.)?set(?:Interval)$/.test(pathOf(parent.callee) ?? '')
     ? parent
     : undefined;
 }

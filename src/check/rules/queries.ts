@@ -255,10 +255,18 @@ function watchLimits(report: ReportAt): Watch {
   /** Members of inputs that code compares with another value. */
   const compared = new Set<string>();
   const limits: Made[] = [];
+  const amounts: Made[] = [];
   return {
     onStatement: (sending) => limits.push(...limitsOf(sending)),
-    onCompare({ sides }) {
-      for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
+    onCall(site) {
+      const made = endlessIn(amountOf(site));
+      if (made !== undefined) amounts.push({ by: made.by, node: site.call, module: site.module });
+    },
+    onCompare({ node, module, sides }) {
+      // the condition of a loop is no limit, but needs one
+      const [made] = node.parent?.type === 'loop' ? sides.flatMap((side) => endlessIn(side) ?? []) : [];
+      if (made !== undefined) amounts.push({ by: made.by, node, module });
+      else for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
     },
     finish() {
       for (const { by, node, module } of limits)
@@ -267,8 +275,30 @@ function watchLimits(report: ReportAt): Watch {
             { module, node },
             'the number of rows is an input without a maximum, so one request can read a whole table into memory',
           );
+      for (const { by, node, module } of amounts)
+        if (!compared.has(by))
+          report(
+            { module, node },
+            'a number of a client without a maximum says how much memory or time this takes, so one request can stop the process',
+            { remedy: 'Declare a maximum: Field(int, { ge: 1, le: 1_000 })' },
+          );
     },
   };
+}
+
+/** Functions that make as many bytes, items or characters as an argument says. */
+const ALLOCATES = /^(?:Buffer\.alloc(?:Unsafe)?|crypto\.(?:randomBytes|randomFill)(?:Sync)?|Array)$/;
+
+/** Returns the number that says how much memory a call takes. */
+function amountOf({ call, meaning, value }: Site): Value | undefined {
+  const [first] = call.args;
+  if (ALLOCATES.test(meaning) && call.args.length < 3) return value(first);
+  if (meaning === 'Array.from') return value(first)?.members?.get('length');
+  return meaning === '' && /^(?:repeat|padStart|padEnd)$/.test(methodOf(call)) ? value(first) : undefined;
+}
+
+function endlessIn(value: Value | undefined): Made | undefined {
+  return value && madeIn({ texts: value.texts }).find(({ by }) => by.startsWith('endless '));
 }
 
 /** Returns the inputs after LIMIT in a statement whose types have no maximum. */
@@ -283,18 +313,25 @@ function limitsOf(sending: Sending): readonly Made[] {
 
 /** SVC637: a statement or request for each item of a list of a client. */
 function findBatches(site: Site, report: ReportAt): void {
-  const { call, meaning, module } = site;
+  const { call, meaning } = site;
   if (!OUR_DATABASE.test(meaning) && !ASKS.test(meaning)) return;
-  const list = repeatedOver(call).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
+  const calls = [call, ...site.stack.flatMap((frame) => frame.call ?? [])];
+  const list = calls.flatMap(repeatedOver).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
   if (list === undefined) return;
+  const frame = site.stack.find((each) => each.call !== undefined && isWithinLoop(each.call, list));
   report(
-    { module, node: list },
+    { module: frame?.module ?? site.module, node: list },
     'each item of a list that a client sends starts a statement or request, and the list has no maximum length',
     {
       remedy:
         'Declare a maximum: Field(list(int), { maxLength: 50 }), or ask for all items at once: where id in (…)',
     },
   );
+}
+
+/** Whether a call runs for each item of a list. */
+function isWithinLoop(call: Node, list: Node): boolean {
+  return repeatedOver(call).includes(list);
 }
 
 /** Returns the lists for whose items a call runs: those of loops, and of `map()` and similar methods. */

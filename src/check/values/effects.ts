@@ -194,8 +194,13 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(decoded, 'decodeURIComponent atob'),
   ...alike(
     first,
-    'decodeURI structuredClone Object.freeze Promise.all Promise.resolve Buffer.from Uint8Array TextDecoder.decode String.raw url.fileURLToPath url.pathToFileURL path.dirname',
+    'decodeURI Object.freeze Promise.all Promise.resolve Buffer.from Uint8Array TextDecoder.decode String.raw url.fileURLToPath url.pathToFileURL path.dirname',
   ),
+  structuredClone: ({ args: [{ members, ...value } = KNOWN] }) => ({
+    ...value,
+    members: members && new Map(members),
+    lasting: undefined,
+  }),
   ...alike(address, 'URL URL.parse'),
   ...alike(counted, 'Math.abs Math.ceil Math.floor Math.round Math.trunc'),
   ...alike(path, 'path.join path.posix.join'),
@@ -508,7 +513,8 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
-  ...alike(visited, 'forEach every'),
+  forEach: visited,
+  every: (operation) => values.judged(values.factsIf(called(operation), true)),
   catch: caught,
   finally: handled,
   ...alike(cased, 'toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase'),
@@ -537,7 +543,10 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   map: mappedEach,
   flatMap: mapped,
   filter: filtered,
-  some: (operation) => values.judged(values.factsIf(called(operation), true)),
+  some: (operation) => {
+    const test = called(operation);
+    return values.judged(values.factsIf(test, true), values.factsIf(test, false));
+  },
   find: found,
   reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
     run(callback, [start, itemOf(receiver), KNOWN]),

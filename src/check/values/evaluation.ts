@@ -370,7 +370,7 @@ export abstract class Evaluation extends Classes {
   protected member(value: Value, key: string | undefined, index?: Value): Value {
     if (key === undefined) {
       const item = itemOf(chosenOf(value, index));
-      const ids = index === undefined ? [] : values.idsIn(index);
+      const ids = index === undefined || isMadeHere(value) ? [] : values.idsIn(index);
       return item.source === undefined
         ? {
             texts: item.texts,
@@ -483,7 +483,7 @@ export abstract class Evaluation extends Classes {
       case '!=':
         return values.negation(equality(first, second));
       case 'in':
-        return among(first);
+        return isMadeHere(second) ? KNOWN : among(first);
       default:
         return (
           this.#calculated(operator, [first, second], [left, right]) ?? {
@@ -576,6 +576,11 @@ function principalIn(value: Value): Given | undefined {
 export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
   return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
+}
+
+/** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */
+function isMadeHere({ members, lasting, type }: Value): boolean {
+  return members !== undefined && lasting === undefined && type === undefined;
 }
 
 function hasMarkup({ texts }: Value): boolean {

@@ -292,7 +292,7 @@ const store = async (row) => {
 };
 app.post('/a', {}, async ({ body }) => {
   body.rows.forEach(store); // SVC612
-  body.rows.forEach((row) => store(row)); // SVC612
+  body.rows.forEach((row) => store(row)); // SVC612 SVC637
   body.rows.forEach(count);
   for (const row of body.rows) await store(row);
   await Promise.all(body.rows.map(store));

@@ -217,4 +217,74 @@ export async function charge(owner: string, left: number): Promise<unknown> {
   return response.json();
 }
 `,
+  'amounts of a client': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, list, str } from 'svc';
+import { randomBytes } from 'node:crypto';
+import { board, status } from './work.ts';
+class Links extends Schema { ids = Field(list(str)); }
+process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0'; // SVC629
+export const app: Svc = new Svc();
+app.get('/random', { query: { bytes: Field(int, { ge: 1 }) } }, ({ query }) => randomBytes(query.bytes).toString('hex')); // SVC637
+app.get('/board', { query: { width: Field(int, { ge: 1 }) } }, ({ query }) => board(query.width));
+app.get('/banner', { query: { times: Field(int, { ge: 1 }) } }, ({ query }) => {
+  for (let index = 0; index < query.times; index++) board(2); // SVC637
+  return 'ok';
+});
+app.post('/links', { me: Depends(BearerAuth()), body: Links }, ({ body, req }) => status(body.ids, req.signal));
+app.put('/settings', { me: Depends(BearerAuth()) }, async ({ req }) => merge(structuredClone(DEFAULTS), await req.json()));
+const DEFAULTS = { theme: { dark: false } };
+const isTree = (value: unknown): boolean => typeof value === 'object' && value !== null;
+function merge(target: any, source: any): unknown {
+  for (const key in source) {
+    if (isTree(target[key]) && isTree(source[key])) merge(target[key], source[key]);
+    else target[key] = source[key]; // SVC650
+  }
+  return target;
+}
+// FILE work.ts
+export const board = (width: number): readonly number[] => new Array<number>(width).fill(0); // SVC637
+const one = async (id: string, signal: AbortSignal) => (await fetch('https://links.example/' + encodeURIComponent(id), { signal })).status;
+export const status = (ids: readonly string[], signal: AbortSignal) => Promise.all(ids.map((id) => one(id, signal))); // SVC637
+`,
+  'amounts with a limit': `
+// FILE app.ts
+import { BadRequest, BearerAuth, Depends, Field, Schema, Svc, int, list, str } from 'svc';
+import { randomBytes } from 'node:crypto';
+import { status } from './work.ts';
+class Links extends Schema { ids = Field(list(str), { maxLength: 20 }); }
+export const app: Svc = new Svc();
+app.get('/random', { query: { bytes: Field(int, { ge: 1, le: 64 }) } }, ({ query }) => randomBytes(query.bytes).toString('hex'));
+app.get('/banner', { query: { times: Field(int, { ge: 1 }) } }, ({ query }) => {
+  if (query.times > 9) throw new BadRequest();
+  for (let index = 0; index < query.times; index++) console.log(index);
+  return 'x'.repeat(query.times);
+});
+app.post('/links', { me: Depends(BearerAuth()), body: Links }, ({ body, req }) => status(body.ids, req.signal));
+app.put('/settings', { me: Depends(BearerAuth()) }, async ({ req }) => merge(structuredClone(DEFAULTS), await req.json()));
+app.patch('/settings', { me: Depends(BearerAuth()) }, async ({ req }) => {
+  const { path, value } = await req.json();
+  const keys = path.split('.');
+  if (keys.some((key: string) => key === '__proto__' || key === 'constructor' || key === 'prototype')) throw new BadRequest();
+  const settings: any = {};
+  const last = keys.pop();
+  let node = settings;
+  for (const key of keys) node = node[key] ??= {};
+  node[last] = value;
+  return settings;
+});
+const DEFAULTS = { theme: { dark: false } };
+const isTree = (value: unknown): boolean => typeof value === 'object' && value !== null;
+function merge(target: any, source: any): unknown {
+  for (const key in source) {
+    if (key === '__proto__') continue;
+    if (isTree(target[key]) && isTree(source[key])) merge(target[key], source[key]);
+    else target[key] = source[key];
+  }
+  return target;
+}
+// FILE work.ts
+const one = async (id: string, signal: AbortSignal) => (await fetch('https://links.example/' + encodeURIComponent(id), { signal })).status;
+export const status = (ids: readonly string[], signal: AbortSignal) => Promise.all(ids.map((id) => one(id, signal)));
+`,
 };
