@@ -8,8 +8,8 @@ import { literal } from '../reader/constants.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { isOfPrincipal } from '../values/marks.ts';
-import { isStored } from '../values/text.ts';
-import { clientIn, givenOf, madeIn } from '../values/value.ts';
+import { clientPart, isStored, literalOf } from '../values/text.ts';
+import { KNOWN, clientIn, givenOf, madeIn, textValue } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
 import type { Value } from '../values/value.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -162,14 +162,36 @@ const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i
 
 /** SVC632: data of one client in a cache whose key does not identify the client. */
 function watchShared(report: ReportAt, sources: Sources): Watch {
-  const cached: Site[] = [];
+  const cached: CachedCall[] = [];
   return {
     onCall(site) {
       findSharedEntries(site, report);
-      if (site.meaning === 'svc.cached') cached.push(site);
+      if (site.meaning !== 'svc.cached') return;
+      const key = entryOf(site.call.args[1], 'key');
+      cached.push({ site, key, text: site.run(key, ARGUMENTS) });
     },
-    finish: () => cached.forEach((site) => judgeCached(site, sources, report)),
+    finish: () => cached.forEach((call) => judgeCached(call, sources, report)),
   };
+}
+
+/** A call of `cached()`, with its option `key` and the text that this function makes of {@link ARGUMENTS}. */
+interface CachedCall {
+  readonly site: Site;
+  readonly key: Node | undefined;
+  readonly text: Value | undefined;
+}
+
+/** Arguments that a key is asked for: each is a text of its own. */
+const ARGUMENTS: readonly Value[] = Array.from({ length: 8 }, (_, index) =>
+  textValue(clientPart(`argument ${index}`, { what: `argument ${index}`, input: 'argument' })),
+);
+
+/** Whether a key contains an argument; undefined if a part of the key is not known, or tests may choose its words. */
+function holds({ texts }: Value = KNOWN, index: number): boolean | undefined {
+  const parts = texts.flat();
+  if (parts.some((part) => part.kind === 'client' && part.origin.what === `argument ${index}`)) return true;
+  const words = new Set(texts.map((text) => literalOf(text, '')));
+  return words.size === 1 && parts.every(({ kind }) => kind !== 'own') ? false : undefined;
 }
 
 /** Caches of this package, and maps that live as long as the process. */
@@ -196,12 +218,12 @@ function findSharedEntries({ call, module, receiver, route, value }: Site, repor
   );
 }
 
-function judgeCached(site: Site, sources: Sources, report: ReportAt): void {
+function judgeCached({ site, key, text }: CachedCall, sources: Sources, report: ReportAt): void {
   const { call, module } = site;
   const fn = call.args[0] === undefined ? undefined : sources.handlers.resolve(call.args[0], module);
-  const key = entryOf(call.args[1], 'key');
   if (fn === undefined) return;
-  if (key?.type === 'function') {
+  const keyed = key && sources.handlers.resolve(key, module);
+  if (key !== undefined && keyed !== undefined) {
     const missing = fn.params.findIndex((param, index) => {
       const names = boundIn(param).map(({ local }) => local);
       if (
@@ -210,8 +232,9 @@ function judgeCached(site: Site, sources: Sources, report: ReportAt): void {
         !names.some((name) => uses(fn, name))
       )
         return false;
-      const own = key.params[index];
-      return own === undefined || !boundIn(own).some(({ local }) => uses(key, local));
+      const rest = keyed.params.find(({ type }) => type === 'spread');
+      const own = keyed.params[index] ?? rest;
+      return !(holds(text, index) ?? (own && boundIn(own).some(({ local }) => uses(keyed, local))) ?? false);
     });
     const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
     if (name !== undefined)
