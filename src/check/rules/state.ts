@@ -19,8 +19,8 @@ import { isOfPackage } from '../values/calls.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { isStored, literalOf } from '../values/text.ts';
-import { clientIn, givenOf, madeIn } from '../values/value.ts';
+import { clientPart, isStored, literalOf } from '../values/text.ts';
+import { KNOWN, clientIn, givenOf, madeIn, textValue } from '../values/value.ts';
 import { isToken } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -177,18 +177,20 @@ const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i
 
 /** SVC632: data of one client in a cache whose key does not identify the client. */
 function watchShared(report: ReportAt, sources: Sources): Watch {
-  const cached: Site[] = [];
+  const cached: CachedCall[] = [];
   const sent: Sending[] = [];
   return {
     onCall(site) {
       findSharedEntries(site, report);
-      if (site.meaning === 'svc.cached') cached.push(site);
+      if (site.meaning !== 'svc.cached') return;
+      const key = entryOf(site.call.args[1], 'key');
+      cached.push({ site, key, text: site.run(key, ARGUMENTS) });
     },
     onStatement: (sending) => sent.push(sending),
     finish() {
-      for (const site of cached) {
-        judgeCached(site, sources, report);
-        findKept(site, sent, sources, report);
+      for (const call of cached) {
+        judgeCached(call, sources, report);
+        findKept(call.site, sent, sources, report);
       }
     },
   };
@@ -230,6 +232,26 @@ function findKept(site: Site, sent: readonly Sending[], sources: Sources, report
       );
 }
 
+/** A call of `cached()`, with its option `key` and the text that this function makes of {@link ARGUMENTS}. */
+interface CachedCall {
+  readonly site: Site;
+  readonly key: Node | undefined;
+  readonly text: Value | undefined;
+}
+
+/** Arguments that a key is asked for: each is a text of its own. */
+const ARGUMENTS: readonly Value[] = Array.from({ length: 8 }, (_, index) =>
+  textValue(clientPart(`argument ${index}`, { what: `argument ${index}`, input: 'argument' })),
+);
+
+/** Whether a key contains an argument; undefined if a part of the key is not known, or tests may choose its words. */
+function holds({ texts }: Value = KNOWN, index: number): boolean | undefined {
+  const parts = texts.flat();
+  if (parts.some((part) => part.kind === 'client' && part.origin.what === `argument ${index}`)) return true;
+  const words = new Set(texts.map((text) => literalOf(text, '')));
+  return words.size === 1 && parts.every(({ kind }) => kind !== 'own') ? false : undefined;
+}
+
 /** Caches of this package, and maps that live as long as the process. */
 const CACHES = /^svc(?:\/db)?\.(?:MemoryCache|RedisCache|Cache)$/;
 
@@ -254,12 +276,12 @@ function findSharedEntries({ call, module, receiver, route, value }: Site, repor
   );
 }
 
-function judgeCached(site: Site, sources: Sources, report: ReportAt): void {
+function judgeCached({ site, key, text }: CachedCall, sources: Sources, report: ReportAt): void {
   const { call, module } = site;
   const fn = call.args[0] === undefined ? undefined : sources.handlers.resolve(call.args[0], module);
-  const key = entryOf(call.args[1], 'key');
   if (fn === undefined) return;
-  if (key?.type === 'function') {
+  const keyed = key && sources.handlers.resolve(key, module);
+  if (key !== undefined && keyed !== undefined) {
     const missing = fn.params.findIndex((param, index) => {
       const names = boundIn(param).map(({ local }) => local);
       if (
@@ -268,8 +290,9 @@ function judgeCached(site: Site, sources: Sources, report: ReportAt): void {
         !names.some((name) => uses(fn, name))
       )
         return false;
-      const own = key.params[index];
-      return own === undefined || !boundIn(own).some(({ local }) => uses(key, local));
+      const rest = keyed.params.find(({ type }) => type === 'spread');
+      const own = keyed.params[index] ?? rest;
+      return !(holds(text, index) ?? (own && boundIn(own).some(({ local }) => uses(keyed, local))) ?? false);
     });
     const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
     if (name !== undefined)

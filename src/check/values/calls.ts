@@ -59,6 +59,8 @@ export interface Site {
   readonly handler: Fn | undefined;
   /** Returns the value of an argument, or of an expression in it. */
   value(node: Node | undefined): Value | undefined;
+  /** Returns the result of a function of the project that an expression gives, for arguments of a rule. */
+  run(node: Node | undefined, args: readonly Value[]): Value | undefined;
   /** Returns the origin of the value of an expression; undefined if no client sent a part of it. */
   given(node: Node | undefined): Given | undefined;
   /** Returns the expression with which a caller builds the value of a parameter. Other expressions are returned unchanged. */

@@ -438,6 +438,11 @@ function itemOfInput({ source, declared }: Value): Value | undefined {
   return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
 }
 
+/** Returns the item at an index of a list of which every item is known; an index below zero counts from the end. */
+function memberAt({ members, items }: Value, index: string | undefined): Value | undefined {
+  return items !== undefined || index === undefined ? undefined : [...(members?.values() ?? [])].at(+index);
+}
+
 /** Returns a character of the program that a computed index chooses: it is as predictable as the index. */
 export function characterAt(of: Value, index: Value): Value | undefined {
   const isList = of.items !== undefined || of.members !== undefined;
@@ -556,10 +561,10 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
-  at: ({ receiver }) =>
+  at: ({ receiver, args: [index] }) =>
     receiver.items === undefined && receiver.members === undefined && receiver.source === undefined
       ? KNOWN
-      : itemOf(receiver),
+      : (memberAt(receiver, constantIn(index)) ?? itemOf(receiver)),
   then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], run }) => {
     run(failed, [KNOWN]);
     return run(callback, [awaited(receiver)]);

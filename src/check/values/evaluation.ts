@@ -449,6 +449,8 @@ export abstract class Evaluation extends Classes {
     }
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     if (operator === '!' && value !== undefined) this.tested(inner, value);
+    const number = operator === '-' ? constantIn(inner) : undefined;
+    if (number !== undefined) return values.literal(`-${number}`);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 

@@ -266,9 +266,19 @@ export abstract class Invocation extends ControlFlow {
       handler: this.handler,
       value: (node) => (node === undefined ? undefined : seen.get(node)),
       given: (node) => (node === undefined ? undefined : values.givenOf(seen.get(node))),
+      run: (node, args) => this.#tried(node && seen.get(node)?.fn, args),
       written: (node) => writtenAt(node, module, stack),
       passed: (node, isNearest) => argumentAt(node, module, stack, isNearest),
     });
+  }
+
+  /** Returns the result of a function on a path of its own. */
+  #tried(closure: Closure | undefined, args: readonly Value[]): Value | undefined {
+    if (closure === undefined) return undefined;
+    const { fails } = this;
+    const { result } = this.branch(NO_FACTS, () => this.invoke(closure, args, undefined));
+    this.fails = fails;
+    return result;
   }
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {

@@ -78,6 +78,7 @@ app.get('/tenant', {}, async ({ query }) => {
 });
 `,
   'caches without a key': `
+import { createHash } from 'node:crypto';
 import { openDatabase } from 'svc/db';
 import { BearerAuth, Depends, MemoryCache, Svc, cached } from 'svc';
 const app = new Svc();
@@ -93,6 +94,15 @@ app.get('/profile', { me: Depends(BearerAuth()) }, async ({ me }) => {
   return await load();
 });
 const right = cached(async (path, user) => render(path, user), { key: (path, user) => \`\${user} \${path}\` });
+const lastOf = (kind, list) => kind + '/' + list.at(-1);
+const whole = (kind, list) => [kind, ...list].join('/');
+const first = cached(async (day, user) => render(day, user), { key: (...given) => given[0] }); // SVC632
+const last = cached(async (user, day) => render(day, user), { key: (...given) => lastOf('day', given) }); // SVC632
+const both = cached(async (user, day) => render(day, user), { key: (...given) => whole('day', given) });
+const digest = cached(async (user, day) => render(day, user), { key: (...given) => createHash('sha256').update(JSON.stringify(given)).digest('hex') });
+const named = cached(async (path, user) => render(path, user), { key: pathOnly }); // SVC632
+function pathOnly(path, user) { return path.toLowerCase(); }
+const byRole = cached(async (path, user) => render(path, user.isAdmin), { key: (path, user) => \`\${user.isAdmin ? 'all' : 'some'} \${path}\` });
 const plain = cached(async (name) => load(name), { ttlSeconds: 60 });
 const withSignal = cached(async (name, signal) => load(name, signal), { key: (name) => name });
 const all = cached(async () => db.fetchAll('select * from rates'));
