@@ -15,6 +15,7 @@ import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { Engine } from './statements/trace.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
+import { MAKERS } from './values/calls.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { ROW } from './values/marks.ts';
 import { isStored } from './values/text.ts';
@@ -160,9 +161,18 @@ function isNamed({ texts, members, items, whole, source, type, of }: Value, dept
   if (source !== undefined) return depth > 0;
   if (whole !== undefined || of !== undefined || depth > 4) return false;
   if (members === undefined && items === undefined)
-    return depth > 0 && type === undefined && texts.every((text) => !text.some(isOfRow));
+    return depth > 0 && isSingle(type) && texts.every((text) => !text.some(isOfRow));
   return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
     isNamed(each, depth + 1),
+  );
+}
+
+/** Whether a value of a type gains no members later: no type is known, or it is a text, a number, or an entry that the program puts into a session. */
+function isSingle(type: string | undefined): boolean {
+  return (
+    type === undefined ||
+    MAKERS.test(type) ||
+    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session\.\w+)$)/.test(type)
   );
 }
 
