@@ -113,7 +113,8 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
     'the payment is sent again after an error, although the first one may have arrived, and nothing tells the receiver that both are one',
     {
       severity: 'warning',
-      remedy: "Send one key with each attempt, such as the id of the order: headers: { 'Idempotency-Key': id }",
+      remedy:
+        "Send one key with each attempt, such as the id of the order: headers: { 'Idempotency-Key': id }",
     },
   );
 }
@@ -177,5 +178,7 @@ function watchJobs(report: ReportAt): Watch {
 }
 
 function isInCatch(node: Node): boolean {
-  return nodesAround(node).some((around) => around.parent?.type === 'try' && around.parent.handler === around);
+  return nodesAround(node).some(
+    (around) => around.parent?.type === 'try' && around.parent.handler === around,
+  );
 }

@@ -21,7 +21,8 @@ function watchRounded(report: ReportAt): Watch {
     onCall({ call, meaning, module, value }: Site) {
       const [first] = call.args;
       const part = READS.test(meaning) ? clientIn(value(first)) : undefined;
-      if (part !== undefined && !isStored(part)) read.set(`input ${part.origin.what}`, { node: call, module });
+      if (part !== undefined && !isStored(part))
+        read.set(`input ${part.origin.what}`, { node: call, module });
       if (meaning === 'Number.isSafeInteger') for (const { by } of madeIn(value(first))) tested.add(by);
     },
     onStatement({ equal, written }) {

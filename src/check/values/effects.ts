@@ -266,7 +266,8 @@ const cased: Effect = ({ receiver }) =>
     may: (part.may & LETTERS) === 0n ? part.may : part.may | LETTERS,
     isFolded: true,
   }));
-const normalized: Effect = ({ receiver }) => values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
+const normalized: Effect = ({ receiver }) =>
+  values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
 
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;

@@ -12,6 +12,7 @@ import { JUDGEMENTS } from './judgements.ts';
 import { KINDS } from './kinds.ts';
 import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
+import { MESSAGES } from './messages.ts';
 import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
 import { PRINCIPALS } from './principals.ts';
@@ -39,6 +40,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...SIGNATURES,
   ...GUARDS,
   ...JUDGEMENTS,
+  ...MESSAGES,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
