@@ -172,7 +172,7 @@ function isSingle(type: string | undefined): boolean {
   return (
     type === undefined ||
     MAKERS.test(type) ||
-    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session\.\w+)$)/.test(type)
+    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$)/.test(type)
   );
 }
 

@@ -14,7 +14,6 @@ import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { MESSAGE_PARTS } from './messages.ts';
-import { NUMBER_PARTS } from './numbers.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
@@ -43,7 +42,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...LOG_RULES,
   ...OWNERSHIP_RULES,
   ...MESSAGE_PARTS,
-  ...NUMBER_PARTS,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
