@@ -172,16 +172,20 @@ function isNamed(value: Value, depth = 0): boolean {
   if (of !== undefined && (members === undefined || value.isInstance !== true)) return false;
   if (members === undefined && items === undefined)
     return (
-      depth > 0 && isText(type) && (declared !== undefined || texts.every((text) => !text.some(isOfRow)))
+      depth > 0 && isSingle(type) && (declared !== undefined || texts.every((text) => !text.some(isOfRow)))
     );
   return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
     isNamed(each, depth + 1),
   );
 }
 
-/** Whether a value of a type is a text or number, and no object: also a token, or a digest. */
-function isText(type: string | undefined): boolean {
-  return type === undefined || MAKERS.test(type);
+/** Whether a value of a type gains no members later: no type is known, or it is a text, a number, or an entry that the program puts into a session. */
+function isSingle(type: string | undefined): boolean {
+  return (
+    type === undefined ||
+    MAKERS.test(type) ||
+    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$)/.test(type)
+  );
 }
 
 function isOfRow(part: Part): boolean {

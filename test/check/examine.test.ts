@@ -67,6 +67,30 @@ test('every check rule for source code is violated by at least one example', () 
   for (const { id } of RULES_OF_SOURCES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
 });
 
+test('a response counts as named if its members are texts, numbers or entries of a session, but not claims, rows or documents of other services', (t) => {
+  const cwd = folder(t, {
+    'app.ts': `import { BearerAuth, Depends, Svc, createToken, csrfToken, requireSession, sessionKey } from 'svc';
+import { db } from 'svc/db';
+import { createDecipheriv, createHash } from 'node:crypto';
+export const app = new Svc();
+const who = sessionKey('who');
+app.get('/1', { who: Depends(requireSession(who)) }, ({ who }) => ({ who }));
+app.get('/2', ({ req }) => ({ who: req.session.get(who), token: csrfToken(req) }));
+app.get('/3', ({ params }) => ({ hash: createHash('sha256').update(params.text).digest('hex'), at: Date.now() }));
+app.get('/4', ({ params }) => ({ text: createDecipheriv('aes-128-ecb', key, null).update(params.text).toString('utf8') }));
+app.get('/5', () => ({ token: createToken('a', 'b') }));
+app.get('/6', { me: Depends(BearerAuth()) }, ({ me }) => ({ me }));
+app.get('/7', { base: Depends(db) }, async ({ base }) => ({ first: await base.fetchOne('select * from note limit 1') }));
+app.get('/8', async () => ({ data: await (await fetch('https://other.example')).json() }));
+`,
+  });
+  const { named } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  assert.deepEqual(
+    [...named].map((place) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
+    [6, 7, 8, 9, 10],
+  );
+});
+
 /** Findings of files, in words. */
 function wordsOf(entries: readonly string[]): string[] {
   return examineSources(readProject(entries), CORE_RULES).findings.map(

@@ -7,10 +7,11 @@
 import { entryOf } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { clientIn, madeIn } from '../values/value.ts';
-import { isStored } from '../values/text.ts';
+import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { isStored, literalOf } from '../values/text.ts';
 import { literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
+import { OUR_DATABASE, clientPlaces } from './injection.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
@@ -18,6 +19,7 @@ import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
+import type { ClientPart } from '../values/text.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Token } from '../statements/outline.ts';
 import type { Owners, Tie } from '../statements/owners.ts';
@@ -509,10 +511,14 @@ function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
   }
 }
 
-/** SVC641: `sql.set(patch, Object.keys(patch))` with a body that may have any members. */
+/** SVC641: `sql.set(patch, Object.keys(patch))`, or a text with these names, with a body that may have any members. */
 function findChosenColumns({ call, meaning, module, value }: Site, report: ReportAt): void {
-  if (!/^svc\/db\.sql\.(?:set|values)$/.test(meaning)) return;
-  const part = clientIn(value(call.args[1]));
+  const [first, names] = call.args;
+  const part = /^svc\/db\.sql\.(?:set|values)$/.test(meaning)
+    ? clientIn(value(names))
+    : OUR_DATABASE.test(meaning)
+      ? columnsIn(value(first))
+      : undefined;
   if (part === undefined || isStored(part)) return;
   report(
     { module, call },
@@ -522,6 +528,15 @@ function findChosenColumns({ call, meaning, module, value }: Site, report: Repor
         "Name the columns in the program, sql.set(patch, ['name', 'bio']), and let the schema of the body refuse other members",
     },
   );
+}
+
+/** Returns the key of an input that is the name of a column which a statement writes. */
+function columnsIn(text: Value | undefined): ClientPart | undefined {
+  return clientPlaces(text)
+    .filter(({ before }) =>
+      /\bset\s+(?:(?!\bwhere\b)[^])*$|\binsert\s+into\s+\S+\s*\([^)]*$/i.test(literalOf(before, '?')),
+    )
+    .find(({ part }) => part.operations?.includes('key'))?.part;
 }
 
 /** Returns the values of an input that has finitely many. */

@@ -153,18 +153,22 @@ function watchFilters(report: ReportAt, sources: Sources): Watch {
   };
 }
 
-/** Returns what a condition tests: the left side of a comparison. */
+/** Returns what a condition tests: the left side of a comparison, also of the length of a list. */
 function testedIn(test: Node): Node {
-  return test.type === 'binary' && /^[!=]==?$/.test(test.operator) ? test.left : test;
+  const tested = test.type === 'binary' && /^(?:[!=]==?|[<>]=?)$/.test(test.operator) ? test.left : test;
+  return tested.type === 'member' && isLength(tested.property) ? tested.object : tested;
+}
+
+function isLength(name: string | undefined): boolean {
+  return name === 'length' || name === 'size';
 }
 
 /** Returns the names of variables and members in an expression. */
 function namesIn(within: Node): readonly string[] {
   return partsIn(within).flatMap((node) => {
-    if (node.type === 'member') return node.property ?? [];
-    return node.type === 'name' && node.parent?.type !== 'member' && node.name !== 'undefined'
-      ? node.name
-      : [];
+    if (node.type === 'member') return isLength(node.property) ? [] : (node.property ?? []);
+    const isObject = node.parent?.type === 'member' && !isLength(node.parent.property);
+    return node.type === 'name' && !isObject && node.name !== 'undefined' ? node.name : [];
   });
 }
 

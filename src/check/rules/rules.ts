@@ -14,6 +14,7 @@ import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
+import { MESSAGE_PARTS } from './messages.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROCESS_RULES } from './process.ts';
 import { PROMISE_RULES } from './promises.ts';
@@ -43,6 +44,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...INJECTION_RULES,
   ...LOG_RULES,
   ...OWNERSHIP_RULES,
+  ...MESSAGE_PARTS,
   ...PASSWORD_RULES,
   ...PROCESS_RULES,
   ...PROMISE_RULES,

@@ -10,7 +10,7 @@ import { inputsOf } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken, isPassword } from './races.ts';
-import { PROVIDER_MAIL } from '../values/inputs.ts';
+import { CLAIMED_MAIL, PROVIDER_MAIL } from '../values/inputs.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
 import { KNOWN, clientIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -464,28 +464,44 @@ function tokenIn({ call, meaning, value }: Site): string | undefined {
 
 /** SVC627: accounts that code finds by an unverified e-mail address. */
 function watchMail(report: ReportAt): Watch {
-  const judge = (module: SourceModule, node: Node): void =>
+  /** Searches by an address in a response of any service, which is a login provider if the handler logs the person in. */
+  const claimed: (Spot & Pick<Site, 'handler'>)[] = [];
+  const logins = new Set<Site['handler']>();
+  const tell = (at: Spot): void =>
     report(
-      { module, node },
+      at,
       'the account is found by an e-mail address that may be unverified: an attacker who enters this address at the login provider gets the account',
     );
+  const judge = (value: Value | undefined, at: Spot & Pick<Site, 'handler'>): void => {
+    if (isUnverifiedMail(value, CLAIMED_MAIL)) claimed.push(at);
+    else tell(at);
+  };
   return {
     onStatement: (sending) => {
       const found = sending.bindings?.find(
         ({ use, value }) => (use === 'equal' || use === 'other') && isUnverifiedMail(value),
       );
       if (found === undefined || sending.outline.verb === 'insert') return;
-      judge(sending.module, sending.call);
+      const { module, call: node, handler } = sending;
+      judge(found.value, { module, node, handler });
     },
-    onCall: ({ call, meaning, module, receiver, value }) => {
+    onCall: ({ call, meaning, module, receiver, handler, value }) => {
+      if (LOGS_IN.test(meaning)) logins.add(handler);
       const isLookup = receiver?.type === 'Map' || ASKS_BY_OBJECT.test(meaning);
-      if (isLookup && call.args.some((arg) => isUnverifiedMail(value(arg)))) judge(module, call);
+      const found = isLookup ? call.args.map(value).find((arg) => isUnverifiedMail(arg)) : undefined;
+      if (found !== undefined) judge(found, { module, node: call, handler });
+    },
+    finish() {
+      for (const { handler, ...at } of claimed) if (handler !== undefined && logins.has(handler)) tell(at);
     },
   };
 }
 
-function isUnverifiedMail(value: Value | undefined): boolean {
-  return value !== undefined && idsIn(value).some((id) => id.startsWith(PROVIDER_MAIL));
+/** Calls that log a person in. */
+const LOGS_IN = /^svc\.(?:createToken|Session\.(?:set|regenerate))$/;
+
+function isUnverifiedMail(value: Value | undefined, mail = PROVIDER_MAIL): boolean {
+  return value !== undefined && idsIn(value).some((id) => id.startsWith(mail));
 }
 
 function isHost(part: Part): boolean {

@@ -186,7 +186,7 @@ function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
           ? !isStored(part)
           : part.made === undefined
             ? false
-            : /^(?:input|endless) /.test(part.made.by),
+            : /^(?:(?:input|endless) |BigInt$)/.test(part.made.by),
     ) &&
     (parts.some(({ kind }) => kind === 'client') || marks.length > 0)
   );

@@ -71,7 +71,7 @@ export interface Site {
 
 /** Functions whose results rules recognise again. */
 export const MAKERS: RegExp =
-  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:Math\.random|Date\.now|performance\.now|svc\.Clock\.nowMs)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$|^svc\/db\.[Rr]edis\.command$/;
+  /^crypto\.(?:randomBytes|randomUUID|randomInt|getRandomValues|create(?:Hmac|Hash)\.[^]*digest|hash)$|^(?:BigInt|Math\.random|Date\.now|performance\.now|svc\.Clock\.nowMs)$|^svc\.(?:createToken|hashPassword)$|^jsonwebtoken\.sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$|^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$|^argon2\.hash$|^crypto\.(?:scrypt|pbkdf2|hkdf)(?:Sync)?$|^svc\/db\.[Rr]edis\.command$/;
 /** Functions whose results others can compute: of chance that no attacker may know, and of the time. */
 export const GUESSABLE: RegExp = /^(?:Math\.random|Date|Date\.now|performance\.now|svc\.Clock\.nowMs)$/;
 

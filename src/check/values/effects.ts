@@ -37,7 +37,14 @@ const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
 });
 const self: Effect = ({ receiver }) => receiver;
-const asText: Effect = ({ receiver }) => values.addressText(receiver);
+/** Returns a value as a text, which has neither a type nor members of an input. */
+const textOf = (value: Value): Value => ({
+  ...values.addressText(value),
+  type: undefined,
+  source: undefined,
+  whole: undefined,
+});
+const asText: Effect = ({ receiver }) => textOf(receiver);
 
 /** Returns the effect of a function that limits the characters of its first argument. */
 const limited =
@@ -212,8 +219,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   ),
   ...alike(NAME, 'slugify @sindresorhus/slugify lodash.kebabCase'),
   ...alike(number, 'Number BigInt parseInt parseFloat Number.parseInt Number.parseFloat'),
-  // a text has no members of an input
-  String: ({ args: [value = KNOWN] }) => ({ ...values.addressText(value), source: undefined }),
+  String: ({ args: [value = KNOWN] }) => textOf(value),
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
   encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
@@ -266,7 +272,10 @@ const cased: Effect = ({ receiver }) =>
   values.mapParts(receiver, (part) => ({
     ...part,
     may: (part.may & LETTERS) === 0n ? part.may : part.may | LETTERS,
+    isFolded: true,
   }));
+const normalized: Effect = ({ receiver }) =>
+  values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
 
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
@@ -527,9 +536,10 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(added, 'push unshift add append'),
   ...alike(
     self,
-    'valueOf getTime toISOString toJSON trim trimStart trimEnd normalize padStart padEnd repeat sort toSorted bind setMaxListeners reverse toReversed values',
+    'valueOf getTime toISOString toJSON trim trimStart trimEnd padStart padEnd repeat sort toSorted bind setMaxListeners reverse toReversed values',
   ),
   toString: asText,
+  normalize: normalized,
   replace: replaced(false),
   replaceAll: replaced(true),
   concat: ({ receiver, args }) =>

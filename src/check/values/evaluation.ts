@@ -6,7 +6,7 @@ import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
 import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
 import { Classes } from './classes.ts';
-import { inputValue, makerOf, memberOfInput } from './inputs.ts';
+import { claimOf, inputValue, makerOf, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
@@ -380,7 +380,7 @@ export abstract class Evaluation extends Classes {
           }
         : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
-    const own = value.members?.get(key) ?? this.method(value, key);
+    const own = value.members?.get(key) ?? this.method(value, key) ?? claimOf(value, key);
     if (own !== undefined) return own;
     const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
     if (type !== undefined) return { texts: KNOWN.texts, type };

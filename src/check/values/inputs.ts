@@ -310,6 +310,19 @@ export function keyValue(): Value {
   return inputValue({ id: 'API key', origin: { what: 'the API key', input: 'headers' }, type });
 }
 
+/** Id of an e-mail address in a response of another service. */
+export const CLAIMED_MAIL: string = `${PROVIDER_MAIL} in a response`;
+
+/** Returns a claim about a person in a response of another service: its address, and whether the service has verified it. */
+export function claimOf({ type }: Value, key: string): Value | undefined {
+  if (type !== 'fetch.json') return undefined;
+  if (/^e_?mail(?:_?address)?$/i.test(key))
+    return { texts: [[clientPart(CLAIMED_MAIL, { what: key, input: 'row' }, MAIL)]] };
+  return /^(?:e?mail_?(?:is_?)?verified|(?:is_?)?verified_?e?mail)$/i.test(key)
+    ? judged(new Map([[CLAIMED_MAIL, { isKnown: true }]]))
+    : undefined;
+}
+
 /** Returns a value that a schema of the project has parsed: `Note.parse(value)`; undefined if no client has sent a part of it. */
 export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
   if (!/^(?:parse|safeParse)$/.test(method)) return undefined;

@@ -45,6 +45,8 @@ export interface Made extends Spot {
   readonly by: string;
   /** Whether the value is the same as long as the process lives: a setting, or what code makes of settings or at import. */
   readonly isLasting?: boolean;
+  /** For an input: whether code has made different texts equal; see {@link ClientPart}. */
+  readonly isFolded?: boolean;
 }
 
 /** A part of a text that a client chooses. Parts with one `id` hold the same text. */
@@ -59,6 +61,8 @@ export interface ClientPart extends Fact {
   readonly isGuessable?: boolean | undefined;
   /** Whether the declaration says that the input is a secret. */
   readonly isSecret?: boolean | undefined;
+  /** Whether code has made different texts equal: by case, or by a normal form of Unicode. */
+  readonly isFolded?: boolean | undefined;
   /** For the host of an address: the id of the address. */
   readonly hostOf?: string | undefined;
   /** For the scheme of an address: the id of the address. */
@@ -237,7 +241,8 @@ export function narrowed(part: Part, facts: Facts): Part {
   if (part.kind !== 'client' || fact === undefined) return part;
   if (fact.isKnown !== true) return { ...part, ...bothOf(part, fact) };
   const made = inputMark(part.origin);
-  return made === undefined ? OWN : { kind: 'own', made };
+  const { isFolded } = part;
+  return made === undefined ? OWN : { kind: 'own', made: isFolded === true ? { ...made, isFolded } : made };
 }
 
 /** Returns the mark of an input whose texts are safe; undefined for an input that belongs to no route. */

@@ -14,6 +14,7 @@ import { JUDGEMENTS } from './judgements.ts';
 import { KINDS } from './kinds.ts';
 import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
+import { MESSAGES } from './messages.ts';
 import { MORE_KINDS } from './more-kinds.ts';
 import { OWNERS } from './owners.ts';
 import { PRINCIPALS } from './principals.ts';
@@ -45,6 +46,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...PROCESS,
   ...ACCOUNTS,
   ...CONSISTENCY,
+  ...MESSAGES,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
