@@ -12,6 +12,7 @@ import { Delivery } from '../http/request/delivery.ts';
 import { ProxyWatch } from '../http/request/proxy.ts';
 import { isProbe } from './operation-routes.ts';
 import type { Clock } from '../base/clock.ts';
+import type { Endless } from '../http/chunks.ts';
 import type { Awaitable, CompiledRoute, StateMap } from '../http/contracts.ts';
 import type { Core } from '../http/pipeline.ts';
 import type { Outcome, RequestDefaults, TransportRequest } from '../http/request/request.ts';
@@ -46,6 +47,7 @@ interface ApplicationDeps {
   readonly slowReaders: Counter;
   /** Running clean-ups of requests whose responses were already sent. A shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>>;
+  readonly endless: Set<Endless>;
   /** Called with each error that a clean-up threw, after the error was logged. */
   readonly onFailedAfter?: CompileVariant['onFailedAfter'];
 }
@@ -60,6 +62,7 @@ export class Application implements ServedApplication {
   readonly limits: Limits;
   readonly securesCookies: boolean;
   readonly connections: ConnectionMeter;
+  readonly endless: Set<Endless>;
   readonly longestRequestMs: number | undefined;
   readonly routes: readonly CompiledRoute[];
   readonly view: CompilationView;
@@ -86,6 +89,7 @@ export class Application implements ServedApplication {
     this.limits = options.limits;
     this.securesCookies = options.env === 'production';
     this.connections = operations.connections;
+    this.endless = deps.endless;
     this.longestRequestMs = longestTimeout(compiled.routes, options.limits);
     this.routes = compiled.routes;
     this.view = compiled.view;

@@ -15,13 +15,14 @@
  * If a plugin or hook fails to start, everything that has already started is stopped, and the shutdown hooks
  * run. Afterwards, the application may be started again.
  */
-import { SvcError } from '../base/errors.ts';
+import { SvcError, serverStops } from '../base/errors.ts';
 import { PluginRun, STEP_MS, stopped, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { flushed } from '../observability/log.ts';
 import { announceStop, delayAfter, endOnSignals } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { Endless } from '../http/chunks.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
@@ -89,6 +90,8 @@ export class Lifecycle {
   readonly #hooks: Hook[] = [];
   /** Running clean-ups of requests. A shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>> = new Set();
+  /** What a shutdown ends: event streams and WebSockets that no server of this framework ends before. */
+  readonly endless: Set<Endless> = new Set();
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;
   readonly #plugins: PluginRun;
@@ -228,6 +231,7 @@ export class Lifecycle {
         () => true,
         () => false,
       )) === true;
+    await Promise.all(Array.from(this.endless, (work) => work.finish(serverStops())));
     while (this.cleanUps.size > 0) await Promise.all(this.cleanUps);
     const cleanUp = await this.#sharing?.catch(() => undefined);
     await stopped(clock, () => cleanUp?.()).catch((error: unknown) => log.error('cleanup_failed', error));

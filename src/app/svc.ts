@@ -583,6 +583,7 @@ export class Svc extends Router implements McpApplication {
       errors: this.#errors,
       slowReaders: this.#slowReaders,
       cleanUps: this.lifecycle.cleanUps,
+      endless: this.lifecycle.endless,
       onFailedAfter,
     });
   }

@@ -162,6 +162,11 @@ export function unavailable(detail: string, retryAfterSeconds: number, code?: st
   return withoutStack(() => new Unavailable(503, detail, { code, headers }));
 }
 
+/** Returns the reason with which the signal of a request aborts when the server ends its response. @internal */
+export function serverStops(): Unavailable {
+  return unavailable('The server stops', 5);
+}
+
 /**
  * Errors, not HTTPExceptions, that mean that the server is overloaded, with the number of seconds after which a client may
  * repeat its request. Without an exception handler, the response is 503 with `Retry-After`.

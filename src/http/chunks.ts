@@ -7,11 +7,13 @@
  */
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
-import { currentContext, ignore } from '../base/promises.ts';
+import { systemClock } from '../base/clock.ts';
+import { currentContext, ignore, promised, within } from '../base/promises.ts';
 import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
+import type { Awaitable } from './contracts.ts';
 import type { Writable } from 'node:stream';
 
 /** Returns whether the result of {@link ChunkIterator.next} is a promise. */
@@ -30,13 +32,36 @@ export function iterate(chunks: Chunks): ChunkIterator {
   return chunks[Symbol.iterator]();
 }
 
-/** Calls `source` in the current AsyncLocalStorage context, even if another context reads the chunks later. */
-export function inContext(source: ChunkIterator): ChunkIterator {
-  const run = currentContext();
-  return {
-    next: () => run(() => source.next()),
-    return: () => run(() => source.return?.()),
-  };
+/** Time in milliseconds that a source has to end after its response has ended early. */
+export const LAST_WORDS_MS = 1_000;
+
+/**
+ * Calls a source in the AsyncLocalStorage context of the constructor, even if another context reads the
+ * chunks. Remembers whether the source was ended early, so that clean-ups can wait until it has ended.
+ */
+export class OwnedSource implements ChunkIterator {
+  readonly #source: ChunkIterator;
+  readonly #run = currentContext();
+  #ending: Promise<unknown> | undefined;
+
+  constructor(source: ChunkIterator) {
+    this.#source = source;
+  }
+
+  next(): ChunkStep | PromiseLike<ChunkStep> {
+    return this.#run(() => this.#source.next());
+  }
+
+  return(): Promise<unknown> {
+    return (this.#ending ??= promised(() => this.#run(() => this.#source.return?.())));
+  }
+
+  /** Resolves when return() has ended the source, at the latest after LAST_WORDS_MS. */
+  async ended(): Promise<void> {
+    // not the clock of the application: a test that never advances it would wait forever
+    if (this.#ending !== undefined)
+      await within<unknown, void>(systemClock, LAST_WORDS_MS, this.#ending.catch(ignore), ignore);
+  }
 }
 
 /** Ends a source that will not be read. The source then frees its resources. */
@@ -133,8 +158,17 @@ export interface ChunkSink {
   destroy(): unknown;
 }
 
+/** Work without a known end, which ends when the server or the application stops. */
+export interface Endless {
+  /**
+   * Ends the work. The signal of its request aborts with `reason`. May return a promise that resolves when the
+   * work has ended.
+   */
+  finish(reason: Error): Awaitable<void>;
+}
+
 /** A source of chunks without a known end, such as an event stream. */
-export abstract class EndlessChunks implements ChunkIterator {
+export abstract class EndlessChunks implements ChunkIterator, Endless {
   #isTaken = false;
 
   /** Marks the source as read, and returns the source, which is its own iterator. */
@@ -145,8 +179,13 @@ export abstract class EndlessChunks implements ChunkIterator {
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Ends the stream after the current chunk, without an error. Called when the server stops. */
-  abstract finish(): void;
+  /** Whether {@link finish} ends the source. False if this object passes on the chunks of a finite source. */
+  get isEndless(): boolean {
+    return true;
+  }
+
+  /** Ends the stream after the current chunk, without an error. */
+  abstract finish(reason: Error): Awaitable<void>;
   /**
    * Lets the source write its chunks directly to `sink`. Returns false if the source does not support this;
    * the server then reads the chunks with next().
@@ -155,9 +194,13 @@ export abstract class EndlessChunks implements ChunkIterator {
     return false;
   }
 
-  /** Ends the source if it was never read, for example because middleware has sent another response. */
-  drop(): void {
-    if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
+  /**
+   * Called after the request. Ends the source if it was never read, for example because middleware has sent
+   * another response, or if the response failed with the error `outcome`. May return a promise that resolves
+   * when the source has ended.
+   */
+  drop(outcome?: unknown): Awaitable<void> {
+    if (!this.#isTaken || outcome !== undefined) Promise.try(() => this.return()).catch(ignore);
   }
 }
 
@@ -166,12 +209,12 @@ const MOST_EMPTY = 1_000;
 
 /** Yields the first chunk of a source, which was already read, and then the rest. */
 export class Primed implements ChunkIterator {
-  readonly #source: ChunkIterator;
+  readonly #source: OwnedSource;
   #first: ChunkStep | undefined;
   #isTaken = false;
   #isEnded = false;
 
-  constructor(source: ChunkIterator, first?: ChunkStep) {
+  constructor(source: OwnedSource, first?: ChunkStep) {
     this.#source = source;
     this.#first = first;
   }
@@ -193,12 +236,13 @@ export class Primed implements ChunkIterator {
     if (this.#isEnded) return undefined;
     this.#isEnded = true;
     this.#first = undefined;
-    return this.#source.return?.();
+    return this.#source.return();
   }
 
-  /** Ends the source if it was never read, for example because middleware has sent another response. */
-  drop(): void {
-    if (!this.#isTaken) Promise.try(() => this.return()).catch(ignore);
+  /** Called after the request, see {@link EndlessChunks.drop}. Resolves when the source has ended. */
+  drop(outcome?: unknown): Promise<void> {
+    if (!this.#isTaken || outcome !== undefined) void this.return();
+    return this.#source.ended();
   }
 }
 
@@ -215,7 +259,7 @@ export function prime(
   signal: AbortSignal | undefined,
 ): Primed | Promise<Primed> {
   if (chunks instanceof Primed) return chunks;
-  const source = inContext(iterate(chunks));
+  const source = new OwnedSource(iterate(chunks));
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);
@@ -246,7 +290,7 @@ export async function errorOfEnd(end: () => unknown, error: unknown): Promise<un
 }
 
 async function primeLater(
-  source: ChunkIterator,
+  source: OwnedSource,
   pending: PromiseLike<ChunkStep>,
   announced: number,
 ): Promise<Primed> {
@@ -260,7 +304,7 @@ async function primeLater(
 }
 
 function unlessLeft(
-  source: ChunkIterator,
+  source: OwnedSource,
   priming: Promise<Primed>,
   signal: AbortSignal | undefined,
 ): Promise<Primed> {
@@ -268,8 +312,7 @@ function unlessLeft(
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       const rest = new Primed(source);
-      // an error of return() is ignored, because the request was aborted
-      Promise.try(() => rest.return()).catch(ignore);
+      void rest.return(); // an error of return() is ignored, because the request was aborted
       resolve(rest);
     };
     signal.addEventListener('abort', leave, { once: true });

@@ -72,8 +72,9 @@ export interface HttpRequest {
   /** Session of the client. @throws SvcError `E_SESSION_ABSENT` when no session middleware is in use */
   readonly session: Session;
   /**
-   * Aborts when the client disconnects before its response is complete (`ClientDisconnected`), or when the
-   * time limit of the request has passed (`RequestTimeout`).
+   * Aborts when the request ends early: the client disconnects before its response is complete
+   * (`ClientDisconnected`), the time limit of the request passes (`RequestTimeout`), or an event stream ends
+   * because the server stops (an HTTPException with status 503) or the login ends (`Unauthorized`).
    */
   readonly signal: AbortSignal;
   /**

@@ -42,8 +42,11 @@ export interface Answered {
   readonly signal?: AbortSignal | undefined;
   /** Returns a header field by its lower-case name. Faster than `headers`, which contains all fields. */
   field?(name: string): string | undefined;
-  /** Calls `fn` after the response was sent, or when it can no longer be sent. */
-  afterwards?(fn: () => Promise<void>): void;
+  /**
+   * Calls `fn` after the response was sent, or with an error when it can no longer be sent. `isOfBody`: before the clean-ups
+   * of dependencies, which the source of the body may still use.
+   */
+  afterwards?(fn: (outcome: unknown) => Promise<void>, isOfBody?: boolean): void;
 }
 
 /** A status and checked header fields that many responses share. @internal */
@@ -375,7 +378,7 @@ export class StreamingResponse extends HttpResponse {
 
 function withChunks(answer: HttpResponse, primed: Primed, request: Answered): HttpResponse {
   answer.body = primed;
-  request.afterwards?.(async () => primed.drop());
+  request.afterwards?.((outcome) => primed.drop(outcome), true);
   return answer;
 }
 

@@ -386,8 +386,12 @@ export class CompressedChunks extends EndlessChunks {
     return this.#end() ? this.#source.return?.() : undefined;
   }
 
-  finish(): void {
-    if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
+  override get isEndless(): boolean {
+    return this.#chunks instanceof EndlessChunks && this.#chunks.isEndless;
+  }
+
+  finish(reason: Error): Awaitable<void> {
+    return this.#chunks instanceof EndlessChunks ? this.#chunks.finish(reason) : undefined;
   }
 
   /**

@@ -2,7 +2,7 @@
 import { safeField } from '../../observability/redact.ts';
 import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
-import type { CompiledRoute } from '../contracts.ts';
+import type { Awaitable, CompiledRoute } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
@@ -70,8 +70,12 @@ export class CountedChunks extends EndlessChunks {
     return this.#begun().return?.();
   }
 
-  finish(): void {
-    if (this.#chunks instanceof EndlessChunks) this.#chunks.finish();
+  override get isEndless(): boolean {
+    return this.#chunks instanceof EndlessChunks && this.#chunks.isEndless;
+  }
+
+  finish(reason: Error): Awaitable<void> {
+    return this.#chunks instanceof EndlessChunks ? this.#chunks.finish(reason) : undefined;
   }
 
   #begun(): ChunkIterator {

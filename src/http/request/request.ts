@@ -156,9 +156,12 @@ export class TransportRequest implements HttpRequest {
   #query: Pairs | undefined;
   #state: RequestState | undefined;
   #abort: AbortController | undefined;
+  /** The first reason for which the server has ended the request early. */
+  #interruption: Error | undefined;
   /** Body of the request; undefined until it is first used. */
   #body: RequestBody | undefined;
   #afterwards: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
+  #bodyEnds: ((outcome: Outcome) => Awaitable<void>)[] | undefined;
   /** Runs clean-ups that are added after the end of the request. Undefined before the end. */
   #late: LateRunner | undefined;
   #outcomeReported: Outcome;
@@ -282,7 +285,7 @@ export class TransportRequest implements HttpRequest {
     const leave = (): void => {
       if (this.isAbandoned) abort.abort(new ClientDisconnected());
     };
-    if (this.expiry !== undefined) abort.abort(this.expiry);
+    if (this.#interruption !== undefined) abort.abort(this.#interruption);
     else outgoing.once('close', leave);
     leave(); // the client may have disconnected before the signal was first read
     return abort.signal;
@@ -302,6 +305,12 @@ export class TransportRequest implements HttpRequest {
     if (this.expiry !== undefined) return;
     this.expiry = reason;
     this.late = late;
+    this.interrupt(reason);
+  }
+
+  /** Aborts the signal, because the server ends the request early. @internal */
+  interrupt(reason: Error): void {
+    this.#interruption ??= reason;
     this.#abort?.abort(reason);
   }
 
@@ -449,14 +458,14 @@ export class TransportRequest implements HttpRequest {
 
   /**
    * Adds a clean-up that runs after the response was sent, or the request ended without one. The clean-up
-   * that was added last runs first.
+   * that was added last runs first. The end of the response's source `isOfBody`: it runs before all others.
    * @internal
    */
-  afterwards(fn: (outcome: Outcome) => Awaitable<void>): void {
+  afterwards(fn: (outcome: Outcome) => Awaitable<void>, isOfBody = false): void {
     if (this.#late !== undefined)
       // the request has already ended: a middleware sent a response before the handler added this clean-up
       this.#late.runLate(this, fn, this.#outcomeReported);
-    else (this.#afterwards ??= []).push(fn);
+    else (isOfBody ? (this.#bodyEnds ??= []) : (this.#afterwards ??= [])).push(fn);
   }
 
   /**
@@ -475,8 +484,9 @@ export class TransportRequest implements HttpRequest {
       if (this.late === undefined) body.budget.release(body);
       else void this.late.then(() => body.budget?.release(body));
     }
-    const taken = this.#afterwards;
-    this.#afterwards = undefined;
+    const bodyEnds = this.#bodyEnds;
+    const taken = bodyEnds === undefined ? this.#afterwards : [...(this.#afterwards ?? []), ...bodyEnds];
+    this.#afterwards = this.#bodyEnds = undefined;
     this.#outcomeReported = outcome;
     this.#late = runner;
     return taken;

@@ -37,7 +37,7 @@ export class EmbeddedListener {
     const finish = (outgoing: SentMessage): void => this.#finish(outgoing);
     this.#sending = {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
-      endless: new Set(),
+      endless: app.endless ?? new Set(),
       securesCookies: app.securesCookies,
       watchReading: () => undefined, // the other server closes connections whose clients do not read
       onOver(this: SentMessage) {
@@ -55,6 +55,7 @@ export class EmbeddedListener {
       answered: () => undefined,
       closed: () => undefined,
     });
+    app.endless?.add({ finish: () => this.#sockets.finish() });
   }
 
   /** Listener for the event `request`. */

@@ -5,15 +5,15 @@
 import { EventEmitter } from 'node:events';
 import { Readable, duplexPair } from 'node:stream';
 import { asBuffer } from '../../base/bytes.ts';
-import { ignore } from '../../base/promises.ts';
+import { promised } from '../../base/promises.ts';
 import { ClientDisconnected } from '../../base/errors.ts';
-import { checkedChunk, discard, errorOfEnd, isChunks, iterate } from '../chunks.ts';
+import { EndlessChunks, checkedChunk, discard, errorOfEnd, isChunks, iterate } from '../chunks.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';
 import type { Duplex } from 'node:stream';
-import type { Chunks } from '../chunks.ts';
+import type { Chunks, Endless } from '../chunks.ts';
 import type { Incoming, Outgoing } from '../request/request.ts';
 import type { HttpResponse } from '../response.ts';
 import type { ServedApplication } from './server.ts';
@@ -122,7 +122,8 @@ async function respond(
   if (outgoing.destroyed) await app.finish(req, new ClientDisconnected());
   const { body } = response;
   if (isChunks(body)) {
-    if (!isEmpty) return new Response(streamOf(body, request.signal, close), { status, headers });
+    if (!isEmpty)
+      return new Response(streamOf(body, request.signal, close, app.endless), { status, headers });
     await discard(body);
   }
   await close(true);
@@ -200,17 +201,41 @@ export async function upgradeInMemory(
 }
 
 /**
- * Returns a web stream of the chunks. `close` is called when the stream ends. When `signal` aborts, no more
- * chunks are read, as if the client had disconnected.
+ * Returns a web stream of the chunks. `over` is called when the stream ends. When `signal` aborts, or the
+ * application stops, no more chunks are read, as if the client had disconnected.
  */
-function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableStream<Uint8Array> {
+function streamOf(
+  chunks: Chunks,
+  signal: AbortSignal,
+  over: Close,
+  endless: Set<Endless> | undefined,
+): ReadableStream<Uint8Array> {
   const iterator = iterate(chunks);
+  const end = (): Promise<unknown> => promised(() => iterator.return?.());
+  const isEndless = chunks instanceof EndlessChunks && chunks.isEndless;
+  let output: ReadableStreamDefaultController<Uint8Array>;
+  const running: Endless = {
+    async finish(reason) {
+      if (isEndless) await chunks.finish(reason);
+      else {
+        output.error(reason);
+        void end();
+      }
+      await close(isEndless);
+    },
+  };
+  const close: Close = (isFinished, failure) => {
+    endless?.delete(running);
+    return over(isFinished, failure);
+  };
+  endless?.add(running);
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
+        output = controller;
         const abort = (): void => {
           controller.error(signal.reason);
-          Promise.try(() => iterator.return?.()).catch(ignore);
+          void end();
         };
         if (signal.aborted) abort();
         else signal.addEventListener('abort', abort, { once: true });
@@ -231,8 +256,10 @@ function streamOf(chunks: Chunks, signal: AbortSignal, close: Close): ReadableSt
         }
       },
       async cancel() {
-        await iterator.return?.();
+        // not awaited first: a source that waits only ends when close() aborts the signal of the request
+        const ending = end();
         await close(false);
+        await ending;
       },
     },
     { highWaterMark: 1 },

@@ -8,11 +8,13 @@
 // imported, because reading the global `Buffer` calls a getter, which takes longer
 import { Buffer } from 'node:buffer';
 import { isDisconnect } from '../../base/errors.ts';
-import { ignore } from '../../base/promises.ts';
+import { systemClock } from '../../base/clock.ts';
+import { ignore, within } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
 import { findField } from '../headers.ts';
 import {
   EndlessChunks,
+  LAST_WORDS_MS,
   checkedChunk,
   discard,
   errorOfEnd,
@@ -29,7 +31,7 @@ import { keepsConnection } from './request-head.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { HeadTexts } from './fast-path/internals.ts';
-import type { Chunk, ChunkIterator, Chunks } from '../chunks.ts';
+import type { Chunk, ChunkIterator, Chunks, Endless } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
 
@@ -48,7 +50,7 @@ export interface Sending {
   /** Formats the status line and header fields of responses that are sent in one write. */
   readonly heads: HeadTexts;
   /** Event streams and other endless bodies that are being sent. They are ended when the server stops. */
-  readonly endless: Set<EndlessChunks>;
+  readonly endless: Set<Endless>;
   /**
    * Begins to check whether the client reads a response that the operating system has not accepted at once.
    */
@@ -242,8 +244,16 @@ function sendEndless(
   chunks: EndlessChunks,
   { endless }: Sending,
 ): Promise<void> | undefined {
-  endless.add(chunks);
-  outgoing.once('close', () => endless.delete(chunks));
+  const running: Endless = {
+    async finish(reason) {
+      await chunks.finish(reason);
+      if (outgoing.closed) return;
+      const over = new Promise<void>((resolve) => outgoing.once('close', resolve));
+      await within(systemClock, LAST_WORDS_MS, over, ignore); // the client may not read the rest
+    },
+  };
+  endless.add(running);
+  outgoing.once('close', () => endless.delete(running));
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
   // false if the server of another framework has created the response
   const isOurs = 'writeShared' in outgoing;

@@ -11,7 +11,7 @@
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
 import { ignore, within } from '../../base/promises.ts';
-import { ClientDisconnected } from '../../base/errors.ts';
+import { ClientDisconnected, serverStops } from '../../base/errors.ts';
 import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
 import { HeadTexts, MESSAGES } from './fast-path/internals.ts';
@@ -29,6 +29,7 @@ import type { Duplex } from 'node:stream';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { ConnectionMeter } from './connection-meter.ts';
+import type { Endless } from '../chunks.ts';
 import type { Awaitable } from '../contracts.ts';
 import type { ReceivedMessage, SentMessage } from './fast-path/internals.ts';
 import type { ListenAddress, ListenOptions } from './listen.ts';
@@ -52,6 +53,8 @@ export interface ServedApplication {
   readonly longestRequestMs?: number | undefined;
   /** Returns whether a request is a health check, which is handled even under overload. */
   isProbe?(req: TransportRequest): boolean;
+  /** What the shutdown of the application ends, unless a server has ended it before. */
+  readonly endless?: Set<Endless>;
   /** Counts connections and their requests; undefined to count none. */
   readonly connections?: ConnectionMeter | undefined;
   /** Handles a request. Never throws, never rejects. */
@@ -473,7 +476,7 @@ export class HttpServer {
 
   /** Ends endless bodies such as event streams, because the server stops. */
   #finishEndless(): void {
-    for (const chunks of this.#sending.endless) chunks.finish();
+    for (const chunks of this.#sending.endless) void chunks.finish(serverStops());
   }
 
   /** Handles a failed response: node:http has refused it, or its body has failed after the head was sent. */

@@ -194,6 +194,14 @@ export class OpenSockets {
     await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
   }
 
+  /** Closes all WebSockets that are open now. Their handlers have LAST_WORDS_MS to end. */
+  async finish(): Promise<void> {
+    this.goAway();
+    this.#isClosing = false; // a shutdown of the application may be followed by another start
+    await this.ended();
+    this.terminate();
+  }
+
   /** Closes all connections at once. */
   terminate(): void {
     for (const socket of this.#open.keys()) socket.terminate();

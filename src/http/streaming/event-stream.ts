@@ -6,12 +6,11 @@
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessChunks, inContext, isPending, iterate, SharedChunk } from '../chunks.ts';
+import { EndlessChunks, OwnedSource, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { endWithLogin, services } from '../state.ts';
-import { SvcError, unavailable } from '../../base/errors.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { HttpRequest } from '../contracts.ts';
+import { SvcError, Unauthorized, unavailable } from '../../base/errors.ts';
+import type { Awaitable, HttpRequest } from '../contracts.ts';
 import type { Beating } from './heartbeat.ts';
 import type { Chunk, ChunkIterator, ChunkStep, Chunks, ChunkSink } from '../chunks.ts';
 import type { Answered, ResponseOptions } from '../response.ts';
@@ -105,9 +104,9 @@ export class EventStreamResponse extends HttpResponse {
     const source = iterate(this.#source as Chunks);
     answer.body = eventBody(
       new EventChunks(
-        source instanceof FiniteEvents ? source : inContext(source),
+        source instanceof FiniteEvents ? source : new OwnedSource(source),
         this.#resolved,
-        request.state.get(services).clock,
+        request,
       ),
       request,
     );
@@ -116,19 +115,19 @@ export class EventStreamResponse extends HttpResponse {
 }
 
 /** The part of a request that an event stream needs. @internal */
-type Streamed = Answered & Pick<HttpRequest, 'state'>;
+type Streamed = Answered & Pick<HttpRequest, 'state'> & { interrupt?(reason: Error): void };
 
 /**
  * Returns `chunks`. They end with the login of the request. If nothing has read them, their source is ended
- * after the request.
+ * after the request. Clean-ups of the request wait until the source has ended.
  * @internal
  */
 function eventBody(
   chunks: EndlessChunks & AsyncIterable<Chunk>,
   request: Streamed,
 ): EndlessChunks & AsyncIterable<Chunk> {
-  request.afterwards?.(async () => chunks.drop());
-  endWithLogin(request, () => chunks.finish());
+  request.afterwards?.(async (outcome) => chunks.drop(outcome), true);
+  endWithLogin(request, () => chunks.finish(new Unauthorized('The login has ended')));
   return chunks;
 }
 
@@ -136,7 +135,8 @@ const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
 
 /** Yields the encoded events of a source, and comments while the source has no event. */
 class EventChunks extends EndlessChunks implements Beating {
-  readonly #source: ChunkIterator;
+  readonly #source: OwnedSource | (ChunkIterator & FiniteEvents);
+  readonly #request: Streamed;
   readonly #leave: () => void;
   #prelude: string | undefined;
   /** Pending result of next(); undefined if no call of next() is pending. */
@@ -149,11 +149,16 @@ class EventChunks extends EndlessChunks implements Beating {
   #kept: Promise<ChunkStep> | undefined;
   #isOver = false;
 
-  constructor(source: ChunkIterator, { prelude, heartbeatMs }: ResolvedEventOptions, clock: Clock) {
+  constructor(
+    source: OwnedSource | (ChunkIterator & FiniteEvents),
+    { prelude, heartbeatMs }: ResolvedEventOptions,
+    request: Streamed,
+  ) {
     super();
     this.#source = source;
     this.#prelude = prelude;
-    this.#leave = Heartbeat.join(clock, heartbeatMs, this);
+    this.#request = request;
+    this.#leave = Heartbeat.join(request.state.get(services).clock, heartbeatMs, this);
   }
 
   next(): ChunkStep | Promise<ChunkStep> {
@@ -184,10 +189,16 @@ class EventChunks extends EndlessChunks implements Beating {
     return this.#source.return?.();
   }
 
-  finish(): void {
+  finish(reason: Error): Awaitable<void> {
     if (this.#source instanceof FiniteEvents) return this.#source.finish();
-    // not awaited: the response ends even if return() of the source never resolves
-    Promise.try(() => this.return()).catch(ignore);
+    this.return();
+    this.#request.interrupt?.(reason); // return() only takes effect when the source stops waiting
+    return this.#source.ended();
+  }
+
+  override drop(outcome?: unknown): Awaitable<void> {
+    void super.drop(outcome);
+    return this.#source instanceof FiniteEvents ? undefined : this.#source.ended();
   }
 
   #pull(): void {
@@ -413,6 +424,7 @@ export class EventBroadcast {
     const { clock } = request.state.get(services);
     this.#flush(); // writes waiting events now, because the new client must not get them
     const listener: Listener = new Listener(
+      request,
       this.#options.prelude + earlier,
       this.#maxBufferedBytes,
       this.#flush,
@@ -459,6 +471,7 @@ class Listener extends EndlessChunks {
   /** Writes waiting events to the streams of all clients at once, without waiting for the next tick. */
   readonly #catchUp: () => void;
   readonly #onEnd: () => void;
+  readonly #request: Streamed;
   #sink: ChunkSink | undefined;
   /** Text that waits until attach() writes it to the client, or next() returns it. */
   #queue: string;
@@ -466,8 +479,15 @@ class Listener extends EndlessChunks {
   #isOver = false;
   #isQuiet = true;
 
-  constructor(queue: string, maxBufferedBytes: number, catchUp: () => void, onEnd: () => void) {
+  constructor(
+    request: Streamed,
+    queue: string,
+    maxBufferedBytes: number,
+    catchUp: () => void,
+    onEnd: () => void,
+  ) {
     super();
+    this.#request = request;
     this.#queue = queue;
     this.#maxBufferedBytes = maxBufferedBytes;
     this.#catchUp = catchUp;
@@ -515,13 +535,14 @@ class Listener extends EndlessChunks {
     this.finish();
   }
 
-  finish(): void {
+  finish(reason?: Error): void {
     this.#catchUp();
     if (this.#isOver) return;
     this.#end();
     this.#sink?.end();
     this.#waiting?.(DONE);
     this.#waiting = undefined;
+    if (reason !== undefined) this.#request.interrupt?.(reason);
   }
 
   /**
