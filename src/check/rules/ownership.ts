@@ -7,7 +7,7 @@
 import { entryOf } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { clientIn, madeIn } from '../values/value.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
