@@ -90,7 +90,7 @@ export class Lifecycle {
   readonly #hooks: Hook[] = [];
   /** Running clean-ups of requests. A shutdown waits for them. */
   readonly cleanUps: Set<Promise<void>> = new Set();
-  /** What a shutdown ends: event streams and WebSockets that no server of this framework ends before. */
+  /** Event streams and WebSockets that a shutdown ends, unless a server of this framework has ended them. */
   readonly endless: Set<Endless> = new Set();
   readonly #app: LivingApplication;
   readonly #roomBus: RoomBus | undefined;

@@ -13,7 +13,6 @@ import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import type { ByteSource } from '../base/bytes.ts';
-import type { Awaitable } from './contracts.ts';
 import type { Writable } from 'node:stream';
 
 /** Returns whether the result of {@link ChunkIterator.next} is a promise. */
@@ -164,7 +163,7 @@ export interface Endless {
    * Ends the work. The signal of its request aborts with `reason`. May return a promise that resolves when the
    * work has ended.
    */
-  finish(reason: Error): Awaitable<void>;
+  finish(reason: Error): void | Promise<void>;
 }
 
 /** A source of chunks without a known end, such as an event stream. */
@@ -185,7 +184,7 @@ export abstract class EndlessChunks implements ChunkIterator, Endless {
   }
 
   /** Ends the stream after the current chunk, without an error. */
-  abstract finish(reason: Error): Awaitable<void>;
+  abstract finish(reason: Error): void | Promise<void>;
   /**
    * Lets the source write its chunks directly to `sink`. Returns false if the source does not support this;
    * the server then reads the chunks with next().

@@ -197,7 +197,7 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
 }
 
 /** Columns of amounts, where the name is the only declaration. */
-export const AMOUNT: RegExp =
+const AMOUNT =
   /(?:^|_)(?:cents|amount|price|cost|total|balance|credits?|points|fee|paid|value|quantity)(?:_|$)/;
 
 /** Returns the column of an amount that a statement inserts by an input. */

@@ -160,13 +160,13 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
   }
 }
 
-/** SVC629: the variable with which Node.js checks no certificate at all. */
+/** SVC629: the variable with which Node.js checks no certificate at all, set in a function. SVC218 knows what the start sets. */
 function findUnverifiedProcess(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('assign')) {
     const path = node.target.type === 'member' ? node.target : undefined;
     const name = path?.property ?? (path?.index?.type === 'text' ? path.index.value : undefined);
     const isZero = node.value.type === 'text' ? node.value.value === '0' : isRaw(node.value, '0');
-    if (name === 'NODE_TLS_REJECT_UNAUTHORIZED' && isZero)
+    if (name === 'NODE_TLS_REJECT_UNAUTHORIZED' && isZero && functionAround(node) !== undefined)
       report(
         { module, node },
         'the process checks the certificate of no server, so an attacker on the network can read and change what is sent',

@@ -53,7 +53,7 @@ export interface ServedApplication {
   readonly longestRequestMs?: number | undefined;
   /** Returns whether a request is a health check, which is handled even under overload. */
   isProbe?(req: TransportRequest): boolean;
-  /** What the shutdown of the application ends, unless a server has ended it before. */
+  /** Work that the shutdown of the application ends, unless a server has ended it. */
   readonly endless?: Set<Endless>;
   /** Counts connections and their requests; undefined to count none. */
   readonly connections?: ConnectionMeter | undefined;
