@@ -198,7 +198,7 @@ export abstract class EndlessChunks implements ChunkIterator, Endless {
    * another response, or if the response failed with the error `outcome`. May return a promise that resolves
    * when the source has ended.
    */
-  drop(outcome?: unknown): Awaitable<void> {
+  drop(outcome?: unknown): void | Promise<void> {
     if (!this.#isTaken || outcome !== undefined) Promise.try(() => this.return()).catch(ignore);
   }
 }
