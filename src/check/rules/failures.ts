@@ -288,7 +288,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
   /** Writing statements in callbacks of timers. */
-  const delayed = new Map<Call, Spot & { readonly handler: Fn }>();
+  const delayed: (Spot & { readonly handler: Fn; readonly call: Call })[] = [];
   /** Handlers that change rows, or use what a statement returns. */
   const telling = new Set<Fn | undefined>();
   /** Requests that change something elsewhere, and the statements after them that write a constant. */
@@ -308,8 +308,9 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       if (isWrite || isDropped(call)) add(writes, handler, call);
       if (isWrite || !isDropped(call)) telling.add(handler);
       if (isWrite && handler !== undefined && way.some(({ node }) => isTimer(takerOf(node))))
-        delayed.set(call, {
+        delayed.push({
           handler,
+          call,
           ...(way.findLast(({ node }) => isWithin(node, handler)) ?? { node: call, module }),
         });
       if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
@@ -317,8 +318,10 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
-      for (const { handler, ...spot } of delayed.values())
-        if (sources.handlers.routeOf(handler) !== undefined)
+      const ofRoute = delayed.filter(({ handler }) => sources.handlers.routeOf(handler) !== undefined);
+      for (const { call, ...spot } of ofRoute)
+        // a start of the process sets the timer again
+        if (!delayed.some((each) => each.call === call && !ofRoute.includes(each)))
           report(
             spot,
             'the statement is sent by a timer, after the response: the change is lost if the process ends before',
