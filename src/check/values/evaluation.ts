@@ -4,9 +4,9 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
-import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, characterAt, itemOf } from './effects.ts';
 import { Classes } from './classes.ts';
-import { claimOf, inputValue, makerOf, memberOfInput } from './inputs.ts';
+import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
