@@ -162,3 +162,10 @@ test('an address for reading names a primary or any server in place of a server 
     assert.equal(readingAddress(`${dialect}:${attrs('read-write')}`, dialect), `${dialect}:${attrs(target)}`);
   assert.equal(readingAddress(`postgres:${attrs('standby')}`, 'postgres'), `postgres:${attrs('standby')}`);
 });
+
+test('an empty address names the variable to set', () => {
+  assert.throws(() => parseDatabaseUrl(''), {
+    code: 'E_DB_URL',
+    message: /the address is empty: set SVC_DATABASE_URL/,
+  });
+});
