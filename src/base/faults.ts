@@ -310,7 +310,8 @@ export const FAULTS = {
   E_OAUTH_PROVIDER: {
     describe: (provider: string, problem: string): string =>
       `Cannot use the identity provider "${provider}": ${problem}`,
-    remedy: 'Give githubProvider(), googleProvider() or OAuthProvider the options of src/oauth/README.md',
+    remedy:
+      'Give githubProvider(), googleProvider() or OAuthProvider the options of the login manual (node_modules/svc/src/oauth/README.md)',
   },
   E_OAUTH_PROVIDERS: {
     describe: (problem: string): string => `Cannot set up logins: ${problem}`,
@@ -480,8 +481,9 @@ export const FAULTS = {
     remedy: 'Set SVC_ENV=development, or use --in-production to seed a production database',
   },
   E_SESSION_ABSENT: {
-    describe: (): string => 'Cannot read req.session: no session middleware is in use',
-    remedy: 'Register the session middleware: app.use(new SessionMiddleware())',
+    describe: (): string => 'Cannot read req.session: no session middleware has run for this request yet',
+    remedy:
+      'Register the session middleware before all code that reads req.session, such as the key of a rate limit: app.use(new SessionMiddleware())',
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>

@@ -6,7 +6,7 @@
  * application does not mix with a report.
  */
 import { systemClock } from '../base/clock.ts';
-import { makeReport, probe } from '../check/check.ts';
+import { layersOf, makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseHandlers } from '../check/rules/code.ts';
@@ -25,6 +25,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { recordSecrets } from '../base/used-secrets.ts';
 import { isFault, loadApplication } from './load.ts';
+import { middlewareName } from '../http/pipeline.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
@@ -382,11 +383,13 @@ function known(place: Place): Place | undefined {
 }
 
 function routesOf(app: Svc): ListedRoute[] {
-  return app.inspect().details.map(({ route, declared, isOperation }) => ({
+  const view = app.inspect();
+  return view.details.map(({ route, declared, isOperation }) => ({
     method: route.method,
     path: route.template,
     name: route.name ?? null,
     security: route.security,
+    middleware: layersOf(view, declared).map((layer) => layer.kind ?? middlewareName(layer)),
     isPublic: declared.spec.public !== undefined && declared.spec.public !== false,
     isOperation,
     place: known(route.place) ?? null,

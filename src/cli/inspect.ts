@@ -47,6 +47,8 @@ export interface ListedRoute {
   readonly path: string;
   readonly name: string | null;
   readonly security: readonly SecurityRequirement[];
+  /** Kinds of the middleware around the route, outermost first; without a kind, the name of its function or class. */
+  readonly middleware: readonly string[];
   readonly isPublic: boolean;
   readonly isOperation: boolean;
   readonly place: Place | null;

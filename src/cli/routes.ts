@@ -20,7 +20,8 @@ export const routesCommand: Command = {
     ENV_FILE_HELP,
     '  --no-color          prints no colours; colours are used only on terminals, and not with NO_COLOR',
     '',
-    'Each line has a method, a path, the name for urlFor(), the security requirements, and the place of the declaration.',
+    'Each line has a method, a path, the name for urlFor(), the security requirements, the middleware, outermost first,',
+    'and the place of the declaration.',
     'The module is imported in a process of its own, without network; no startup hook runs.',
   ].join('\n'),
   options: {
@@ -55,7 +56,7 @@ function readFormat(values: Invocation['values']): 'human' | 'json' {
   return readWord('format', values['format'], ['human', 'json'], 'human');
 }
 
-const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'DECLARED'];
+const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'MIDDLEWARE', 'DECLARED'];
 
 function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean): string {
   const rows = routes.map((route) => [
@@ -63,6 +64,7 @@ function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean):
     route.path,
     route.name ?? '-',
     route.security.map(describe).join(', ') || (route.isPublic ? 'public' : '-'),
+    route.middleware.join(', ') || '-',
     route.isOperation ? '(operations)' : route.place === null ? '-' : shownPlace(route.place, cwd),
   ]);
   const widths = HEAD.map((title, column) =>
@@ -91,11 +93,12 @@ function json(routes: readonly ListedRoute[], cwd: string): string {
   return JSON.stringify(
     {
       schemaVersion: 1,
-      routes: routes.map(({ method, path, name, security, isPublic, isOperation, place }) => ({
+      routes: routes.map(({ method, path, name, security, middleware, isPublic, isOperation, place }) => ({
         method,
         path,
         name,
         security,
+        middleware,
         public: isPublic,
         operations: isOperation,
         place:

@@ -44,6 +44,8 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   if (problem !== undefined)
     throw new SvcError('E_DB_URL', [typeof url === 'string' ? shownUrl(url) : shown(url), problem]);
   const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z\d+.-]*):(.*)$/s.exec(url) ?? [];
+  if (url === '')
+    refuse(url, 'the address is empty: set SVC_DATABASE_URL, or the setting that the program reads');
   if (scheme === '')
     refuse(url, 'the address does not begin with "sqlite:", "postgres:", "mysql:" or "mariadb:"');
   const dialect = Object.hasOwn(SCHEMES, scheme.toLowerCase()) ? SCHEMES[scheme.toLowerCase()] : undefined;

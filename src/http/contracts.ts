@@ -69,7 +69,7 @@ export interface HttpRequest {
   readonly cookies: Readonly<Record<string, string>>;
   /** Values that plugins and middleware pass on to the handler. */
   readonly state: StateMap;
-  /** Session of the client. @throws SvcError `E_SESSION_ABSENT` when no session middleware is in use */
+  /** Session of the client. @throws SvcError `E_SESSION_ABSENT` when no session middleware has run yet */
   readonly session: Session;
   /**
    * Aborts when the request ends early: the client disconnects before its response is complete

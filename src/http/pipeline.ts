@@ -275,8 +275,16 @@ class FunctionMiddleware implements Middleware {
 }
 
 function nameOf(middleware: Middleware): string {
+  const name = middlewareName(middleware);
+  return name === ANONYMOUS ? name : `"${name}"`;
+}
+
+const ANONYMOUS = '(anonymous)';
+
+/** Returns the name of a function or class of middleware. @internal */
+export function middlewareName(middleware: Middleware): string {
   const name = middleware instanceof FunctionMiddleware ? middleware.name : middleware.constructor.name;
-  return name === '' || name === 'Object' ? '(anonymous)' : `"${name}"`;
+  return name === '' || name === 'Object' ? ANONYMOUS : name;
 }
 
 interface FailureDeps {

@@ -10,12 +10,14 @@ import type { Ended } from '../support/run.ts';
 
 before(build);
 
-const APP = `import { Router, Svc } from 'svc';
+const APP = `import { RequestIDMiddleware, Router, Svc } from 'svc';
 export const app = new Svc();
+const timed = (req, next) => next();
 const items = new Router({ prefix: '/items' });
-items.get('/{id:int}', { name: 'item', security: { scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] } }, () => 1);
+items.get('/{id:int}', { name: 'item', use: [timed, { handle: timed }], security: { scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] } }, () => 1);
 items.patch('/{id:int}', { security: [{ scheme: 'session', scopes: [], roles: [] }, { scheme: 'apiKey', scopes: [], roles: [] }] }, () => 1);
 app.get('/about', { public: 'for everybody' }, () => 1).includeRouter(items);
+app.use(new RequestIDMiddleware());
 app.onStartup(() => { console.log('HOOK'); });
 `;
 
@@ -29,13 +31,13 @@ test('svc routes prints an aligned table that is sorted by path and shows the so
     signal: null,
     stderr: '',
     stdout: [
-      'METHOD  PATH             NAME  SECURITY                                    DECLARED',
-      'GET     /about           -     public                                      app.ts:6:5',
-      'GET     /healthz         -     public                                      (operations)',
-      'GET     /items/{id:int}  item  bearer scopes:read+write roles:admin|staff  app.ts:4:7',
-      'PATCH   /items/{id:int}  -     session, apiKey                             app.ts:5:7',
-      'GET     /metrics         -     public                                      (operations)',
-      'GET     /readyz          -     public                                      (operations)',
+      'METHOD  PATH             NAME  SECURITY                                    MIDDLEWARE                      DECLARED',
+      'GET     /about           -     public                                      request-id                      app.ts:7:5',
+      'GET     /healthz         -     public                                      request-id                      (operations)',
+      'GET     /items/{id:int}  item  bearer scopes:read+write roles:admin|staff  request-id, timed, (anonymous)  app.ts:5:7',
+      'PATCH   /items/{id:int}  -     session, apiKey                             request-id                      app.ts:6:7',
+      'GET     /metrics         -     public                                      request-id                      (operations)',
+      'GET     /readyz          -     public                                      request-id                      (operations)',
       '',
     ].join('\n'),
   });
@@ -53,9 +55,10 @@ test('svc routes --format json prints one JSON document', async (t) => {
       path: '/items/{id:int}',
       name: 'item',
       security: [{ scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] }],
+      middleware: ['request-id', 'timed', '(anonymous)'],
       public: false,
       operations: false,
-      place: { file: 'app.ts', line: 4, column: 7 },
+      place: { file: 'app.ts', line: 5, column: 7 },
     },
   );
   assert.deepEqual(

@@ -41,7 +41,7 @@ test('parseDatabaseUrl() reads relative paths, absolute paths, and the name ":me
 
 test('parseDatabaseUrl() refuses unknown schemes and settings, and suggests the right name', () => {
   for (const [url, hint] of [
-    ['', /does not begin/],
+    ['', /the address is empty: set SVC_DATABASE_URL/],
     ['data.db', /does not begin/],
     ['sqlit:data.db', /did you mean "sqlite"/],
     ['oracle:x', /the scheme "oracle" is not supported/],
