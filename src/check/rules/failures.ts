@@ -269,7 +269,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
   /** Writing statements in callbacks of timers. */
-  const delayed: (Spot & { readonly handler: Fn; readonly call: Call })[] = [];
+  const delayed: (Spot & { readonly handler: Fn | undefined; readonly call: Call })[] = [];
   /** Handlers that change rows, or use what a statement returns. */
   const telling = new Set<Fn | undefined>();
   /** Requests that change something elsewhere, and the statements after them that write a constant. */
@@ -288,18 +288,20 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
     onStatement({ isWrite, handler, call, module, outline, statement, way }) {
       if (isWrite || isDropped(call)) add(writes, handler, call);
       if (isWrite || !isDropped(call)) telling.add(handler);
-      if (isWrite && handler !== undefined && way.some(({ node }) => isTimer(takerOf(node))))
+      if (isWrite && way.some(({ node }) => isTimer(takerOf(node))))
         delayed.push({
           handler,
           call,
-          ...(way.findLast(({ node }) => isWithin(node, handler)) ?? { node: call, module }),
+          ...((handler && way.findLast(({ node }) => isWithin(node, handler))) ?? { node: call, module }),
         });
       if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
       for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
-      const ofRoute = delayed.filter(({ handler }) => sources.handlers.routeOf(handler) !== undefined);
+      const ofRoute = delayed.filter(
+        ({ handler }) => handler !== undefined && sources.handlers.routeOf(handler) !== undefined,
+      );
       for (const { call, ...spot } of ofRoute)
         // a start of the process sets the timer again
         if (!delayed.some((each) => each.call === call && !ofRoute.includes(each)))

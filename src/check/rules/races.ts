@@ -88,12 +88,8 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
     const counts = reads.filter(
       (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
     );
-    const isLimited = trace
-      .comparedBy(run)
-      .some(
-        (each) =>
-          isLimit(each) && each.sides.some((side) => counts.some(({ call }) => rowsIn(side).includes(call))),
-      );
+    const isCounted = (side: Value): boolean => counts.some(({ call }) => rowsIn(side).includes(call));
+    const isLimited = trace.comparedBy(run).some((each) => isLimit(each, isCounted));
     if (isLimited)
       report(
         write.nodeAt(undefined),
@@ -106,12 +102,12 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
   }
 }
 
-/** Whether a comparison asks for more than whether there is any row, which is a question for a unique key. */
-function isLimit({ node, sides }: Compared): boolean {
+/** Whether a comparison of a number of rows asks for more than whether there is any, which is a question for a unique key. */
+function isLimit({ node, sides }: Compared, isOfRows: (side: Value) => boolean): boolean {
   return (
     node.type === 'binary' &&
     /^[<>]/.test(node.operator) &&
-    !sides.some((side) => /^[01]$/.test(constantIn(side) ?? ''))
+    sides.some((side, index) => isOfRows(side) && !/^[01]$/.test(constantIn(sides[1 - index]) ?? ''))
   );
 }
 
@@ -139,7 +135,8 @@ function findDoubled(trace: Trace, report: ReportAt): void {
           !holdsKey(table, columnsOf(each.equal)),
       );
       const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
-      if (!trace.comparedBy(run).some((each) => each.sides.some(isRead) && !isLimit(each))) continue;
+      const compared = trace.comparedBy(run).filter(({ sides }) => sides.some(isRead));
+      if (compared.length === 0 || compared.some((each) => isLimit(each, isRead))) continue;
       report(
         write.nodeAt(undefined),
         `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
