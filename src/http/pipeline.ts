@@ -325,10 +325,12 @@ function plainAnswer(thrown: unknown, req: TransportRequest, deps: FailureDeps):
   return problem(500, req.id, { trace });
 }
 
-/** Returns the 503 for an error because of too much load, or undefined for any other error. */
+/** Returns the 503 for an error because of too much load, also of one of its causes, or undefined for any other error. */
 function overload(cause: unknown): HTTPException | undefined {
   const lacksFiles = lacksDescriptors(cause);
-  const seconds = lacksFiles ? 5 : OVERLOADS.get(Object(cause) as object);
+  let seconds = lacksFiles ? 5 : undefined;
+  if (!lacksFiles)
+    isCausedBy(cause, (each) => (seconds = OVERLOADS.get(Object(each) as object)) !== undefined);
   if (seconds === undefined) return undefined;
   const reason = lacksFiles ? 'The server has too many files open' : 'The server is busy';
   const headers = { 'Retry-After': String(seconds) };

@@ -311,8 +311,13 @@ function fileText(constraints: Constraints): Check {
   };
 }
 
-/** Whether the media type that the client declared, without its parameters, is one of the accepted types. */
+/**
+ * Whether the media type that the client declared, without its parameters, is one of the accepted types. A second type
+ * after a comma is refused, because browsers use the last one when the text is sent back (WHATWG Fetch, "extract a MIME
+ * type").
+ */
 function isOfType(declared: string, types: readonly string[]): boolean {
+  if (/,.*\//s.test(declared)) return false;
   const type = declared.split(';', 1)[0]!.trim().toLowerCase();
   return types.includes(type) || types.includes(`${type.split('/', 1)[0]!}/*`);
 }

@@ -176,6 +176,14 @@ test('findings of examineSources() name the function that contains the mistake: 
   ]);
 });
 
+test('SVC609 names the column of the media type as the statement does', (t) => {
+  const cwd = folder(t, filesOf(CASES['type of an upload sent inline']!, 'app.ts', 'app.js'));
+  assert.match(
+    wordsOf([join(cwd, 'app.ts')]).join('\n'),
+    /SVC609 .*the column "media_type" has the media type/,
+  );
+});
+
 test('readProject() names the first file beyond its limit of files, and how many there are', (t) => {
   const cwd = folder(t, {
     'app.ts': "import './a.ts'; import './b.ts'; import './c.ts';",

@@ -43,6 +43,11 @@ test('the response to a request that gets no connection is 503 with Retry-After,
   app.get('/busy', { db: Depends(db) }, ({ db: held }) =>
     held.transaction(() => app.state.db.execute('select 1')),
   );
+  app.get('/wrapped', {}, () =>
+    app.state.db.execute('select 1').catch((cause: unknown) => {
+      throw new Error('the notes cannot be read', { cause });
+    }),
+  );
   const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   await app.startup();
@@ -51,9 +56,11 @@ test('the response to a request that gets no connection is 503 with Retry-After,
     return ended.promise;
   });
   await begun.promise;
-  const response = await app.fetch(new Request('http://localhost/busy'));
-  assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5']);
-  const [failed] = events.filter(({ event }) => event === 'unhandled_error');
+  for (const path of ['/wrapped', '/busy']) {
+    const response = await app.fetch(new Request(`http://localhost${path}`));
+    assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '5'], path);
+  }
+  const failed = events.findLast(({ event }) => event === 'unhandled_error');
   assert.equal((failed?.['error'] as { code: string }).code, 'pool_timeout');
   ended.resolve();
   await holder;

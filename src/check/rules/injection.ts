@@ -127,7 +127,8 @@ function watchSql(report: ReportAt, sources: Sources): Watch {
     finish() {
       for (const { node, module, danger } of stored) {
         const column = columnOf(danger);
-        if (column !== undefined && written.has(column)) tellSql(node, module, danger, report);
+        if (column !== undefined && written.nameOf(column) !== undefined)
+          tellSql(node, module, danger, report);
       }
     },
   };
@@ -221,7 +222,13 @@ function watchCommands(report: ReportAt): Watch {
     finish() {
       for (const { node, module, danger } of stored) {
         const column = columnOf(danger);
-        tellOption(node, module, danger, report, column !== undefined && !written.has(column));
+        tellOption(
+          node,
+          module,
+          danger,
+          report,
+          column !== undefined && written.nameOf(column) === undefined,
+        );
       }
     },
   };

@@ -301,7 +301,7 @@ function findFields(site: Site, report: ReportAt): void {
 /** Whether a part of a client names a media type, or ends the parameter of a field in which it stands. */
 function choosesField(name: string, { part, before }: Place): boolean {
   const lead = literalOf(before);
-  if (name === 'content-type') return !lead.includes(';');
+  if (name === 'content-type') return !lead.includes(';') && (lead !== '' || hasAny(part.may, '/'));
   if (name === 'set-cookie') return hasAny(part.may, ';');
   const isQuoted = lead.split('"').length % 2 === 0;
   return name === 'content-disposition' && hasAny(part.may, isQuoted ? '"' : ';"');
@@ -445,16 +445,18 @@ function watchStoredTypes(report: ReportAt): Watch {
     },
     onStatement: (sending) => written.add(sending),
     finish: () => {
-      for (const { node, module, ...column } of shown)
-        if (written.has(column))
+      for (const { node, module, ...column } of shown) {
+        const name = written.nameOf(column);
+        if (name !== undefined)
           report(
             { module, node },
-            `the column "${column.name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
+            `the column "${name}" has the media type that a client sent with an upload: with text/html or image/svg+xml, scripts in the upload run on this site`,
             {
               remedy:
-                'Compare the type with a list of images, and send every other file with Content-Disposition: attachment and application/octet-stream',
+                'Declare the types of the file field (contentTypes) or compare the type with a list of images, and send every other file with Content-Disposition: attachment and application/octet-stream',
             },
           );
+      }
     },
   };
 }

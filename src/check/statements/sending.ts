@@ -207,8 +207,8 @@ export class WrittenColumns {
   readonly #char: string;
   /** Classes of the option `as`, by the calls that send statements. */
   readonly #classes = new Map<Node, string>();
-  /** Whether a text of a client that may contain the character is written, by table and column. */
-  readonly #written = new Map<string, boolean>();
+  /** Columns to which a text of a client is written, and whether it may contain the character. */
+  readonly #written = new Map<string, { readonly column: string; readonly isFree: boolean }>();
   readonly #tables = new Map<string, Set<string>>();
 
   constructor(char: string) {
@@ -225,7 +225,10 @@ export class WrittenColumns {
       const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
       const key = `${table}.${plain(column)}`;
       if (part !== undefined && !isStored(part))
-        this.#written.set(key, this.#written.get(key) === true || hasAny(part.may, this.#char));
+        this.#written.set(key, {
+          column,
+          isFree: this.#written.get(key)?.isFree === true || hasAny(part.may, this.#char),
+        });
     }
     const of = this.#classes.get(call);
     if (of === undefined) return;
@@ -234,19 +237,19 @@ export class WrittenColumns {
     this.#tables.set(of, known);
   }
 
-  /** Whether a statement writes a text of a client to this column of a table from which the rows come. */
-  has(column: RowColumn): boolean {
-    return this.#find(column).includes(true);
+  /** Returns the name in a statement that writes a text of a client to this column of a table from which the rows come. */
+  nameOf(column: RowColumn): string | undefined {
+    return this.#find(column).find(({ isFree }) => isFree)?.column;
   }
 
   /** Whether every text of a client that statements write to this column lacks the character. */
   isSafe(column: RowColumn): boolean {
     const found = this.#find(column);
-    return found.includes(false) && !found.includes(true);
+    return found.length > 0 && !found.some(({ isFree }) => isFree);
   }
 
-  #find({ of, name }: RowColumn): readonly (boolean | undefined)[] {
-    return [...(this.#tables.get(of) ?? [])].map((table) => this.#written.get(`${table}.${name}`));
+  #find({ of, name }: RowColumn): { readonly column: string; readonly isFree: boolean }[] {
+    return [...(this.#tables.get(of) ?? [])].flatMap((table) => this.#written.get(`${table}.${name}`) ?? []);
   }
 }
 

@@ -62,7 +62,7 @@ const numberType = (isFloat: boolean, hasLeast = false, hasMost = false): InputT
 });
 const FREE: InputType = { part: { may: ALL }, member: () => undefined };
 /** Kinds of types whose values are texts of a client. The values of all other scalar kinds are safe. */
-const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'file', 'standard', 'bytes']);
+const TEXTS: ReadonlySet<string> = new Set(['str', 'any', 'standard', 'bytes']);
 
 function typeOfPlan({ fields, extra }: ObjectPlan): InputType {
   const byName = new Map(fields.map((field) => [field.name, field]));
@@ -109,6 +109,8 @@ function charactersOf(node: TypeNode, depth: number): InputType {
     case 'int':
     case 'float':
       return numberOfNode(node);
+    case 'file':
+      return { ...typeOfFile(node.constraints.contentTypes), most: node.constraints.maxLength };
     default:
       return TEXTS.has(node.kind)
         ? { ...typeOfText(node.constraints), most: node.constraints.maxLength }
@@ -133,6 +135,16 @@ function typeOfText({ pattern, format }: { readonly pattern?: RegExp; readonly f
   if (known === undefined) return FREE;
   const isGuessable = hasFewMatches(known);
   return { part: { ...factsOfMatches(known), isGuessable }, member: () => undefined };
+}
+
+/** Media types that browsers run or show with scripts, and groups that contain one. */
+const ACTIVE_TYPES = /(?:html|xml|xsl|script)$|^multipart\/|^(?!audio|video|font)\w+\/\*$/i;
+/** A media type of which a client chooses only the parameters. */
+const PASSIVE_TYPE: InputType = { part: { may: ALL & ~charsOf('/') }, member: () => undefined };
+
+function typeOfFile(contentTypes: readonly string[] = []): InputType {
+  const isPassive = contentTypes.length > 0 && !contentTypes.some((type) => ACTIVE_TYPES.test(type));
+  return { ...FREE, member: (key) => (isPassive && key === 'contentType' ? PASSIVE_TYPE : undefined) };
 }
 
 /** Returns the type that an expression declares, such as `Field(str, { pattern: '^\\w+$' })`. */
@@ -208,6 +220,9 @@ function typeOfField(
   const format = entryOf(options, 'format');
   if (format?.type === 'text') return typeOfText({ format: format.value });
   if (entryOf(options, 'email') !== undefined) return typeOfText({ format: 'email' });
+  const types = entryOf(options, 'contentTypes');
+  if (types?.type === 'list')
+    return typeOfFile(types.items.map((item) => (item.type === 'text' ? item.value : '*/*')));
   const most = numberOf(entryOf(options, 'maxLength'));
   const isText = most !== undefined || entryOf(options, 'secret') !== undefined;
   const own = inner(type) ?? (isText ? { ...FREE, most } : undefined);

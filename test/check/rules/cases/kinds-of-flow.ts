@@ -121,9 +121,12 @@ export const link = ({ name, website }: { name: string; website: string }) =>
   \`<li><a rel="nofollow" href="\${escapeHtml(website)}">\${escapeHtml(name)}</a></li>\`; // SVC608
 `,
   'type of an upload sent inline': `
-import { BearerAuth, Depends, Field, FileResponse, NotFound, Schema, Svc, file, str } from 'svc';
+import { BearerAuth, Depends, Field, FileResponse, HttpResponse, NotFound, Schema, Svc, file, str } from 'svc';
 import { db } from 'svc/db';
 class Upload extends Schema { image = Field(file, { maxLength: 5_000_000 }); }
+class Photo extends Schema { image = Field(file, { contentTypes: ['image/png', 'image/jpeg'], maxLength: 5_000_000 }); }
+class Picture extends Schema { image = Field(file, { contentTypes: ['image/*'], maxLength: 5_000_000 }); }
+class Listed extends Schema { id = Field(str); mediaType = Field(str); }
 class Shown extends Schema { id = Field(str); mediaType = Field(str); }
 class Saved extends Schema { id = Field(str); mediaType = Field(str); }
 const SELECT = 'select id, media_type from image where owner = ?';
@@ -143,6 +146,18 @@ app.get('/saved', { base: Depends(db), me: Depends(BearerAuth()) }, async ({ bas
   if (found === undefined) throw new NotFound();
   return new FileResponse('/srv/image', { mediaType: found.mediaType, filename: 'image.bin' });
 });
+app.post('/photos', { form: Photo, base: Depends(db), me: Depends(BearerAuth()) }, async ({ form, base, me }) => {
+  await base.execute('insert into photo (id, owner, media_type) values (1, ?, ?)', [me.sub, form.image.contentType]);
+});
+app.get('/photo', { base: Depends(db), me: Depends(BearerAuth()) }, async ({ base, me }) => {
+  const found = await base.fetchOne('select id, media_type from photo where owner = ?', [me.sub], { as: Listed, snakeCase: true });
+  if (found === undefined) throw new NotFound();
+  return new FileResponse('/srv/image', { mediaType: found.mediaType, headers: { 'Content-Disposition': 'inline' } });
+});
+app.post('/echo', { form: Photo, me: Depends(BearerAuth()) }, async ({ form }) =>
+  new HttpResponse(await form.image.bytes(), { headers: { 'Content-Type': form.image.contentType } }));
+app.post('/echo/free', { form: Picture, me: Depends(BearerAuth()) }, async ({ form }) =>
+  new HttpResponse(await form.image.bytes(), { headers: { 'Content-Type': form.image.contentType } })); // SVC609
 `,
   'key of a service in the sources': `
 // FILE app.ts
