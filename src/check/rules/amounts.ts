@@ -1,34 +1,31 @@
 /**
- * Rules about amounts: prices that a client sends although a row has them (SVC641), amounts that count at each delivery of a
- * message (SVC644), and those that are negative or floating-point numbers (SVC647).
+ * Rules about amounts, dates and numbers: prices that a client sends although a row has them (SVC641), amounts that count at
+ * each delivery of a message (SVC644) or are negative or floating-point numbers (SVC647), and dates, times and numbers that
+ * come out wrong (SVC660).
  */
-import { methodOf } from '../reader/nodes.ts';
+import { literal } from '../reader/constants.ts';
+import { functionAround, methodOf, objectOf, partsIn, pathOf } from '../reader/nodes.ts';
 import { meaningOfCall } from '../sources.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
-import { isGuarded, rowsIn } from '../statements/trace.ts';
+import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
-import { ROW } from '../values/marks.ts';
+import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
+import { constantIn } from '../values/tests.ts';
+import { isStored } from '../values/text.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import { decidesByRights } from './ownership.ts';
 import { addedBy, addedTo, columnsOf, isOfToken, isPassword, takenFrom, writtenBy } from './races.ts';
-import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
+import type { Spot } from '../reader/modules.ts';
+import type { Call, Node } from '../reader/nodes.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { KeptCall, Run, Trace } from '../statements/trace.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
-/** Rules about amounts, sorted by id. */
+/** Rules about amounts, dates and numbers, sorted by id. */
 export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC641', judge: findOwnPrices },
-  {
-    id: 'SVC647',
-    severity: 'warning',
-    cwe: [1284, 839],
-    why: 'A client that sends a negative amount receives what it should pay. Sums of floating-point numbers are not exact, so parts of cents appear and disappear',
-    remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
-    wrong: 'cents: Field(int) … update wallet set cents = cents - ?',
-    right: 'cents: Field(int, { ge: 1, le: 1_000_000 }) … update wallet set cents = cents - ?',
-    judge: findAmounts,
-  },
   {
     id: 'SVC644',
     severity: 'warning',
@@ -41,6 +38,30 @@ export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
     right: "await tx.execute('insert into seen (event) values (?)', [event.id])  // event is the primary key",
     judge: findRepeated,
   },
+  {
+    id: 'SVC647',
+    severity: 'warning',
+    cwe: [1284, 839],
+    why: 'A client that sends a negative amount receives what it should pay. Sums of floating-point numbers are not exact, so parts of cents appear and disappear',
+    remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
+    wrong: 'cents: Field(int) … update wallet set cents = cents - ?',
+    right: 'cents: Field(int, { ge: 1, le: 1_000_000 }) … update wallet set cents = cents - ?',
+    judge: findAmounts,
+  },
+  {
+    id: 'SVC660',
+    severity: 'warning',
+    cwe: [682],
+    sources: ['ECMA-262: MakeDay'],
+    why: 'The calculation is right for most values only: January 31 plus a month is March 3, 19.99 * 100 is 1998.999…, and a lifetime in milliseconds is a thousand times too long in seconds',
+    remedy:
+      'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
+    wrong: 'end.setMonth(end.getMonth() + 1)',
+    right: 'end.setMonth(end.getMonth() + 1, 1)',
+    find: findDates,
+    watch: watchNumbers,
+  },
+  { id: 'SVC660', watch: watchRounded },
 ];
 
 /**
@@ -267,4 +288,204 @@ function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
   const method = methodOf(call);
   if (/^svc\/db\.(?:redis|Redis)/.test(meaning)) return true;
   return isOfBody && /^(?:has|get|add|set|take|once|claim)$/.test(method);
+}
+
+/** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
+function findDates(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.all('call')) {
+    if (
+      cutsDay(call) &&
+      isLocalDay(objectOf(call)) &&
+      sources.reachedFrom(functionAround(call)) !== undefined
+    )
+      report(
+        { module, call },
+        'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
+        {
+          remedy:
+            'Use the methods of one zone: setUTCHours(0, 0, 0, 0), or format the day by Intl.DateTimeFormat with the time zone of the user',
+        },
+      );
+    const isMoved = addsMonths(call) || makesMonths(call);
+    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
+      report(
+        { module, call },
+        'the day stays the same in another month: where the month is shorter, the date is in the month after it',
+      );
+  }
+}
+
+/** Returns the unit of a time; undefined if it is not known. */
+function unitOf(value: Value | undefined): string | undefined {
+  const marks = madeIn(value && { texts: value.texts }).map(({ by }) => by);
+  if (marks.includes(SECONDS)) return SECONDS;
+  return marks.some((by) => by === MILLISECONDS || isClock(by)) ? MILLISECONDS : undefined;
+}
+
+/** SVC660: milliseconds and seconds in one sum or column, and decimals that code cuts to whole hundredths. */
+function watchNumbers(report: ReportAt): Watch {
+  /** The units of times that statements write, by column. */
+  const written = new Map<string, Set<string>>();
+  const compared: (Spot & { readonly column: string; readonly unit: string })[] = [];
+  const tell = (spot: Spot): void =>
+    report(spot, 'one side counts seconds and the other one milliseconds', {
+      remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
+    });
+  return {
+    onSum(sum) {
+      const { node, module, sides } = sum;
+      if (node.type === 'binary' && node.operator === '*') return;
+      const units = sides.map(unitOf);
+      if (units.every((unit) => unit !== undefined) && units[0] !== units[1]) tell({ module, node });
+      for (const [index, unit] of [units[1], units[0]].entries()) {
+        const column = comparedColumn(sum, index);
+        const isColumn = units[index] === undefined && madeIn(sides[index]).some(({ by }) => by === ROW);
+        if (unit !== undefined && column !== undefined && isColumn)
+          compared.push({ node, module, column: column.toLowerCase(), unit });
+      }
+    },
+    onStatement({ bindings = [], call, module }) {
+      for (const { use, column, value } of bindings) {
+        const unit = unitOf(value);
+        if (unit === undefined || column === '') continue;
+        if (use === 'written') written.set(column, (written.get(column) ?? new Set()).add(unit));
+        else compared.push({ node: call, module, column, unit });
+      }
+    },
+    finish() {
+      for (const { column, unit, ...spot } of compared) {
+        const units = written.get(column);
+        if (units?.size === 1 && !units.has(unit)) tell(spot);
+      }
+    },
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const cut = /^(?:Math\.(?:floor|trunc|ceil)|(?:Number\.)?parseInt)$/.test(meaning)
+        ? call.args[0]
+        : undefined;
+      const product = cut && literal(cut, module);
+      if (product?.type !== 'binary' || product.operator !== '*' || call.parent?.type === 'binary') return;
+      const factor = [product.left, product.right].find(
+        (side) => !/^1(?:0_?0(?:_?00|0)?|e[23])$/.test(constantIn(value(side)) ?? ''),
+      );
+      const isScaled =
+        factor !== undefined &&
+        [product.left, product.right].some(
+          (side) => side !== factor && constantIn(value(side)) !== undefined,
+        );
+      const given = value(factor);
+      const isGiven =
+        clientIn(given) !== undefined ||
+        madeIn(given).some(({ by }) => by === ROW || by.startsWith('input '));
+      const isWhole = given?.declared?.number?.isFloat === false;
+      if (isScaled && isGiven && !isWhole && /^(?:name|member|call|unary)$/.test(factor.type))
+        report(
+          { module, call },
+          'a decimal is multiplied as a floating-point number and cut: 19.99 * 100 is 1998.999…, so a hundredth is lost',
+          {
+            remedy: 'Round the product with Math.round(), or take the digits from the text of a decimal',
+          },
+        );
+    },
+  };
+}
+
+/** Whether code takes only the day of the text of a date: `date.toISOString().slice(0, 10)`. */
+function cutsDay(call: Call): boolean {
+  const cut = call.parent?.type === 'member' ? call.parent.parent : undefined;
+  return (
+    methodOf(call) === 'toISOString' &&
+    cut?.type === 'call' &&
+    /^(?:slice|substring|split)$/.test(methodOf(cut))
+  );
+}
+
+/** Whether a date is the beginning of a day in the time zone of the process. */
+function isLocalDay(date: Node | undefined): boolean {
+  if (date?.type === 'call') return date.isNew && pathOf(date.callee) === 'Date' && date.args.length === 3;
+  const fn = date?.type === 'name' ? functionAround(date) : undefined;
+  if (date?.type !== 'name' || fn === undefined) return false;
+  return partsIn(fn).some(
+    (part) =>
+      (part.type === 'declarator' &&
+        part.target.type === 'name' &&
+        part.target.name === date.name &&
+        part.value?.type === 'call' &&
+        isLocalDay(part.value)) ||
+      (methodOf(part) === 'setHours' && pathOf(objectOf(part as Call) ?? part) === date.name),
+  );
+}
+
+/** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */
+function addsMonths(call: Call): boolean {
+  return /^set(?:UTC)?Month$/.test(methodOf(call)) && call.args.length === 1 && isMoved(call.args[0]);
+}
+
+/** Whether a call makes a date of a moved month and the day of another date: `new Date(year, month + 1, date.getDate())`. */
+function makesMonths({ callee, args: [, month, day], isNew }: Call): boolean {
+  const path = pathOf(callee);
+  return ((isNew && path === 'Date') || path === 'Date.UTC') && isMoved(month) && isDay(day);
+}
+
+/** Whether an expression adds a number to a month, or subtracts one. */
+function isMoved(node: Node | undefined): boolean {
+  return (
+    node?.type === 'binary' &&
+    /^[-+]$/.test(node.operator) &&
+    [node.left, node.right].some((side) => /^get(?:UTC)?Month$/.test(methodOf(side)))
+  );
+}
+
+function isDay(node: Node | undefined): boolean {
+  return /^get(?:UTC)?Date$/.test(methodOf(node));
+}
+
+/** Whether the function around a call sets the day of a date, or compares it. */
+function knowsDay(call: Call): boolean {
+  return partsIn(functionAround(call) ?? call).some(
+    (part) =>
+      /^set(?:UTC)?Date$/.test(methodOf(part)) ||
+      (part.type === 'binary' &&
+        /^(?:[!=]==?|[<>]=?)$/.test(part.operator) &&
+        (isDay(part.left) || isDay(part.right))),
+  );
+}
+
+const READS = /^(?:Number\.)?parse(?:Int|Float)$|^Number$/;
+
+/** SVC660: a text of a client that becomes a number, for a column to which other code writes a `bigint`. */
+function watchRounded(report: ReportAt): Watch {
+  const read = new Map<string, Spot>();
+  const tested = new Set<string>();
+  const used: (Pick<Binding, 'table' | 'column'> & { readonly by: string })[] = [];
+  const large = new Set<string>();
+  return {
+    onCall({ call, meaning, module, value }: Site) {
+      const [first] = call.args;
+      const part = READS.test(meaning) ? clientIn(value(first)) : undefined;
+      if (part !== undefined && !isStored(part))
+        read.set(`input ${part.origin.what}`, { node: call, module });
+      if (meaning === 'Number.isSafeInteger') for (const { by } of madeIn(value(first))) tested.add(by);
+    },
+    onStatement({ equal, written }) {
+      for (const { table, column, value, use } of [...equal, ...written]) {
+        const marks = madeIn(value);
+        const isLarge = marks.some(({ by }) => by === 'BigInt');
+        if (isLarge && use === 'written') large.add(`${table}.${column}`);
+        if (!isLarge && clientIn(value) === undefined)
+          for (const { by } of marks) used.push({ table, column, by });
+      }
+    },
+    finish() {
+      for (const { table, column, by } of used) {
+        const at = large.has(`${table}.${column}`) && !tested.has(by) ? read.get(by) : undefined;
+        if (at !== undefined)
+          report(
+            at,
+            `the number is rounded above 2 ** 53, but the column "${column}" of the table "${table}" has larger ones, so the statement finds another row`,
+            { remedy: 'Read it as it was written: BigInt(params.id)' },
+          );
+      }
+    },
+  };
 }

@@ -1,6 +1,6 @@
 /**
  * Rules about failures that come late: requests that are repeated without end, locks that stay locked,
- * successful responses for work that failed, and dates that the calendar does not have (SVC657 … SVC660).
+ * and successful responses for work that failed (SVC657 … SVC659).
  */
 import {
   functionAround,
@@ -10,24 +10,18 @@ import {
   methodOf,
   nodesAround,
   objectOf,
-  partsIn,
   partsOf,
   pathOf,
 } from '../reader/nodes.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
-import { literal } from '../reader/constants.ts';
 import { isTimer } from '../values/calls.ts';
-import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { clientIn, madeIn } from '../values/value.ts';
 import { ASKS, isCount } from './availability.ts';
-import { comparedColumn } from '../statements/trace.ts';
 import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
-import type { Value } from '../values/value.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = NodeOf<'try'>;
@@ -66,19 +60,6 @@ export const FAILURE_RULES: readonly SourceRule[] = [
       "try { await db.execute('insert …'); } catch (error) { console.error(error); } return { ok: true };",
     right: "await db.execute('insert …'); return { ok: true };",
     watch: watchSwallowed,
-  },
-  {
-    id: 'SVC660',
-    severity: 'warning',
-    cwe: [682],
-    sources: ['ECMA-262: MakeDay'],
-    why: 'The calculation is right for most values only: January 31 plus a month is March 3, 19.99 * 100 is 1998.999…, and a lifetime in milliseconds is a thousand times too long in seconds',
-    remedy:
-      'Take the last day of the month if it is shorter: Math.min(day, new Date(year, month + 1, 0).getDate())',
-    wrong: 'end.setMonth(end.getMonth() + 1)',
-    right: 'end.setMonth(end.getMonth() + 1, 1)',
-    find: findDates,
-    watch: watchNumbers,
   },
 ];
 
@@ -288,7 +269,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
   const logs = new Set<Call>();
   /** Writing statements in callbacks of timers. */
-  const delayed = new Map<Call, Spot & { readonly handler: Fn }>();
+  const delayed: (Spot & { readonly handler: Fn; readonly call: Call })[] = [];
   /** Handlers that change rows, or use what a statement returns. */
   const telling = new Set<Fn | undefined>();
   /** Requests that change something elsewhere, and the statements after them that write a constant. */
@@ -308,8 +289,9 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       if (isWrite || isDropped(call)) add(writes, handler, call);
       if (isWrite || !isDropped(call)) telling.add(handler);
       if (isWrite && handler !== undefined && way.some(({ node }) => isTimer(takerOf(node))))
-        delayed.set(call, {
+        delayed.push({
           handler,
+          call,
           ...(way.findLast(({ node }) => isWithin(node, handler)) ?? { node: call, module }),
         });
       if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
@@ -317,8 +299,10 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
     },
     finish() {
       const keeping = [...swallowing(sources, logs)];
-      for (const { handler, ...spot } of delayed.values())
-        if (sources.handlers.routeOf(handler) !== undefined)
+      const ofRoute = delayed.filter(({ handler }) => sources.handlers.routeOf(handler) !== undefined);
+      for (const { call, ...spot } of ofRoute)
+        // a start of the process sets the timer again
+        if (!delayed.some((each) => each.call === call && !ofRoute.includes(each)))
           report(
             spot,
             'the statement is sent by a timer, after the response: the change is lost if the process ends before',
@@ -453,168 +437,5 @@ function keeps(
     (part) =>
       !/^(?:assign|unary|await)$/.test(part.type) &&
       (part.type !== 'call' || logs.has(part) || /^(?:String|JSON\.\w+)$/.test(pathOf(part.callee) ?? '')),
-  );
-}
-
-// -- SVC660 --
-
-/** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
-function findDates(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (
-      cutsDay(call) &&
-      isLocalDay(objectOf(call)) &&
-      sources.reachedFrom(functionAround(call)) !== undefined
-    )
-      report(
-        { module, call },
-        'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
-        {
-          remedy:
-            'Use the methods of one zone: setUTCHours(0, 0, 0, 0), or format the day by Intl.DateTimeFormat with the time zone of the user',
-        },
-      );
-    const isMoved = addsMonths(call) || makesMonths(call);
-    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
-      report(
-        { module, call },
-        'the day stays the same in another month: where the month is shorter, the date is in the month after it',
-      );
-  }
-}
-
-/** Returns the unit of a time; undefined if it is not known. */
-function unitOf(value: Value | undefined): string | undefined {
-  const marks = madeIn(value && { texts: value.texts }).map(({ by }) => by);
-  if (marks.includes(SECONDS)) return SECONDS;
-  return marks.some((by) => by === MILLISECONDS || isClock(by)) ? MILLISECONDS : undefined;
-}
-
-/** SVC660: milliseconds and seconds in one sum or column, and decimals that code cuts to whole hundredths. */
-function watchNumbers(report: ReportAt): Watch {
-  /** The units of times that statements write, by column. */
-  const written = new Map<string, Set<string>>();
-  const compared: (Spot & { readonly column: string; readonly unit: string })[] = [];
-  const tell = (spot: Spot): void =>
-    report(spot, 'one side counts seconds and the other one milliseconds', {
-      remedy: 'Convert one of them, and write the unit into its name: const ttlSeconds = ttlMs / 1_000',
-    });
-  return {
-    onSum(sum) {
-      const { node, module, sides } = sum;
-      if (node.type === 'binary' && node.operator === '*') return;
-      const units = sides.map(unitOf);
-      if (units.every((unit) => unit !== undefined) && units[0] !== units[1]) tell({ module, node });
-      for (const [index, unit] of [units[1], units[0]].entries()) {
-        const column = comparedColumn(sum, index);
-        const isColumn = units[index] === undefined && madeIn(sides[index]).some(({ by }) => by === ROW);
-        if (unit !== undefined && column !== undefined && isColumn)
-          compared.push({ node, module, column: column.toLowerCase(), unit });
-      }
-    },
-    onStatement({ bindings = [], call, module }) {
-      for (const { use, column, value } of bindings) {
-        const unit = unitOf(value);
-        if (unit === undefined || column === '') continue;
-        if (use === 'written') written.set(column, (written.get(column) ?? new Set()).add(unit));
-        else compared.push({ node: call, module, column, unit });
-      }
-    },
-    finish() {
-      for (const { column, unit, ...spot } of compared) {
-        const units = written.get(column);
-        if (units?.size === 1 && !units.has(unit)) tell(spot);
-      }
-    },
-    onCall(site) {
-      const { call, meaning, module, value } = site;
-      const cut = /^(?:Math\.(?:floor|trunc|ceil)|(?:Number\.)?parseInt)$/.test(meaning)
-        ? call.args[0]
-        : undefined;
-      const product = cut && literal(cut, module);
-      if (product?.type !== 'binary' || product.operator !== '*' || call.parent?.type === 'binary') return;
-      const factor = [product.left, product.right].find(
-        (side) => !/^1(?:0_?0(?:_?00|0)?|e[23])$/.test(constantIn(value(side)) ?? ''),
-      );
-      const isScaled =
-        factor !== undefined &&
-        [product.left, product.right].some(
-          (side) => side !== factor && constantIn(value(side)) !== undefined,
-        );
-      const given = value(factor);
-      const isGiven =
-        clientIn(given) !== undefined ||
-        madeIn(given).some(({ by }) => by === ROW || by.startsWith('input '));
-      const isWhole = given?.declared?.number?.isFloat === false;
-      if (isScaled && isGiven && !isWhole && /^(?:name|member|call|unary)$/.test(factor.type))
-        report(
-          { module, call },
-          'a decimal is multiplied as a floating-point number and cut: 19.99 * 100 is 1998.999…, so a hundredth is lost',
-          {
-            remedy: 'Round the product with Math.round(), or take the digits from the text of a decimal',
-          },
-        );
-    },
-  };
-}
-
-/** Whether code takes only the day of the text of a date: `date.toISOString().slice(0, 10)`. */
-function cutsDay(call: Call): boolean {
-  const cut = call.parent?.type === 'member' ? call.parent.parent : undefined;
-  return (
-    methodOf(call) === 'toISOString' &&
-    cut?.type === 'call' &&
-    /^(?:slice|substring|split)$/.test(methodOf(cut))
-  );
-}
-
-/** Whether a date is the beginning of a day in the time zone of the process. */
-function isLocalDay(date: Node | undefined): boolean {
-  if (date?.type === 'call') return date.isNew && pathOf(date.callee) === 'Date' && date.args.length === 3;
-  const fn = date?.type === 'name' ? functionAround(date) : undefined;
-  if (date?.type !== 'name' || fn === undefined) return false;
-  return partsIn(fn).some(
-    (part) =>
-      (part.type === 'declarator' &&
-        part.target.type === 'name' &&
-        part.target.name === date.name &&
-        part.value?.type === 'call' &&
-        isLocalDay(part.value)) ||
-      (methodOf(part) === 'setHours' && pathOf(objectOf(part as Call) ?? part) === date.name),
-  );
-}
-
-/** Whether a call moves a date by months: `date.setMonth(date.getMonth() + n)`. */
-function addsMonths(call: Call): boolean {
-  return /^set(?:UTC)?Month$/.test(methodOf(call)) && call.args.length === 1 && isMoved(call.args[0]);
-}
-
-/** Whether a call makes a date of a moved month and the day of another date: `new Date(year, month + 1, date.getDate())`. */
-function makesMonths({ callee, args: [, month, day], isNew }: Call): boolean {
-  const path = pathOf(callee);
-  return ((isNew && path === 'Date') || path === 'Date.UTC') && isMoved(month) && isDay(day);
-}
-
-/** Whether an expression adds a number to a month, or subtracts one. */
-function isMoved(node: Node | undefined): boolean {
-  return (
-    node?.type === 'binary' &&
-    /^[-+]$/.test(node.operator) &&
-    [node.left, node.right].some((side) => /^get(?:UTC)?Month$/.test(methodOf(side)))
-  );
-}
-
-function isDay(node: Node | undefined): boolean {
-  return /^get(?:UTC)?Date$/.test(methodOf(node));
-}
-
-/** Whether the function around a call sets the day of a date, or compares it. */
-function knowsDay(call: Call): boolean {
-  return partsIn(functionAround(call) ?? call).some(
-    (part) =>
-      /^set(?:UTC)?Date$/.test(methodOf(part)) ||
-      (part.type === 'binary' &&
-        /^(?:[!=]==?|[<>]=?)$/.test(part.operator) &&
-        (isDay(part.left) || isDay(part.right))),
   );
 }

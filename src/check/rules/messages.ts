@@ -1,18 +1,18 @@
 /**
  * Rules about messages to other services: payments that a retry repeats (SVC657), jobs that are lost (SVC659), and
- * secrets for an address that only looks like the stored one (SVC639). And keys that a number does not hold (SVC660).
+ * secrets for an address that only looks like the stored one (SVC639).
  */
 import { entryOf, isWithin, leaveIn, loopAround, nodesAround, partsIn, pathOf } from '../reader/nodes.ts';
 import { rowsIn } from '../statements/trace.ts';
 import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { clientIn, clientsIn, madeIn } from '../values/value.ts';
+import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, Watch } from '../sources.ts';
-import type { Binding, Sending } from '../statements/sending.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
@@ -21,7 +21,6 @@ export const MESSAGE_PARTS: readonly SourcePart[] = [
   { id: 'SVC639', watch: watchAddressees },
   { id: 'SVC657', onCall: findRepeatedPayments },
   { id: 'SVC659', watch: watchJobs },
-  { id: 'SVC660', watch: watchRounded },
 ];
 
 const SENDS_MAIL = /\.(?:sendMail|send|messages\.create)$/;
@@ -182,43 +181,4 @@ function isInCatch(node: Node): boolean {
   return nodesAround(node).some(
     (around) => around.parent?.type === 'try' && around.parent.handler === around,
   );
-}
-
-const READS = /^(?:Number\.)?parse(?:Int|Float)$|^Number$/;
-
-/** SVC660: a text of a client that becomes a number, for a column to which other code writes a `bigint`. */
-function watchRounded(report: ReportAt): Watch {
-  const read = new Map<string, Spot>();
-  const tested = new Set<string>();
-  const used: (Pick<Binding, 'table' | 'column'> & { readonly by: string })[] = [];
-  const large = new Set<string>();
-  return {
-    onCall({ call, meaning, module, value }: Site) {
-      const [first] = call.args;
-      const part = READS.test(meaning) ? clientIn(value(first)) : undefined;
-      if (part !== undefined && !isStored(part))
-        read.set(`input ${part.origin.what}`, { node: call, module });
-      if (meaning === 'Number.isSafeInteger') for (const { by } of madeIn(value(first))) tested.add(by);
-    },
-    onStatement({ equal, written }) {
-      for (const { table, column, value, use } of [...equal, ...written]) {
-        const marks = madeIn(value);
-        const isLarge = marks.some(({ by }) => by === 'BigInt');
-        if (isLarge && use === 'written') large.add(`${table}.${column}`);
-        if (!isLarge && clientIn(value) === undefined)
-          for (const { by } of marks) used.push({ table, column, by });
-      }
-    },
-    finish() {
-      for (const { table, column, by } of used) {
-        const at = large.has(`${table}.${column}`) && !tested.has(by) ? read.get(by) : undefined;
-        if (at !== undefined)
-          report(
-            at,
-            `the number is rounded above 2 ** 53, but the column "${column}" of the table "${table}" has larger ones, so the statement finds another row`,
-            { remedy: 'Read it as it was written: BigInt(params.id)' },
-          );
-      }
-    },
-  };
 }

@@ -14,7 +14,7 @@ import type { ReportAt, SourceRule } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
-import type { Run, Trace } from '../statements/trace.ts';
+import type { Compared, Run, Trace } from '../statements/trace.ts';
 import type { Value } from '../values/value.ts';
 import type { Token } from '../statements/outline.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
@@ -88,17 +88,12 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
     const counts = reads.filter(
       (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
     );
-    const isLimited = trace.comparedBy(run).some(
-      ({ node, sides }) =>
-        node.type === 'binary' &&
-        /^[<>]/.test(node.operator) &&
-        sides.some(
-          (side, index) =>
-            // whether there is any row is a question for a unique key
-            !/^[01]$/.test(constantIn(sides[1 - index]) ?? '') &&
-            counts.some(({ call }) => rowsIn(side).includes(call)),
-        ),
-    );
+    const isLimited = trace
+      .comparedBy(run)
+      .some(
+        (each) =>
+          isLimit(each) && each.sides.some((side) => counts.some(({ call }) => rowsIn(side).includes(call))),
+      );
     if (isLimited)
       report(
         write.nodeAt(undefined),
@@ -109,6 +104,15 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
         },
       );
   }
+}
+
+/** Whether a comparison asks for more than whether there is any row, which is a question for a unique key. */
+function isLimit({ node, sides }: Compared): boolean {
+  return (
+    node.type === 'binary' &&
+    /^[<>]/.test(node.operator) &&
+    !sides.some((side) => /^[01]$/.test(constantIn(side) ?? ''))
+  );
 }
 
 /** SVC642: a row that is inserted because an earlier statement found none, without a unique key. */
@@ -135,7 +139,7 @@ function findDoubled(trace: Trace, report: ReportAt): void {
           !holdsKey(table, columnsOf(each.equal)),
       );
       const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
-      if (!trace.comparedBy(run).some(({ sides }) => sides.some(isRead))) continue;
+      if (!trace.comparedBy(run).some((each) => each.sides.some(isRead) && !isLimit(each))) continue;
       report(
         write.nodeAt(undefined),
         `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,

@@ -16,7 +16,6 @@ import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
 import { MESSAGE_PARTS } from './messages.ts';
 import { PASSWORD_RULES } from './passwords.ts';
-import { PROCESS_RULES } from './process.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
 import { RACE_RULES } from './races.ts';
@@ -46,7 +45,6 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...OWNERSHIP_RULES,
   ...MESSAGE_PARTS,
   ...PASSWORD_RULES,
-  ...PROCESS_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,
   ...RACE_RULES,

@@ -43,7 +43,7 @@ export interface Engine {
 }
 
 /** A comparison of two values. A condition compares its value with none. */
-type Compared = Parameters<ValueListeners['onCompare']>[0];
+export type Compared = Parameters<ValueListeners['onCompare']>[0];
 
 /** Listeners with which a trace follows an evaluation. */
 type Listeners = Pick<ValueListeners, 'onHandler' | 'onCall' | 'onCompare' | 'onTest' | 'onSum'> & {

@@ -3,10 +3,19 @@
  * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
-import { argumentsOf, matchIn } from './captures.ts';
 import { inputValue } from './inputs.ts';
 import { awaited } from './promises.ts';
-import { among, constantIn, isFolderOf, matchOf, only, tested } from './tests.ts';
+import {
+  among,
+  argumentsOf,
+  constantIn,
+  isFolderOf,
+  matchIn,
+  matchOf,
+  matched,
+  only,
+  tested,
+} from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
 import { COMPUTED, ROW } from './marks.ts';
@@ -490,13 +499,6 @@ const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
 const matches: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at);
 const executes: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at);
 
-/** Returns the match of a pattern, with the facts that hold if there is one. */
-function matched({ pattern }: Value, value: Value, at: number): Value {
-  if (pattern === undefined) return KNOWN;
-  const match = matchIn(pattern, value, at);
-  return { ...matchOf(pattern, value), ...match };
-}
-
 const allMatches: Effect = ({ receiver, args: [{ pattern } = KNOWN], at }) => {
   const match = pattern && matchIn(pattern, receiver, at);
   return match === undefined ? KNOWN : { texts: match.texts, items: match };
@@ -580,21 +582,3 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     return run(callback, [awaited(receiver)]);
   },
 };
-
-/** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
-export function memberOfAddress(value: Value, key: string): Value | undefined {
-  if (key === 'searchParams') {
-    const part = values.clientIn(value);
-    return part === undefined
-      ? KNOWN
-      : { texts: [], source: { id: `${part.id} searchParams`, origin: part.origin } };
-  }
-  if (key === 'href') return values.addressText(value);
-  if (/^(?:host|hostname|origin)$/.test(key))
-    return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), hostOf: part.id }));
-  if (key === 'protocol')
-    return values.mapParts(value, (part): Part => ({ ...texts.derived(part, key), schemeOf: part.id }));
-  return key === 'pathname' || key === 'search' || key === 'hash'
-    ? values.mapParts(value, (part) => texts.derived(part, key, { begins: '/', lacks: ['..', '//'] }))
-    : KNOWN;
-}

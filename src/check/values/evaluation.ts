@@ -4,9 +4,9 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
-import { SQL, characterAt, itemOf, memberOfAddress } from './effects.ts';
+import { SQL, characterAt, itemOf } from './effects.ts';
 import { Classes } from './classes.ts';
-import { claimOf, inputValue, makerOf, memberOfInput } from './inputs.ts';
+import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
@@ -534,12 +534,14 @@ export abstract class Evaluation extends Classes {
   #listOf({ items }: NodeOf<'list'>): Value {
     const members = new Map<string, Value>();
     let rest: Value | undefined;
-    items.forEach((item, index) => {
+    for (const item of items) {
       const value = this.value(item);
-      if (item.type === 'spread')
-        rest = rest === undefined ? itemOf(value) : values.oneOf([rest, itemOf(value)]);
-      else members.set(String(index), value);
-    });
+      const isOpen = item.type === 'spread' && (value.items !== undefined || value.members === undefined);
+      if (isOpen) rest = rest === undefined ? itemOf(value) : values.oneOf([rest, itemOf(value)]);
+      else
+        for (const each of item.type === 'spread' ? values.innerOf(value) : [value])
+          members.set(String(members.size), each);
+    }
     return {
       texts: values.textsOf([...members.values(), ...(rest === undefined ? [] : [rest])]),
       members,

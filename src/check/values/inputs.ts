@@ -6,8 +6,8 @@ import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
-import { charsOf, clientPart, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, clientIn, judged } from './value.ts';
+import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
+import { KNOWN, addressText, clientIn, judged, mapParts } from './value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
@@ -15,7 +15,7 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
-import type { Fact, Made, Origin } from './text.ts';
+import type { Fact, Made, Origin, Part } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -405,6 +405,24 @@ export function memberOfSource({ id, origin, route, type }: Source, key: string)
     route,
     type: type?.member(key),
   });
+}
+
+/** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
+export function memberOfAddress(value: Value, key: string): Value | undefined {
+  if (key === 'searchParams') {
+    const part = clientIn(value);
+    return part === undefined
+      ? KNOWN
+      : { texts: [], source: { id: `${part.id} searchParams`, origin: part.origin } };
+  }
+  if (key === 'href') return addressText(value);
+  if (/^(?:host|hostname|origin)$/.test(key))
+    return mapParts(value, (part): Part => ({ ...derived(part, key), hostOf: part.id }));
+  if (key === 'protocol')
+    return mapParts(value, (part): Part => ({ ...derived(part, key), schemeOf: part.id }));
+  return key === 'pathname' || key === 'search' || key === 'hash'
+    ? mapParts(value, (part) => derived(part, key, { begins: '/', lacks: ['..', '//'] }))
+    : KNOWN;
 }
 
 /** Finds the declared type of an input of a route. */

@@ -1,6 +1,6 @@
 /**
- * Facts that tests prove: a comparison with texts of the program, membership in a list, and a match of a pattern. Each
- * result says what holds where the test succeeds, and where it fails.
+ * Facts that tests prove: a comparison with texts of the program, membership in a list, and a match of a pattern with the
+ * parts that it finds. Each result says what holds where the test succeeds, and where it fails.
  */
 import { ALL } from '../../schema/pattern-parser.ts';
 import * as texts from './text.ts';
@@ -8,20 +8,84 @@ import * as values from './value.ts';
 import type { ClientPart, Fact, Facts } from './text.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { Value } from './value.ts';
+import type { Pattern, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
 
 /** Returns the result of matching a text against a pattern. */
-export function matchOf(
-  { source, flags }: { readonly source: string; readonly flags: string },
-  value: Value,
-): Value {
+export function matchOf({ source, flags }: Pattern, value: Value): Value {
   const regex = texts.patternOf(source, flags);
   if (regex === undefined) return KNOWN;
   const yes = texts.factsOfMatches(regex);
   const isSafe = /^\^\\?\/\(\?!\[?\\?\//.test(source) ? { ...yes, notFirst: ['//'] } : yes;
   return tested(value, isSafe, { may: ALL & ~texts.charsReplaced(regex), notFirst: texts.firstOnly(regex) });
+}
+
+/** Returns the match of a pattern, with the facts that hold if there is one. */
+export function matched({ pattern }: Value, value: Value, at: number): Value {
+  if (pattern === undefined) return KNOWN;
+  const match = matchIn(pattern, value, at);
+  return { ...matchOf(pattern, value), ...match };
+}
+
+/** Returns the match of a pattern in a text of a client, with its groups; undefined for a text without a part of a client. */
+export function matchIn({ source, flags }: Pattern, value: Value, at: number): Value | undefined {
+  if (values.clientIn({ texts: value.texts }) === undefined) return undefined;
+  const found = [{ name: undefined, source }, ...groupsOf(source)].map(({ name, source: own }, index) => {
+    const regex = texts.patternOf(own, flags);
+    const used = regex === undefined ? undefined : texts.charsUsedIn(regex);
+    const parts = texts
+      .clientsIn(value.texts)
+      .map((part) => [
+        texts.derived(part, `match ${at} ${index}`, used === undefined ? {} : { may: part.may & used }),
+      ]);
+    return { name, value: { texts: parts } };
+  });
+  const named = found.flatMap(({ name, value: group }) =>
+    name === undefined ? [] : [[name, group] as const],
+  );
+  const members = new Map<string, Value>([
+    ...found.map((each, index) => [String(index), each.value] as const),
+    ['groups', { texts: KNOWN.texts, members: new Map(named) }],
+    ...['index', 'length', 'input'].map((key) => [key, key === 'input' ? value : KNOWN] as const),
+  ]);
+  return { texts: found[0]!.value.texts, members }; // the first one is the whole match
+}
+
+/** Returns the arguments that `replace()` passes to its callback: the match, and its groups. */
+export function argumentsOf(pattern: Pattern | undefined, value: Value, at: number): readonly Value[] {
+  const match = pattern && matchIn(pattern, value, at);
+  return [...(match?.members ?? [])].flatMap(([key, member]) => (/^\d+$/.test(key) ? [member] : []));
+}
+
+interface Group {
+  readonly name: string | undefined;
+  readonly source: string;
+}
+
+/** Returns the groups of a pattern in the order of their numbers. */
+function groupsOf(source: string): readonly Group[] {
+  const groups: { start: number; name: string | undefined; end: number }[] = [];
+  const open: ((typeof groups)[number] | undefined)[] = [];
+  let isInClass = false;
+  for (let at = 0; at < source.length; at++) {
+    const char = source[at];
+    if (char === '\\') at++;
+    else if (char === '[') isInClass = true;
+    else if (char === ']') isInClass = false;
+    else if (isInClass) continue;
+    else if (char === '(') {
+      const head = /^\((?:\?<(\w+)>|(?!\?))/.exec(source.slice(at));
+      const group =
+        head === null ? undefined : { start: at + head[0].length, name: head[1], end: source.length };
+      if (group !== undefined) groups.push(group);
+      open.push(group);
+    } else if (char === ')') {
+      const group = open.pop();
+      if (group !== undefined) group.end = at;
+    }
+  }
+  return groups.map(({ name, start, end }) => ({ name, source: source.slice(start, end) }));
 }
 
 /** Returns the result of a test of one text: the facts where the test succeeds, and where it fails. */
