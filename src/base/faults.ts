@@ -310,8 +310,7 @@ export const FAULTS = {
   E_OAUTH_PROVIDER: {
     describe: (provider: string, problem: string): string =>
       `Cannot use the identity provider "${provider}": ${problem}`,
-    remedy:
-      'Give githubProvider(), googleProvider() or OAuthProvider the options of the login manual (node_modules/svc/src/oauth/README.md)',
+    remedy: 'Give the provider the options that its manual lists (node_modules/svc/src/oauth/README.md)',
   },
   E_OAUTH_PROVIDERS: {
     describe: (problem: string): string => `Cannot set up logins: ${problem}`,
@@ -482,8 +481,7 @@ export const FAULTS = {
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware has run for this request yet',
-    remedy:
-      'Register the session middleware before all code that reads req.session, such as the key of a rate limit: app.use(new SessionMiddleware())',
+    remedy: 'Register it before all code that reads req.session: app.use(new SessionMiddleware())',
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>

@@ -13,7 +13,7 @@ const TIMEOUT_MS = 60_000;
 
 export const routesCommand: Command = {
   usage: 'svc routes <module>[:<app>] [--format human|json] [--env <name>] [--env-file <file>] [--no-color]',
-  summary: 'lists the routes of an application',
+  summary: 'lists the routes of an application, with their security and middleware',
   details: [
     '  --format <form>     human (default) or json',
     ENV_HELP,
