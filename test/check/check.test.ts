@@ -331,7 +331,12 @@ test('a finding of app.check() about a middleware has the line of its app.use() 
   };
   assert.deepEqual(
     about(make().use(broken)).map(({ subject, remedy }) => [subject, remedy]),
-    [['middleware csrf', 'Register it before all code that reads req.session: app.use(new SessionMiddleware())']],
+    [
+      [
+        'middleware csrf',
+        'Register it before all code that reads req.session: app.use(new SessionMiddleware())',
+      ],
+    ],
   );
 });
 
