@@ -271,11 +271,12 @@ const COMPARES =
 
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const general = limitOf(sources);
+  const codes = codesIn(trace);
   for (const run of trace.runs) {
     if (run.route === undefined || countsTries(run, trace)) continue;
     const limit = limitOfRoute(run, general);
     if (limit <= MOST_TRIES) continue;
-    const code = chosenCode(run, trace) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
+    const code = chosenCode(run, trace, codes) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
     if (code !== undefined)
       report(
         { module: sources.handlers.homeOf(run.handler), node: run.handler },
@@ -326,11 +327,20 @@ function isColumn(value: Value | undefined): boolean {
   return value !== undefined && rowsIn(value, [ROW]).length > 0;
 }
 
-/** Returns the input that a handler compares with a column of codes: numbers that a statement of the program has drawn. */
-function chosenCode(run: Run, trace: Trace): string | undefined {
-  const codes = trace.sent.flatMap(({ written, target }) =>
+/** A column of numbers that a statement of the program has drawn. */
+interface CodeColumn {
+  readonly column: string;
+  readonly target: string | undefined;
+}
+
+function codesIn({ sent }: Trace): readonly CodeColumn[] {
+  return sent.flatMap(({ written, target }) =>
     written.filter(({ value }) => isDrawn(value)).map(({ column }) => ({ column, target })),
   );
+}
+
+/** Returns the input that a handler compares with a column of codes. */
+function chosenCode(run: Run, trace: Trace, codes: readonly CodeColumn[]): string | undefined {
   if (codes.length === 0) return undefined;
   const searched = trace
     .sentBy(run)
