@@ -102,6 +102,13 @@ test('OAuth callback: a login that is cancelled at the provider returns access_d
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
+test('OAuth callback: a login that onUser() refuses counts as refused, and not as denied by the user', async () => {
+  await using site = await LoginSite.open({ plugin: { onUser: () => undefined } });
+  const { state } = await site.begin();
+  await refusedAs(await site.back({ code: 'c', state }), 403, 'access_denied');
+  assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="refused"\} 1/);
+});
+
 test('OAuth callback: the error parameter of the provider is shortened in the log, and is never sent to the user', async () => {
   await using site = await LoginSite.open({ plugin: { limits: { callback: false } } });
   for (const error of [

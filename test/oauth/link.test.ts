@@ -162,6 +162,19 @@ test('OAuth account linking: an account that already belongs to another user is 
   }
 });
 
+test('OAuth account linking: a failure of onLink() is no refusal of the account', async () => {
+  await using made = await open({ onLink: () => Promise.reject(new HTTPException(503, 'later')) });
+  const { site } = made;
+  await login(site, 'ada');
+  const begun = await link(site);
+  site.fake.user = { sub: 'lovelace' };
+  const response = await site.back(
+    { code: 'c', state: await stateOf(begun) },
+    { path: '/oauth/two/callback' },
+  );
+  assert.equal(response.status, 503);
+});
+
 test('OAuth account linking: the page of a refused account does not say that the user must log in', async () => {
   await using made = await open();
   const { site } = made;

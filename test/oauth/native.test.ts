@@ -162,6 +162,7 @@ test('OAuth native client: the constructor refuses the option "nativeRedirects" 
     if (bad !== '') assert.notEqual(issueOfClientRedirect(bad), undefined, bad);
     await assert.rejects(open({ nativeRedirects: [bad] }), { code: 'E_OPTION_RANGE' });
   }
+  assert.equal(issueOfClientRedirect('https://[app]/done'), 'is no URL');
   await using fake = await LoginSite.open();
   assert.throws(
     () =>
