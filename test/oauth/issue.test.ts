@@ -69,6 +69,15 @@ test('OAuthPlugin: issue() logs a user in without a provider, and the replay of 
   assert.deepEqual(await oauth.listSessions('ada'), []);
 });
 
+test('OAuth: issue() without a method names the login "local"', async () => {
+  await using site = open();
+  assert.equal((await site.client.post('/login')).status, 200);
+  assert.deepEqual(
+    (await site.oauth.listSessions('ada')).map(({ provider }) => provider),
+    ['local'],
+  );
+});
+
 test('OAuthPlugin without a provider has only the routes /oauth/token and /oauth/revoke', async () => {
   await using site = open();
   for (const path of ['/oauth/login', '/oauth/callback'])

@@ -221,8 +221,9 @@ test('DevProvider publishes metadata in which every URL is below its issuer', as
       metadata['code_challenge_methods_supported'],
       metadata['authorization_response_iss_parameter_supported'],
       metadata['id_token_signing_alg_values_supported'],
+      metadata['scopes_supported'],
     ],
-    [['S256'], true, ['RS256']],
+    [['S256'], true, ['RS256'], ['openid', 'email', 'profile']],
   );
   const { keys } = body(await get(dev, '/jwks')) as { keys: Record<string, unknown>[] };
   assert.deepEqual(
