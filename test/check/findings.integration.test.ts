@@ -117,10 +117,12 @@ const LANES = 3;
 /** Rules that only the command reports or places, or that depend on the process. */
 const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
   'SVC001',
+  'SVC113',
   'SVC203',
   'SVC219',
   'SVC306',
   'SVC404',
+  'SVC502',
   'SVC503',
 ]);
 const cases = allCases().filter(({ awaits }) => awaits.every((method) => method in Svc.prototype));
