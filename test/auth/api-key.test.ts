@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { Svc } from '../../src/app/svc.ts';
 import { APIKeyAuth } from '../../src/auth/api-key.ts';
 import { requireSession } from '../../src/auth/auth.ts';
-import { requireRoles } from '../../src/auth/require.ts';
+import { requireRoles, requireScopes } from '../../src/auth/require.ts';
 import { LoginRequired } from '../../src/base/errors.ts';
 import { Depends } from '../../src/routing/di.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
@@ -128,10 +128,25 @@ test('APIKeyAuth({ verify }) returns the result of a sync or async verify(), and
   ]);
 });
 
+test('requireScopes() with APIKeyAuth() answers 403 with the code insufficient_scope and without a challenge', async () => {
+  const auth = APIKeyAuth({ verify: () => ({ scope: 'notes:read' }) });
+  const { client } = serving(requireScopes({ scopes: ['notes:read', 'notes:write'], auth }));
+  const response = await client.get('/', { headers: { 'x-api-key': 'one' } });
+  assert.equal(response.headers.get('www-authenticate'), null);
+  const { status, code } = (await response.json()) as { status: number; code: string };
+  assert.deepEqual([status, code], [403, 'insufficient_scope']);
+});
+
 test('APIKeyAuth() refuses unusable lists of keys and contradictory options, and its errors show no key', () => {
   const many = Object.fromEntries(
     Array.from({ length: 101 }, (_value, index) => [`c${index}`, `a key of sixteen and more ${index}`]),
   );
+  for (const [key, expected] of [
+    [undefined, /is undefined/],
+    [5, /is not text/],
+    ['short-key', /has 9 characters, but needs at least 16/],
+  ] as const)
+    assert.throws(() => APIKeyAuth({ keys: { a: key as never } }), { message: expected });
   for (const options of [
     { keys: { a: 'short-key' } },
     { keys: { a: BILLING, b: [BILLING] } },

@@ -64,6 +64,7 @@ test('weaknessOf() recognises repeated bytes, placeholders and sequences of char
     ['\0'.repeat(64), /placeholder|repeated/],
     ['xq7'.repeat(12), /repeats the same 3 characters/],
     [`${'P4h-Q9'.repeat(5)}P4h`, /same 6 characters/],
+    ['vQ9-hR7xLw2pZk3!'.repeat(2), /same 16 characters/],
     ['changeme', /8 bytes/],
     ['changeme-changeme-changeme-changeme', /placeholder/],
     ['CHANGEME0123456789abcdefXYZ!?%&/()=', /placeholder/],

@@ -66,7 +66,10 @@ async function openToRead(
   timeoutMs: number,
 ): Promise<Database> {
   const { dialect } = parseDatabaseUrl(url);
-  const options = { clock, log, readOnly: true, statementTimeoutMs: timeoutMs, pool: { max: 1 } };
+  const options = {
+    ...{ clock, log, readOnly: true, statementTimeoutMs: timeoutMs, slowStatementMs: 0 },
+    pool: { max: 1 },
+  };
   const prepared = prepareDatabase(readingAddress(url, dialect), options, { name, isCommand: true });
   return (await prepared.open()).database;
 }
@@ -124,7 +127,7 @@ async function onScratch(
     refuseOutside(migrations, dialect, scratch.others);
     const { database } = await prepareDatabase(
       scratch.url,
-      { clock, log, pool: { max: 1 } },
+      { clock, log, slowStatementMs: 0, pool: { max: 1 } },
       { name, isCommand: true },
     ).open();
     try {

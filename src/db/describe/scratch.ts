@@ -85,7 +85,7 @@ export async function createScratch(url: string, deps: ScratchDeps): Promise<Scr
     ]);
   const { database } = await prepareDatabase(
     url,
-    { clock, log, pool: { max: 1 } },
+    { clock, log, slowStatementMs: 0, pool: { max: 1 } },
     { name: 'scratch', isCommand: true },
   ).open();
   const server = new ScratchServer(database, deps);

@@ -143,6 +143,28 @@ test('KeySource fails if it cannot fetch a key set, and tries again at the next 
   assert.equal((await keys.current()).keys.length, 1);
 });
 
+test('KeySource uses its cached keys after a failure of the provider, but passes on every other error', async () => {
+  await using fake = await FakeProvider.start();
+  const known = source(fake);
+  const answer = await new Outbound({ clock: known.clock, timeoutMs: 10_000 }).call({
+    method: 'GET',
+    url: `${fake.url}/jwks`,
+  });
+  let error: Error | undefined;
+  const { clock } = known;
+  const keys = new KeySource({
+    clock,
+    fetch: () => (error === undefined ? Promise.resolve(answer) : Promise.reject(error)),
+  });
+  const set = await keys.current();
+  await clock.advance(600_000);
+  error = new ProviderFault('provider_error', 'test');
+  assert.equal(await keys.current(), set);
+  await clock.advance(60_000);
+  error = new TypeError('a defect');
+  await assert.rejects(Promise.resolve(keys.current()), error);
+});
+
 test('KeySource with configured keys never fetches', async () => {
   await using fake = await FakeProvider.start();
   const { keys, clock } = source(fake, fake.keys);
