@@ -102,7 +102,7 @@ export const FAULTS = {
     describe: (server: string, problem: string): string =>
       `Cannot connect to the database server ${server}: ${problem}`,
     remedy:
-      'Correct the address, user or password of the server; for a certificate error, set sslrootcert to the certificate of the authority, or choose a weaker sslmode and accept its risk',
+      'Correct the address, user or password of the server; for a certificate error, set sslrootcert to the certificate of the authority, or choose a weaker sslmode and accept its risk; for a pooler such as PgBouncer, add statement_cache=0&startup=plain',
   },
   E_DB_FRAGMENT: {
     describe: (owner: string, problem: string): string => `Cannot build the SQL of ${owner}: ${problem}`,
