@@ -534,6 +534,7 @@ test('OAuth callback: a posted form that arrives without the login cookie is ans
   assert.ok(
     policy.includes(`script-src 'nonce-${nonce}'`) &&
       policy.includes("default-src 'none'") &&
+      policy.includes("form-action 'self'") &&
       policy.includes("frame-ancestors 'none'"),
     policy,
   );
@@ -605,6 +606,13 @@ test("OAuth callback: with acceptsPostedName, the user's name is read from the p
   assert.deepEqual(await reported({}, false), [null, null, false]);
   assert.deepEqual(await reported({ acceptsPostedName: true }, false, false), [null, null, false]);
 });
+
+for (const name of ['code', 'state', 'iss', 'error', 'error_description', 'scope', 'session_state', 'user'])
+  test(`OAuth callback: the page that posts a form again keeps the parameter ${name}`, async () => {
+    await using site = await LoginSite.open();
+    const page = await site.browser().post('/oauth/callback', { form: { state: 's', [name]: 'kept' } });
+    assert.ok((await page.text()).includes(`<input type="hidden" name="${name}" value="kept">`));
+  });
 
 test('OAuth callback: a posted callback is refused if it exceeds 64 KiB, has no state, or repeats a name', async () => {
   await using site = await LoginSite.open();

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HTTPException } from 'svc';
+import { currentUser } from 'svc/oauth';
 import { LoginSite, leftFor, refusedAs } from './support/site.ts';
 import type { OAuthPluginOptions } from 'svc/oauth';
 import type { TestClient } from 'svc/testing';
@@ -98,6 +99,20 @@ test('OAuth account linking: a logged-in user links a second account, and can th
     ['link_started', 'account_linked'].map((event) => site.audited(event).map(({ sub }) => sub)),
     [['user-ada'], ['user-ada']],
   );
+});
+
+test('OAuth account linking: a session that has a user, but does not name a login, links nothing', async () => {
+  await using made = await open(
+    {},
+    {
+      more: (app) =>
+        app.get('/impersonate', ({ req }) => {
+          req.session.set(currentUser, 'user-ada');
+        }),
+    },
+  );
+  await made.site.client.get('/impersonate');
+  await refusedAs(await link(made.site, PROGRAM), 401, 'login_required');
 });
 
 test("OAuth account linking: a program that sends its access token can link an account, and gets the provider's address as JSON", async () => {

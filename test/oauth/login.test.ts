@@ -288,6 +288,12 @@ test('OAuth login: HEAD requests, POST requests and prefetches start no login', 
   assert.deepEqual(site.audited('login_started'), []);
 });
 
+for (const prompt of ['none', 'login', 'consent', 'select_account'])
+  test(`OAuth login: prompt=${prompt} is sent to the provider`, async () => {
+    await using site = await LoginSite.open();
+    assert.equal((await site.begin({ prompt })).page.searchParams.get('prompt'), prompt);
+  });
+
 test('OAuth login: login_hint, prompt and a subset of the scopes are sent to the provider, and unknown parameters are ignored', async () => {
   await using site = await LoginSite.open({ provider: { scopes: ['read', 'mail'] } });
   const { page } = await site.begin({

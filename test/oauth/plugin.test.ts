@@ -545,6 +545,25 @@ test('OAuthPlugin: the metrics count logins by provider and outcome, and refresh
   assert.ok(!metrics.includes('strange'));
 });
 
+for (const [name, error, outcome] of [
+  ['an HTTPException below 500', new HTTPException(403), 'refused'],
+  ['an HTTPException from 500 on', new HTTPException(503), 'failed'],
+  ['any other error', new TypeError('a defect'), 'failed'],
+] as const)
+  test(`OAuthPlugin: a login that ends with ${name} of onUser() counts with the outcome "${outcome}"`, async () => {
+    await using site = await LoginSite.open({
+      plugin: {
+        onUser: () => {
+          throw error;
+        },
+      },
+    });
+    const { state } = await site.begin();
+    await site.back({ code: 'c', state });
+    const line = `svc_oauth_logins_total{provider="fake",outcome="${outcome}"} 1`;
+    assert.ok((await site.metrics()).includes(line), line);
+  });
+
 test('OAuthPlugin: expired logins are deleted periodically, even after one deletion failed, and revoked logins are kept until their absolute expiry', async () => {
   await using site = await LoginSite.open({
     env: 'production',

@@ -580,6 +580,7 @@ test('DevProvider answers 401 to a user-info request that has no valid token (RF
     ],
     ['Bearer', 'Bearer error="invalid_token"'],
   );
+  assert.deepEqual(body(await get(dev, '/userinfo')), { error: 'invalid_token' });
 });
 
 test(
