@@ -10,7 +10,7 @@ import type { Project, SourceModule, Spot } from './reader/modules.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Place, Severity } from '../base/findings.ts';
-import type { CoreRule } from './check.ts';
+import type { About, CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
 import type { Site } from './values/calls.ts';
@@ -42,7 +42,7 @@ export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
 export type ReportAt = (
   at: Spot | RouteCall,
   message: string,
-  more?: { readonly severity?: Severity; readonly remedy?: string },
+  more?: { readonly severity?: Severity; readonly remedy?: string; readonly about?: About },
 ) => void;
 
 interface Located<T extends Node['type']> {

@@ -34,6 +34,7 @@ export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
+const WRITTEN = { remedy: WRITTEN_REMEDY, about: { isWritten: true } } as const;
 
 /** SVC205: secrets that are written in the sources. */
 function findWrittenSecrets(sources: Sources, report: ReportAt): void {
@@ -205,7 +206,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
   report(
     { module, node },
     `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
-    { remedy: WRITTEN_REMEDY },
+    WRITTEN,
   );
 }
 
@@ -215,9 +216,7 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report({ module, node: node! }, 'the password of the database is written in the source code', {
-      remedy: WRITTEN_REMEDY,
-    });
+    report({ module, node: node! }, 'the password of the database is written in the source code', WRITTEN);
 }
 
 const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
@@ -294,9 +293,7 @@ function findSentSecrets({ call, meaning, value }: Site, report: ReportAt): void
       const secret = part?.kind === 'literal' ? part.from?.at(-1) : undefined;
       const isWritten = more.length === 0 && /^(?:\w+ )?[^\s]+$/.test(literalOf(text));
       if (secret !== undefined && isWritten && secret.text.length >= MIN_SENT)
-        report(secret, `the secret that requests send as "${name}" is written in the source code`, {
-          remedy: WRITTEN_REMEDY,
-        });
+        report(secret, `the secret that requests send as "${name}" is written in the source code`, WRITTEN);
     }
   }
 }
@@ -320,6 +317,6 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   report(
     { module, node: fallback },
     `if ${name} is not set, the program uses a secret that is written in the source code`,
-    { remedy: WRITTEN_REMEDY },
+    WRITTEN,
   );
 }
