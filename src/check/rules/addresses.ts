@@ -1,19 +1,17 @@
 /**
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
-import { variableOf } from '../../base/config.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
-import { isSecretVariable } from '../sources.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
 import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
-import type { Made, Part, Text } from '../values/text.ts';
+import type { ClientPart, Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { ReportAt, SourceRule, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Variables, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Place } from './injection.ts';
 import type { Value } from '../values/value.ts';
@@ -64,7 +62,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
       'Send the secret in a header field: fetch(address, { headers: { authorization: `Bearer ${key}` } })',
     wrong: 'fetch(`https://api.example/v1?key=${process.env.API_KEY}`)',
     right: "fetch('https://api.example/v1', { headers: { authorization: `Bearer ${process.env.API_KEY}` } })",
-    onCall: findSecretAddresses,
+    watch: watchSecretAddresses,
   },
   {
     id: 'SVC652',
@@ -81,29 +79,35 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC655: secrets in the parameters of addresses that the server requests, or to which it sends browsers. */
-function findSecretAddresses(site: Site, report: ReportAt): void {
-  const address = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
-  const text = addressText(site.value(address) ?? KNOWN).texts.find((each) =>
-    each.some((part, index) => isSecretParameter(part, each.slice(0, index))),
-  );
-  if (address === undefined || text === undefined) return;
-  report(
-    placeIn(text) ?? { node: address, module: site.module },
-    'a parameter of the address is a secret, and logs and histories keep addresses',
-  );
+function watchSecretAddresses(report: ReportAt, { variables }: Sources): Watch {
+  const asked: (Spot & { readonly texts: readonly Text[] })[] = [];
+  return {
+    onCall(site) {
+      const node = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
+      const { texts } = addressText(site.value(node) ?? KNOWN);
+      if (node !== undefined) asked.push({ node, module: site.module, texts });
+    },
+    finish() {
+      for (const { texts, ...spot } of asked) {
+        const text = texts.find((each) =>
+          each.some((part, index) => isSecretParameter(part, each.slice(0, index), variables)),
+        );
+        if (text !== undefined)
+          report(
+            placeIn(text) ?? spot,
+            'a parameter of the address is a secret, and logs and histories keep addresses',
+          );
+      }
+    },
+  };
 }
 
-/** Whether a value is a secret variable of the environment, or the setting of one. */
-function isSecretSetting({ by }: Made): boolean {
-  const [, setting] = /^setting (.+)$/.exec(by) ?? [];
-  const variable = setting === undefined ? /^process\.env\.(.+)$/.exec(by)?.[1] : variableOf(setting);
-  return variable !== undefined && isSecretVariable(variable);
-}
-
-function isSecretParameter(part: Part, before: Text): boolean {
+function isSecretParameter(part: Part, before: Text, variables: Variables): boolean {
   if (part.kind !== 'own' || part.made === undefined || !/[?&][^/#\0]*$/.test(literalOf(before)))
     return false;
-  return /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(part.made.by) || isSecretSetting(part.made);
+  return (
+    /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(part.made.by) || variables.isSecretMark(part.made)
+  );
 }
 
 /** Inputs that a link on another site cannot set to an address. */
@@ -194,23 +198,61 @@ function leavesFolder({ part, before, after }: Place): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-function watchAddresses(report: ReportAt): Watch {
+/** A request with a part of a client in the path of its address, and the marks of what it carries. */
+interface Carrying extends Spot {
+  readonly danger: ClientPart;
+  readonly carried: readonly Made[];
+}
+
+function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
   /** Tests of hosts, by the address. */
   const tests = new Map<string, Spot>();
+  const carrying: Carrying[] = [];
   return {
     onTest({ value, node, module }) {
       for (const [id, { hasKnownHost }] of [...(value.yes ?? []), ...(value.no ?? [])])
         if (hasKnownHost === true) tests.set(id, { node, module });
     },
-    onCall: (site) => findAddresses(site, tests, report),
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const [node, options] = call.args;
+      if (
+        !ASKS.test(meaning) ||
+        node === undefined ||
+        hasAgent(call) ||
+        findAddresses(site, node, tests, report)
+      )
+        return;
+      const danger = dangerOf(value(node), leavesPath);
+      if (danger !== undefined) carrying.push({ node, module, danger, carried: madeIn(value(options)) });
+      findRedirected(site, report);
+    },
+    finish() {
+      for (const { danger, carried, ...spot } of carrying)
+        if (carried.some((made) => variables.isSecretMark(made)))
+          report(
+            danger.entry ?? spot,
+            `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
+            {
+              severity: 'warning',
+              remedy: 'Encode each part of a path: `${base}/items/${encodeURIComponent(id)}`',
+              ...doubt(danger),
+            },
+          );
+    },
   };
 }
 
-/** SVC607: client input in addresses that the server requests. The place is a test of the host that does not suffice, if there is one. */
-function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: ReportAt): void {
-  const { call, meaning } = site;
-  const [address] = call.args;
-  if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
+/**
+ * SVC607: client input in addresses that the server requests. The place is a test of the host that does not suffice, if
+ * there is one. Returns whether it has found a mistake.
+ */
+function findAddresses(
+  site: Site,
+  address: Node,
+  tests: ReadonlyMap<string, Spot>,
+  report: ReportAt,
+): boolean {
   const value = site.value(address);
   const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
   const danger =
@@ -222,10 +264,7 @@ function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: Rep
           value.members.get('hostname') ?? value.members.get('host'),
           (place) => isSent(place) && place.after.length === 0,
         ));
-  if (danger === undefined) {
-    findPathsOfServices(site, address, report);
-    return findRedirected(site, address, report);
-  }
+  if (danger === undefined) return false;
   const node = entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address;
   const test = tests.get(danger.id);
   report(
@@ -233,23 +272,7 @@ function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: Rep
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network${test === undefined ? '' : ', because this test of the host does not hold for each address that is requested'}`,
     doubt(danger),
   );
-}
-
-/** A warning for client input in the path of an address, if the request carries a secret of this server. */
-function findPathsOfServices({ call, module, value }: Site, address: Node, report: ReportAt): void {
-  const isTrusted = madeIn(value(call.args[1])).some(isSecretSetting);
-  const danger = isTrusted ? dangerOf(value(address), leavesPath) : undefined;
-  if (danger === undefined) return;
-  const { node, module: home } = danger.entry ?? { node: address, module };
-  report(
-    { module: home, node },
-    `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
-    {
-      severity: 'warning',
-      remedy: 'Encode each part of a path: `${base}/items/${encodeURIComponent(id)}`',
-      ...doubt(danger),
-    },
-  );
+  return true;
 }
 
 /** Whether a part of a client, after the host of an address, may lead out of its place in the path. */
@@ -259,8 +282,8 @@ function leavesPath({ part, before }: Place): boolean {
 }
 
 /** A note for a request to a compared host whose redirects no code compares. */
-function findRedirected({ call, meaning, module, value }: Site, address: Node, report: ReportAt): void {
-  const isCompared = value(address)?.texts.some((text) =>
+function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
+  const isCompared = value(call.args[0])?.texts.some((text) =>
     text.some((part) => part.kind === 'client' && part.hasKnownHost === true),
   );
   const options = value(call.args[1])?.members;
