@@ -7,6 +7,9 @@ import { dangerIn, dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
+import { PRINCIPAL } from '../values/marks.ts';
+import { ALL } from '../../schema/pattern-parser.ts';
+import { fieldsOf } from './replies.ts';
 import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
 import type { ClientPart, Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -27,7 +30,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
     remedy: 'Redirect only to paths of your own site: new RedirectResponse(localPath(next) ?? "/")',
     wrong: 'new RedirectResponse(query.next)',
     right: "new RedirectResponse(localPath(query.next) ?? '/')",
-    onCall: findRedirects,
+    watch: watchRedirects,
   },
   {
     id: 'SVC606',
@@ -112,6 +115,86 @@ function isSecretParameter(part: Part, before: Text, variables: Variables): bool
 
 /** Inputs that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
+
+/** A redirect to a text that an earlier request kept: the names of entries of the session, or of cookies. */
+interface Returning extends Spot {
+  readonly from: readonly string[];
+}
+
+/** SVC605: redirects to an address that a client sends, also one that a session or a cookie keeps in between. */
+function watchRedirects(report: ReportAt): Watch {
+  /** Inputs that choose a site, by the name of the entry or cookie that keeps them. */
+  const kept = new Map<string, string>();
+  const tested = new Set<string>();
+  const returning: Returning[] = [];
+  return {
+    onCall(site) {
+      findRedirects(site, report);
+      for (const [name, value] of keptBy(site)) {
+        const danger = [value, ...(value?.members?.values() ?? [])]
+          .map((each) =>
+            dangerOf(each, ({ part, before }) => choosesSite({ part: decoded(part), before, after: [] })),
+          )
+          .find((part) => part !== undefined);
+        if (danger !== undefined && danger.unknown === undefined) kept.set(name, danger.origin.what);
+      }
+      const { call, module, receiver, value } = site;
+      if (/^(?:has|includes|indexOf|test|exec|match|startsWith)$/.test(methodOf(call)))
+        for (const each of [receiver, ...call.args.map((arg) => value(arg))])
+          for (const name of namesIn(each)) tested.add(name);
+      const target = redirectTarget(site);
+      if (target !== undefined) returning.push({ node: target, module, from: namesIn(value(target)) });
+    },
+    finish() {
+      for (const { from, ...spot } of returning) {
+        const name = from.find((each) => kept.has(each) && !tested.has(each));
+        if (name !== undefined)
+          report(
+            spot,
+            `the redirect leads to the address of ${name}, where an earlier request has kept ${kept.get(name)!}: a client can name any other site`,
+          );
+      }
+    },
+  };
+}
+
+/** Returns the texts that a call keeps for later requests of the client, by the name of the entry or cookie. */
+function keptBy(site: Site): readonly (readonly [string, Value | undefined])[] {
+  const { call, meaning, value } = site;
+  const [first, second] = call.args.map((arg) => value(arg));
+  const key = constantIn(first) ?? '';
+  if (meaning === 'svc.Session.set') return [[`the entry "${key}" of the session`, second]];
+  if (/^svc\.[^]*\.setCookie$/.test(meaning)) return [[`the cookie "${key}"`, second]];
+  return fieldsOf(site).flatMap(({ name, value: field }) =>
+    field.texts.flatMap(([lead, ...rest]) => {
+      const cookie = lead?.kind === 'literal' ? /^([\w-]+)=$/.exec(lead.text)?.[1] : undefined;
+      return name !== 'set-cookie' || cookie === undefined
+        ? []
+        : [[`the cookie "${cookie}"`, { texts: [rest] }] as const];
+    }),
+  );
+}
+
+/** Returns a part as a later request reads it: a cookie and its reader undo the encoding of an address. */
+function decoded(part: ClientPart): ClientPart {
+  return part.operations?.at(-1) === 'encoded' ? { ...part, may: ALL } : part;
+}
+
+/** Returns the names of the entries and cookies with which a text begins. */
+function namesIn(value: Value | undefined): readonly string[] {
+  return (value?.texts ?? []).flatMap((text) => {
+    const [lead] = text;
+    if (lead?.kind === 'client')
+      return lead.origin.input === 'cookies' && choosesSite({ part: lead, before: [], after: [] })
+        ? [`the cookie "${lead.origin.what.replace('cookies.', '')}"`]
+        : [];
+    const other = text.findIndex(({ kind }) => kind !== 'own');
+    const own = other === -1 ? text : text.slice(0, other);
+    const made = madeIn({ texts: [own] }).find(({ by }) => by === PRINCIPAL);
+    const [key] = made?.node.type === 'call' ? made.node.args : [];
+    return key?.type === 'text' ? [`the entry "${key.value}" of the session`] : [];
+  });
+}
 
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(site: Site, report: ReportAt): void {
