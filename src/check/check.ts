@@ -22,7 +22,7 @@ import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
 import type { Explanation, Finding, Place, Report, Severity } from '../base/findings.ts';
-import type { Awaitable, Middleware, Rule } from '../http/contracts.ts';
+import type { Awaitable, CompiledRoute, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
 import type { Dependency } from '../routing/di.ts';
 import type { FlatRoute } from '../routing/route.ts';
@@ -69,21 +69,31 @@ interface Particulars {
    * of the phase `graph`, false for every other rule.
    */
   readonly refuses?: boolean | undefined;
-  /**
-   * Option or setting that causes the finding, such as `debug: true`. Its line in the sources becomes the
-   * place of the finding.
-   */
-  readonly cause?: Cause | undefined;
+  readonly about?: About | undefined;
 }
 
-/** An option or a setting in the sources that causes a finding. */
-export interface Cause {
-  readonly key: string;
-  readonly value: unknown;
+/** The parts of the application that a finding is about, by which the search of the sources places and judges it. */
+export interface About {
+  /** Route that the finding names. Each finding whose subject is a route has it. */
+  readonly route?: Pick<CompiledRoute, 'method' | 'template'>;
+  /** Option or setting that causes the finding, such as `debug: true`. Its line becomes the place of the finding. */
+  readonly option?: { readonly key: string; readonly value: unknown };
+  /** Environment variable that causes the finding. */
+  readonly variable?: string;
+  /** What the route or the application does not have. */
+  readonly lacks?: 'rate limit' | 'response schema' | 'security headers';
+  /** Member of a response that may be a secret. */
+  readonly field?: string;
+  /** Name under which the route declares a dependency that its handler does not use. */
+  readonly unused?: string;
+  /** Generator of a dependency, and the call in its clean-up that is not awaited. */
+  readonly cleanUp?: { readonly of: string; readonly call: string };
+  /** Whether the finding is about a secret that is written in the sources. */
+  readonly isWritten?: boolean;
 }
 
-/** Maps a finding to the option or setting that caused it. Most findings have no entry. */
-export const causes: WeakMap<Finding, Cause> = new WeakMap();
+/** Maps a finding to what it is about. */
+export const abouts: WeakMap<Finding, About> = new WeakMap();
 
 /**
  * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
@@ -140,6 +150,10 @@ export function examine(
   found: readonly Finding[],
   rules: readonly (CoreRule | Rule)[],
 ): Examination {
+  for (const finding of found) {
+    const route = routesOf(view).get(finding.subject);
+    if (route !== undefined) abouts.set(finding, { route });
+  }
   const entries: Entry[] = found.map((finding) => ({
     finding,
     refuses: true,
@@ -221,7 +235,7 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
     subject,
     message,
     place,
-    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph', cause } = {},
+    { severity = rule.severity, remedy = rule.remedy, why, refuses = rule.phase === 'graph', about } = {},
   ) => {
     const finding: Finding = {
       rule: rule.id,
@@ -232,16 +246,28 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
       remedy,
       place: place ?? placeOfSubject(view, subject),
     };
-    if (cause !== undefined) causes.set(finding, cause);
+    const route = routesOf(view).get(subject);
+    if (route !== undefined || about !== undefined)
+      abouts.set(finding, { ...about, ...(route !== undefined && { route }) });
     entries.push({ finding, refuses, isAllowable: true });
   };
 }
 
-/**
- * Places of routes, by names such as `POST /users`. Cached, because there may be thousands of routes and
- * findings.
- */
-const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
+/** Routes by names such as `POST /users`. Cached, because there may be thousands of routes and findings. */
+const routes = new WeakMap<ApplicationView, ReadonlyMap<string, CompiledRoute>>();
+
+function routesOf(view: ApplicationView): ReadonlyMap<string, CompiledRoute> {
+  let named = routes.get(view);
+  if (named === undefined)
+    routes.set(
+      view,
+      // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
+      (named = new Map(
+        view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route]),
+      )),
+    );
+  return named;
+}
 
 /**
  * Returns where a route or plugin is declared. `subject` is its name in findings, such as `POST /users` or
@@ -250,16 +276,7 @@ const placesOf = new WeakMap<ApplicationView, ReadonlyMap<string, Place>>();
 function placeOfSubject(view: ApplicationView, subject: string): Place | undefined {
   const plugin = /^(?:plugin|database) (.+)$/.exec(subject)?.[1];
   if (plugin !== undefined) return view.placeOfPlugin(plugin);
-  let places = placesOf.get(view);
-  if (places === undefined)
-    placesOf.set(
-      view,
-      // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
-      (places = new Map(
-        view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route.place]),
-      )),
-    );
-  return places.get(subject);
+  return routesOf(view).get(subject)?.place;
 }
 
 function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination {
@@ -322,9 +339,10 @@ function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): E
       problem ??= found;
     }
   }
-  return problem === undefined
-    ? entry
-    : { ...entry, finding: { ...finding, severity: 'error', message: `${finding.message}; ${problem}` } };
+  if (problem === undefined) return entry;
+  const refused: Finding = { ...finding, severity: 'error', message: `${finding.message}; ${problem}` };
+  abouts.set(refused, abouts.get(finding) ?? {});
+  return { ...entry, finding: refused };
 }
 
 function isAbout({ subject, place }: Finding, declared: RouteDetail['declared'], method: string): boolean {

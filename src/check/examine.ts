@@ -1,6 +1,7 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
 import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
+import { abouts } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
@@ -64,21 +65,17 @@ export function examineSources(
     (at, message, more = {}) => {
       const { module } = at;
       const node = 'node' in at ? at.node : at.call;
-      const { severity, remedy } = { ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
+      const { severity, remedy, about } = { about: undefined, ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
       const key = `${rule} ${module.file} ${node.start}`;
       const earlier = findings.get(key);
       // the first finding at a place counts, unless a later one is more severe
       if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
       if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
       const place = module.placeAt(node.start);
-      findings.set(key, {
-        rule,
-        severity,
-        subject: subjectOf(node, module, sources),
-        message,
-        remedy,
-        place,
-      });
+      const subject = subjectOf(node, module, sources);
+      const finding: Finding = { rule, severity, subject, message, remedy, place };
+      if (about !== undefined) abouts.set(finding, about);
+      findings.set(key, finding);
     };
   const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
     const { onCall, watch } = part;

@@ -9,7 +9,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { weaknessOf } from '../crypto/keys.ts';
 import { fileOfPlace } from '../base/findings.ts';
-import { causes } from './check.ts';
+import { abouts } from './check.ts';
 import { constantOf, numberOf } from './reader/constants.ts';
 import { entryOf, methodOf, partsIn, pathOf } from './reader/nodes.ts';
 import { callsIn, meaningOfCall } from './sources.ts';
@@ -19,11 +19,13 @@ import { lineOfRoute } from './values/inputs.ts';
 import type { Sources } from './sources.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
-import type { Cause, RuleText } from './check.ts';
+import type { About, RuleText } from './check.ts';
 import type { SourceModule } from './reader/modules.ts';
 import { WRITTEN_REMEDY } from './rules/written-secrets.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { SourceReport } from './examine.ts';
+
+type Route = NonNullable<About['route']>;
 
 /** A JSON file whose path occurs in the sources. */
 interface DataFile {
@@ -46,24 +48,18 @@ export function joinFindings(
 ): Finding[] {
   const { findings: written, project, sources } = report;
   const placed = declared.flatMap((finding) => {
-    const cause = causes.get(finding);
-    const place = cause === undefined ? placeOfRow(finding, sources) : placeOfCause(cause, sources);
-    return judged(withoutPages(place === undefined ? finding : { ...finding, place }, sources), report);
+    const about = abouts.get(finding) ?? {};
+    const place = placeOfCause(about, sources);
+    return judged(place === undefined ? finding : { ...finding, place }, about, report);
   });
   const found = findSecrets(secrets, project.modules, sources, secretRule);
   // findings in `written` about these lines would be duplicates of findings in `found`
   const elsewhere = new Set(found.map(({ call }) => lineOf(call)));
   const others = written.filter(
-    ({ rule, message, place }) =>
-      !(rule === 'SVC205' && / is written in the source/.test(message) && elsewhere.has(lineOf(place))),
+    (finding) => abouts.get(finding)?.isWritten !== true || !elsewhere.has(lineOf(finding.place)),
   );
   const isReported = (finding: Finding): boolean =>
-    others.some(
-      (other) =>
-        other.rule === finding.rule &&
-        (lineOf(other.place) === lineOf(finding.place) ||
-          (finding.rule !== 'SVC205' && other.message === finding.message)),
-    );
+    others.some((other) => other.rule === finding.rule && lineOf(other.place) === lineOf(finding.place));
   const ofSettings = new Set(
     placed.filter(({ rule }) => rule === 'SVC205').map(({ place }) => lineOf(place)),
   );
@@ -78,9 +74,7 @@ export function joinFindings(
  * Returns the place of the object or list with the path and the method of a route, if a loop over a table declares the
  * route: there the guard of the route stands.
  */
-function placeOfRow({ subject }: Finding, sources: Sources): Place | undefined {
-  const [, method, path] = /^([A-Z]+) (\/\S*)$/.exec(subject) ?? [];
-  if (method === undefined || path === undefined) return undefined;
+function placeOfRow({ method, template: path }: Route, sources: Sources): Place | undefined {
   const rows = sources
     .all('text')
     .filter(({ node }) => node.value.length > 1 && path.endsWith(node.value))
@@ -97,12 +91,6 @@ function placeOfRow({ subject }: Finding, sources: Sources): Place | undefined {
     })
     .toArray();
   return rows.length === 1 ? rows[0] : undefined;
-}
-
-/** Returns the finding about missing security headers as a note, if no response of the app can be a page. */
-function withoutPages(finding: Finding, sources: Sources): Finding {
-  const isAboutHeaders = finding.rule === 'SVC211' && finding.subject === 'the application';
-  return isAboutHeaders && !canSendPages(sources) ? { ...finding, severity: 'info' } : finding;
 }
 
 /** Whether a response may be a page, or browsers log in: then the security headers protect visitors. */
@@ -131,21 +119,24 @@ function namesOtherType({ args: [, options] }: Call): boolean {
 }
 
 /**
- * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, or if
- * the program makes the secret of a response for this client; not at all, if the code does what the finding says is missing.
+ * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, if the
+ * program makes the secret of a response for this client, or if no response without security headers can be a page; not
+ * at all, if the code does what the finding says is missing.
  */
-function judged(finding: Finding, report: SourceReport): readonly Finding[] {
-  const { rule, message, place } = finding;
-  const line = lineOf(place);
-  if (rule === 'SVC204' && message.endsWith('no rate limit applies to the route') && report.limited.has(line))
-    return [];
-  if (rule === 'SVC113' && isNeeded(message, line, report)) return [];
-  if (rule === 'SVC502' && isSynchronous(message, report)) return [];
-  const field = /^the response schema has the field "([^"]+)"/.exec(message)?.[1];
+function judged(
+  finding: Finding,
+  { lacks, unused, cleanUp, field }: About,
+  report: SourceReport,
+): readonly Finding[] {
+  const line = lineOf(finding.place);
+  if (lacks === 'rate limit' && report.limited.has(line)) return [];
+  if (unused !== undefined && isNeeded(unused, line, report)) return [];
+  if (cleanUp !== undefined && isSynchronous(cleanUp, report)) return [];
   const isHarmless =
-    (message.endsWith('declares no response schema') && report.named.has(line)) ||
+    (lacks === 'response schema' && report.named.has(line)) ||
+    (lacks === 'security headers' && !canSendPages(report.sources)) ||
     (field !== undefined && report.issued.has(`${line} ${field}`));
-  return [rule === 'SVC302' && isHarmless ? { ...finding, severity: 'info' } : finding];
+  return [isHarmless ? { ...finding, severity: 'info' } : finding];
 }
 
 /** Returns the file and line of a place. */
@@ -154,9 +145,7 @@ function lineOf(place: Place | undefined): string {
 }
 
 /** SVC113: whether a dependency whose value no handler takes may refuse the request, or has an effect. */
-function isNeeded(message: string, line: string, report: SourceReport): boolean {
-  const [, name] = /^the dependency "([^"]+)" runs for every request/.exec(message) ?? [];
-  if (name === undefined) return false;
+function isNeeded(name: string, line: string, report: SourceReport): boolean {
   const { sources } = report;
   return sources
     .all('call')
@@ -215,16 +204,14 @@ function isHarmless(call: Call, module: SourceModule, { statements }: SourceRepo
 }
 
 /** SVC502: whether the clean-up that is not awaited calls a function of the project that returns no promise. */
-function isSynchronous(message: string, { sources }: SourceReport): boolean {
-  const [, label, path] =
-    /^the dependency (\S+) does not await (\S+)\(\) in its clean-up/.exec(message) ?? [];
+function isSynchronous({ of, call }: NonNullable<About['cleanUp']>, { sources }: SourceReport): boolean {
   const called = sources
     .all('function')
-    .filter(({ node }) => node.isGenerator && node.name === label)
+    .filter(({ node }) => node.isGenerator && node.name === of)
     .flatMap(({ node, module }) =>
       node.body
         .flatMap((part) => [...partsIn(part)])
-        .filter((part) => part.type === 'call' && pathOf(part.callee) === path)
+        .filter((part) => part.type === 'call' && pathOf(part.callee) === call)
         .map((part) => (part.type === 'call' ? sources.handlers.resolve(part.callee, module) : undefined)),
     )
     .toArray();
@@ -244,26 +231,35 @@ function givesPromise(fn: Fn): boolean {
 
 // -- causes --
 
-/**
- * Returns the place of the option or setting that is the cause of a finding: a member of an object, an
- * environment variable, or a line of a JSON file.
- */
-function placeOfCause({ key, value }: Cause, sources: Sources): Place | undefined {
+/** Returns the place of the option, variable or row of a table that is the cause of a finding. */
+function placeOfCause({ option, variable, route }: About, sources: Sources): Place | undefined {
+  if (option !== undefined) return placeOfOption(option, sources);
+  if (variable !== undefined) return placeOfVariable(variable, sources);
+  return route === undefined ? undefined : placeOfRow(route, sources);
+}
+
+/** Returns the place of an option or setting: a member of an object, or a line of a JSON file. */
+function placeOfOption({ key, value }: NonNullable<About['option']>, sources: Sources): Place | undefined {
   const entries = sources
     .all('entry')
     .filter(({ node }) => node.key === key && node.parent?.type === 'object' && mayBe(node.value, value))
     .toArray();
   const [first] = entries;
   if (entries.length === 1) return first!.module.placeAt(first!.node.start);
-  const variable = /^[A-Z_]+$/.test(key)
-    ? sources.all('member').find(({ node }) => node.property === key)
-    : undefined;
-  if (variable !== undefined) return variable.module.placeAt(variable.node.start);
   const [file] = dataFiles(sources.project.modules).flatMap((data) => {
     const at = new RegExp(`"${key}"\\s*:`).exec(data.text)?.index;
     return at === undefined ? [] : [placeIn(data, at)];
   });
   return entries.length === 0 ? file : undefined;
+}
+
+/** Returns the place where the sources name an environment variable. */
+function placeOfVariable(name: string, sources: Sources): Place | undefined {
+  const { module, node } =
+    sources.all('entry').find(({ node }) => node.key === name) ??
+    sources.all('member').find(({ node }) => node.property === name) ??
+    {};
+  return node && module?.placeAt(node.start);
 }
 
 /** Whether an expression may have this value. True for every expression that is not a literal. */

@@ -4,17 +4,22 @@
  */
 import { basename, dirname } from 'node:path';
 import { isSecret } from '../observability/redact.ts';
+import { variableOf } from '../base/config.ts';
 import { Functions } from './values/functions.ts';
+import { FALLBACK } from './values/marks.ts';
+import { madeIn } from './values/value.ts';
 import { calledName, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule, Spot } from './reader/modules.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
 import type { Place, Severity } from '../base/findings.ts';
-import type { CoreRule } from './check.ts';
+import type { About, CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
 import type { Site } from './values/calls.ts';
 import type { ValueListeners } from './values/invocation.ts';
+import type { Made } from './values/text.ts';
+import type { Value } from './values/value.ts';
 
 /** A search of the sources, for the rule with this id. */
 export interface SourcePart {
@@ -42,7 +47,7 @@ export interface Watch extends Partial<Omit<ValueListeners, 'typeOf'>> {
 export type ReportAt = (
   at: Spot | RouteCall,
   message: string,
-  more?: { readonly severity?: Severity; readonly remedy?: string },
+  more?: { readonly severity?: Severity; readonly remedy?: string; readonly about?: About },
 ) => void;
 
 interface Located<T extends Node['type']> {
@@ -62,6 +67,7 @@ const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 export class Sources {
   readonly project: Project;
   readonly handlers: Functions = new Functions();
+  readonly variables: Variables = new Variables();
   /** Nodes by their types, and the module of each node. */
   readonly #nodes = new Map<Node['type'], { readonly nodes: Node[]; readonly homes: SourceModule[] }>();
   readonly #unjudged = new Map<string, Unjudged>();
@@ -220,7 +226,44 @@ export function namesSecret(name: string): boolean {
   return isSecret(name, 'text');
 }
 
-/** Whether an environment variable of this name holds a secret: also `MAIL_KEY` and `DB_PASS`, but no public key. */
-export function isSecretVariable(name: string): boolean {
-  return !/PUBLIC|_KEY_ID$/i.test(name) && (namesSecret(name) || /(?:^|_)(?:KEY|PASS)$/i.test(name));
+const SECRET_WORD = /SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY|(?:^|_)(?:KEY|PASS)$/i;
+/** Names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`, `PUBLIC_KEY`. */
+const BESIDE_SECRET =
+  /PUBLIC|(?:CACHE|PARTITION|SORT|PRIMARY|ROUTING)_KEY$|_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
+
+/** Environment variables and settings, by what the program does with their values. */
+export class Variables {
+  readonly #uses = new Map<string, boolean>();
+
+  /** Notes that the program uses a value as a secret, or as something that is none. One use as a secret decides. */
+  note(value: Value | undefined, isSecret: boolean): void {
+    for (const made of madeIn(value)) {
+      const name = variableIn(made);
+      if (name !== undefined) this.#uses.set(name, isSecret || this.#uses.get(name) === true);
+    }
+  }
+
+  /**
+   * Whether a variable holds a secret. The name decides only about a variable that the program never uses in a way that
+   * tells. Known once all handlers have run.
+   */
+  isSecret(name: string): boolean {
+    return (
+      this.#uses.get(name) ?? (!BESIDE_SECRET.test(name) && (SECRET_WORD.test(name) || namesSecret(name)))
+    );
+  }
+
+  /** Whether a mark is that of a variable, or setting, that holds a secret. */
+  isSecretMark(made: Made): boolean {
+    const name = variableIn(made);
+    return name !== undefined && this.isSecret(name);
+  }
+}
+
+/** Returns the name of the variable that has made a value: of `process.env`, or that of a setting. */
+function variableIn({ by, node }: Made): string | undefined {
+  const [, variable, setting] = /^(?:process\.env\.(.+)|setting (.+))$/.exec(by) ?? [];
+  const [key] = by === FALLBACK && node.type === 'call' ? node.args : [];
+  const name = key?.type === 'text' ? key.value : setting;
+  return name === undefined ? variable : variableOf(name);
 }

@@ -463,6 +463,7 @@ function findGuessable(view: ApplicationView, report: ReportFinding): void {
           ? 'clients can try passwords, codes or tokens without limit, because the option rateLimit of the route is false'
           : 'clients can try passwords, codes or tokens without limit, because no rate limit applies to the route',
         route.place,
+        { about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) } },
       );
   }
 }
@@ -484,6 +485,6 @@ function findLooseLimit(
     `${route.method} ${route.template}`,
     `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to prevent guessing of passwords or codes`,
     route.place,
-    { cause: { key: 'perMinute', value: perMinute } },
+    { about: { option: { key: 'perMinute', value: perMinute } } },
   );
 }

@@ -1,19 +1,20 @@
 /**
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
-import { variableOf } from '../../base/config.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerIn, dangerOf, doubt } from './injection.ts';
-import { isSecretVariable } from '../sources.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
+import { PRINCIPAL } from '../values/marks.ts';
+import { ALL } from '../../schema/pattern-parser.ts';
+import { fieldsOf } from './replies.ts';
 import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
-import type { Made, Part, Text } from '../values/text.ts';
+import type { ClientPart, Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { ReportAt, SourceRule, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Variables, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Place } from './injection.ts';
 import type { Value } from '../values/value.ts';
@@ -29,7 +30,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
     remedy: 'Redirect only to paths of your own site: new RedirectResponse(localPath(next) ?? "/")',
     wrong: 'new RedirectResponse(query.next)',
     right: "new RedirectResponse(localPath(query.next) ?? '/')",
-    onCall: findRedirects,
+    watch: watchRedirects,
   },
   {
     id: 'SVC606',
@@ -64,7 +65,7 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
       'Send the secret in a header field: fetch(address, { headers: { authorization: `Bearer ${key}` } })',
     wrong: 'fetch(`https://api.example/v1?key=${process.env.API_KEY}`)',
     right: "fetch('https://api.example/v1', { headers: { authorization: `Bearer ${process.env.API_KEY}` } })",
-    onCall: findSecretAddresses,
+    watch: watchSecretAddresses,
   },
   {
     id: 'SVC652',
@@ -81,33 +82,119 @@ export const ADDRESS_RULES: readonly SourceRule[] = [
 ];
 
 /** SVC655: secrets in the parameters of addresses that the server requests, or to which it sends browsers. */
-function findSecretAddresses(site: Site, report: ReportAt): void {
-  const address = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
-  const text = addressText(site.value(address) ?? KNOWN).texts.find((each) =>
-    each.some((part, index) => isSecretParameter(part, each.slice(0, index))),
-  );
-  if (address === undefined || text === undefined) return;
-  report(
-    placeIn(text) ?? { node: address, module: site.module },
-    'a parameter of the address is a secret, and logs and histories keep addresses',
-  );
+function watchSecretAddresses(report: ReportAt, { variables }: Sources): Watch {
+  const asked: (Spot & { readonly texts: readonly Text[] })[] = [];
+  return {
+    onCall(site) {
+      const node = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
+      const { texts } = addressText(site.value(node) ?? KNOWN);
+      if (node !== undefined) asked.push({ node, module: site.module, texts });
+    },
+    finish() {
+      for (const { texts, ...spot } of asked) {
+        const text = texts.find((each) =>
+          each.some((part, index) => isSecretParameter(part, each.slice(0, index), variables)),
+        );
+        if (text !== undefined)
+          report(
+            placeIn(text) ?? spot,
+            'a parameter of the address is a secret, and logs and histories keep addresses',
+          );
+      }
+    },
+  };
 }
 
-/** Whether a value is a secret variable of the environment, or the setting of one. */
-function isSecretSetting({ by }: Made): boolean {
-  const [, setting] = /^setting (.+)$/.exec(by) ?? [];
-  const variable = setting === undefined ? /^process\.env\.(.+)$/.exec(by)?.[1] : variableOf(setting);
-  return variable !== undefined && isSecretVariable(variable);
-}
-
-function isSecretParameter(part: Part, before: Text): boolean {
+function isSecretParameter(part: Part, before: Text, variables: Variables): boolean {
   if (part.kind !== 'own' || part.made === undefined || !/[?&][^/#\0]*$/.test(literalOf(before)))
     return false;
-  return /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(part.made.by) || isSecretSetting(part.made);
+  return (
+    /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.)/.test(part.made.by) || variables.isSecretMark(part.made)
+  );
 }
 
 /** Inputs that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
+
+/** A redirect to a text that an earlier request kept: the names of entries of the session, or of cookies. */
+interface Returning extends Spot {
+  readonly from: readonly string[];
+}
+
+/** SVC605: redirects to an address that a client sends, also one that a session or a cookie keeps in between. */
+function watchRedirects(report: ReportAt): Watch {
+  /** Inputs that choose a site, by the name of the entry or cookie that keeps them. */
+  const kept = new Map<string, string>();
+  const tested = new Set<string>();
+  const returning: Returning[] = [];
+  return {
+    onCall(site) {
+      findRedirects(site, report);
+      for (const [name, value] of keptBy(site)) {
+        const danger = [value, ...(value?.members?.values() ?? [])]
+          .map((each) =>
+            dangerOf(each, ({ part, before }) => choosesSite({ part: decoded(part), before, after: [] })),
+          )
+          .find((part) => part !== undefined);
+        if (danger !== undefined && danger.unknown === undefined) kept.set(name, danger.origin.what);
+      }
+      const { call, module, receiver, value } = site;
+      if (/^(?:has|includes|indexOf|test|exec|match|startsWith)$/.test(methodOf(call)))
+        for (const each of [receiver, ...call.args.map((arg) => value(arg))])
+          for (const name of namesIn(each)) tested.add(name);
+      const target = redirectTarget(site);
+      if (target !== undefined) returning.push({ node: target, module, from: namesIn(value(target)) });
+    },
+    finish() {
+      for (const { from, ...spot } of returning) {
+        const name = from.find((each) => kept.has(each) && !tested.has(each));
+        if (name !== undefined)
+          report(
+            spot,
+            `the redirect leads to the address of ${name}, where an earlier request has kept ${kept.get(name)!}: a client can name any other site`,
+          );
+      }
+    },
+  };
+}
+
+/** Returns the texts that a call keeps for later requests of the client, by the name of the entry or cookie. */
+function keptBy(site: Site): readonly (readonly [string, Value | undefined])[] {
+  const { call, meaning, value } = site;
+  const [first, second] = call.args.map((arg) => value(arg));
+  const key = constantIn(first) ?? '';
+  if (meaning === 'svc.Session.set') return [[`the entry "${key}" of the session`, second]];
+  if (/^svc\.[^]*\.setCookie$/.test(meaning)) return [[`the cookie "${key}"`, second]];
+  return fieldsOf(site).flatMap(({ name, value: field }) =>
+    field.texts.flatMap(([lead, ...rest]) => {
+      const cookie = lead?.kind === 'literal' ? /^([\w-]+)=$/.exec(lead.text)?.[1] : undefined;
+      return name !== 'set-cookie' || cookie === undefined
+        ? []
+        : [[`the cookie "${cookie}"`, { texts: [rest] }] as const];
+    }),
+  );
+}
+
+/** Returns a part as a later request reads it: a cookie and its reader undo the encoding of an address. */
+function decoded(part: ClientPart): ClientPart {
+  return part.operations?.at(-1) === 'encoded' ? { ...part, may: ALL } : part;
+}
+
+/** Returns the names of the entries and cookies with which a text begins. */
+function namesIn(value: Value | undefined): readonly string[] {
+  return (value?.texts ?? []).flatMap((text) => {
+    const [lead] = text;
+    if (lead?.kind === 'client')
+      return lead.origin.input === 'cookies' && choosesSite({ part: lead, before: [], after: [] })
+        ? [`the cookie "${lead.origin.what.replace('cookies.', '')}"`]
+        : [];
+    const other = text.findIndex(({ kind }) => kind !== 'own');
+    const own = other === -1 ? text : text.slice(0, other);
+    const made = madeIn({ texts: [own] }).find(({ by }) => by === PRINCIPAL);
+    const [key] = made?.node.type === 'call' ? made.node.args : [];
+    return key?.type === 'text' ? [`the entry "${key.value}" of the session`] : [];
+  });
+}
 
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(site: Site, report: ReportAt): void {
@@ -194,23 +281,61 @@ function leavesFolder({ part, before, after }: Place): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-function watchAddresses(report: ReportAt): Watch {
+/** A request with a part of a client in the path of its address, and the marks of what it carries. */
+interface Carrying extends Spot {
+  readonly danger: ClientPart;
+  readonly carried: readonly Made[];
+}
+
+function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
   /** Tests of hosts, by the address. */
   const tests = new Map<string, Spot>();
+  const carrying: Carrying[] = [];
   return {
     onTest({ value, node, module }) {
       for (const [id, { hasKnownHost }] of [...(value.yes ?? []), ...(value.no ?? [])])
         if (hasKnownHost === true) tests.set(id, { node, module });
     },
-    onCall: (site) => findAddresses(site, tests, report),
+    onCall(site) {
+      const { call, meaning, module, value } = site;
+      const [node, options] = call.args;
+      if (
+        !ASKS.test(meaning) ||
+        node === undefined ||
+        hasAgent(call) ||
+        findAddresses(site, node, tests, report)
+      )
+        return;
+      const danger = dangerOf(value(node), leavesPath);
+      if (danger !== undefined) carrying.push({ node, module, danger, carried: madeIn(value(options)) });
+      findRedirected(site, report);
+    },
+    finish() {
+      for (const { danger, carried, ...spot } of carrying)
+        if (carried.some((made) => variables.isSecretMark(made)))
+          report(
+            danger.entry ?? spot,
+            `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
+            {
+              severity: 'warning',
+              remedy: 'Encode each part of a path: `${base}/items/${encodeURIComponent(id)}`',
+              ...doubt(danger),
+            },
+          );
+    },
   };
 }
 
-/** SVC607: client input in addresses that the server requests. The place is a test of the host that does not suffice, if there is one. */
-function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: ReportAt): void {
-  const { call, meaning } = site;
-  const [address] = call.args;
-  if (!ASKS.test(meaning) || address === undefined || hasAgent(call)) return;
+/**
+ * SVC607: client input in addresses that the server requests. The place is a test of the host that does not suffice, if
+ * there is one. Returns whether it has found a mistake.
+ */
+function findAddresses(
+  site: Site,
+  address: Node,
+  tests: ReadonlyMap<string, Spot>,
+  report: ReportAt,
+): boolean {
   const value = site.value(address);
   const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
   const danger =
@@ -222,10 +347,7 @@ function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: Rep
           value.members.get('hostname') ?? value.members.get('host'),
           (place) => isSent(place) && place.after.length === 0,
         ));
-  if (danger === undefined) {
-    findPathsOfServices(site, address, report);
-    return findRedirected(site, address, report);
-  }
+  if (danger === undefined) return false;
   const node = entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address;
   const test = tests.get(danger.id);
   report(
@@ -233,23 +355,7 @@ function findAddresses(site: Site, tests: ReadonlyMap<string, Spot>, report: Rep
     `the server sends a request to the address in ${danger.origin.what}, and a client can choose an address in the internal network${test === undefined ? '' : ', because this test of the host does not hold for each address that is requested'}`,
     doubt(danger),
   );
-}
-
-/** A warning for client input in the path of an address, if the request carries a secret of this server. */
-function findPathsOfServices({ call, module, value }: Site, address: Node, report: ReportAt): void {
-  const isTrusted = madeIn(value(call.args[1])).some(isSecretSetting);
-  const danger = isTrusted ? dangerOf(value(address), leavesPath) : undefined;
-  if (danger === undefined) return;
-  const { node, module: home } = danger.entry ?? { node: address, module };
-  report(
-    { module: home, node },
-    `${danger.origin.what} is a part of the path of an address: with "../" it leads the request, which carries a secret of this server, to another path`,
-    {
-      severity: 'warning',
-      remedy: 'Encode each part of a path: `${base}/items/${encodeURIComponent(id)}`',
-      ...doubt(danger),
-    },
-  );
+  return true;
 }
 
 /** Whether a part of a client, after the host of an address, may lead out of its place in the path. */
@@ -259,8 +365,8 @@ function leavesPath({ part, before }: Place): boolean {
 }
 
 /** A note for a request to a compared host whose redirects no code compares. */
-function findRedirected({ call, meaning, module, value }: Site, address: Node, report: ReportAt): void {
-  const isCompared = value(address)?.texts.some((text) =>
+function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
+  const isCompared = value(call.args[0])?.texts.some((text) =>
     text.some((part) => part.kind === 'client' && part.hasKnownHost === true),
   );
   const options = value(call.args[1])?.members;

@@ -180,6 +180,7 @@ function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
         subject,
         `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors of the call are lost`,
         detail.route.place,
+        { about: { cleanUp: { of: label, call: forgotten } } },
       );
   }
 }
@@ -251,6 +252,7 @@ export function findUnused(view: ApplicationView, report: ReportFinding): void {
         {
           why: 'A dependency that no code uses still runs for every request, and takes time',
           remedy: 'Remove the dependency, or use it in the handler',
+          about: { unused: name },
         },
       );
     }

@@ -136,6 +136,7 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
         severity: 'warning',
         why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
         remedy: 'Declare a response schema in the options of the route, for example response: User',
+        about: { lacks: 'response schema' },
       });
     if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
       tell('the response schema is made by another library, so it cannot mark a field as secret', {
@@ -158,6 +159,7 @@ function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
     if (REVEALING_NAMES.test(name) && !isExpected)
       tell(`the response schema has the field "${name}", whose name suggests a secret`, {
         why: 'Every client of the route receives this field',
+        about: { field: name },
         remedy: `Remove the field, or keep the field out of responses: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
       });
   }

@@ -138,19 +138,19 @@ function findExposedInsides(view: ApplicationView, report: ReportFinding): void 
         severity: 'warning',
         remedy:
           'Remove env from the source code, and set the variable SVC_ENV=development on development machines',
-        cause: { key: 'env', value: env },
+        about: { option: { key: 'env', value: env } },
       },
     );
   if (isOn(settings.peek('debug')))
     report('setting debug', 'error responses show stack traces to every client', place, {
       remedy: 'Remove the setting debug (SVC_DEBUG) in production: the log contains the stack traces, too',
-      cause: { key: 'debug', value: settings.peek('debug') },
+      about: { option: { key: 'debug', value: settings.peek('debug') } },
     });
   if (view.hasPublicDocs && isOn(settings.peek('enableDocs'))) {
     report('setting enableDocs', '/docs and /openapi.json show every route to every client', place, {
       severity: 'warning',
       remedy: 'Remove the setting enableDocs (SVC_ENABLE_DOCS) in production, unless the API is public',
-      cause: { key: 'enableDocs', value: settings.peek('enableDocs') },
+      about: { option: { key: 'enableDocs', value: settings.peek('enableDocs') } },
     });
   }
   if (
@@ -188,6 +188,7 @@ function findMissingHeaders(view: ApplicationView, report: ReportFinding): void 
     'the application',
     'responses have no security headers: no content security policy, no HSTS, no nosniff',
     view.place,
+    { about: { lacks: 'security headers' } },
   );
 }
 
@@ -277,7 +278,7 @@ function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): v
       {
         remedy:
           'Remove the environment variable. To trust your own certificate authority, set NODE_EXTRA_CA_CERTS=ca.pem',
-        cause: { key: 'NODE_TLS_REJECT_UNAUTHORIZED', value: '0' },
+        about: { variable: 'NODE_TLS_REJECT_UNAUTHORIZED' },
       },
     );
 }
@@ -358,7 +359,7 @@ function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportF
       'setting trustProxy',
       `the network "${String(large)}" of trusted proxies is too large: clients in this network can claim any IP address`,
       place,
-      { cause: { key: 'trustProxy', value: trusted } },
+      { about: { option: { key: 'trustProxy', value: trusted } } },
     );
 }
 
@@ -384,7 +385,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
         `setting ${name}`,
         `the limit ${value} is too high to protect the process: a few clients can use up its memory and connections`,
         settings.placeOf(name) ?? place,
-        { severity: 'warning', cause: { key: name, value } },
+        { severity: 'warning', about: { option: { key: name, value } } },
       );
   }
   for (const detail of ownRoutes(view)) {

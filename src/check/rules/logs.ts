@@ -3,7 +3,7 @@
  */
 import { literal } from '../reader/constants.ts';
 import { entryOf, pathOf } from '../reader/nodes.ts';
-import { isCommand, isSecretVariable, namesSecret } from '../sources.ts';
+import { isCommand, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
@@ -13,7 +13,7 @@ import { dangerIn, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import { plain } from '../statements/sending.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { ReportAt, SourceRule, Watch } from '../sources.ts';
+import type { ReportAt, SourceRule, Sources, Variables, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Place } from './injection.ts';
@@ -44,7 +44,8 @@ export const LOG_RULES: readonly SourceRule[] = [
   },
 ];
 
-function watchLogged(report: ReportAt): Watch {
+function watchLogged(report: ReportAt, { variables }: Sources): Watch {
+  const shown: Shown[] = [];
   const passwords = new Set<string>();
   const logged: (Spot & { readonly inputs: readonly LoggedInput[] })[] = [];
   return {
@@ -56,11 +57,12 @@ function watchLogged(report: ReportAt): Watch {
       for (const node of call.args)
         logged.push({ inputs: loggedInputs(value(node), showsAll(site)), node, module });
       if (isUnderCondition(call, module)) return;
-      findLogged(site, report);
+      shown.push({ site, values: call.args.map((arg) => value(arg)) });
       findLoggedRequests(site, report);
       findContent(site, report);
     },
     finish() {
+      for (const each of shown) findLogged(each, variables, report);
       for (const { inputs, ...spot } of logged)
         if (inputs.some((input) => [...passwords].some((password) => holds(input, password))))
           report(
@@ -133,16 +135,22 @@ function showsAll({ meaning }: Site): boolean {
   return !meaning.startsWith('svc.');
 }
 
+/** A call of a logger, with the values of its arguments. */
+interface Shown {
+  readonly site: Site;
+  readonly values: readonly (Value | undefined)[];
+}
+
 /** SVC625: secrets in logs. */
-function findLogged(site: Site, report: ReportAt): void {
-  const { call, meaning, module, value } = site;
+function findLogged({ site, values }: Shown, variables: Variables, report: ReportAt): void {
+  const { call, meaning, module } = site;
   const isConsole = showsAll(site);
   if (meaning.startsWith('console.') && isCommand(module)) return;
-  for (const arg of call.args) {
-    const name = secretIn(value(arg), isConsole);
+  for (const [index, value] of values.entries()) {
+    const name = secretIn(value, isConsole, variables);
     if (name === undefined) continue;
     report(
-      { module, node: arg },
+      { module, node: call.args[index]! }, // each argument has a value
       `the secret "${name}" is written to the log, where every reader of the log can use the secret`,
     );
     return;
@@ -153,10 +161,15 @@ function findLogged(site: Site, report: ReportAt): void {
  * Returns the name of a secret that a logged value holds: an input or an environment variable, or "token" for a token
  * that the program made. The logger of this package masks members that are named like secrets.
  */
-function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): string | undefined {
+function secretIn(
+  value: Value | undefined,
+  isConsole: boolean,
+  variables: Variables,
+  depth = 0,
+): string | undefined {
   if (value === undefined || depth > 3) return undefined;
   const [, variable] = /^process\.env\.(\w+)$/.exec(value.meaning ?? '') ?? [];
-  if (variable !== undefined && isSecretVariable(variable)) return variable;
+  if (variable !== undefined && variables.isSecret(variable)) return variable;
   if (value.type === 'jsonwebtoken.sign') return 'token';
   for (const part of value.texts.flat()) {
     if (part.kind === 'own' && part.made?.by === 'svc.createToken') return 'token';
@@ -168,7 +181,8 @@ function secretIn(value: Value | undefined, isConsole: boolean, depth = 0): stri
   }
   if (isCardNumber(value)) return 'number of a card';
   for (const [key, member] of value.members ?? []) {
-    const found = !isConsole && namesSecret(key) ? undefined : secretIn(member, isConsole, depth + 1);
+    const found =
+      !isConsole && namesSecret(key) ? undefined : secretIn(member, isConsole, variables, depth + 1);
     if (found !== undefined) return found;
   }
   return undefined;

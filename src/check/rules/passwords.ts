@@ -15,11 +15,11 @@ import {
   partsIn,
   pathOf,
 } from '../reader/nodes.ts';
-import { namesSecret, isSecretVariable } from '../sources.ts';
+import { namesSecret } from '../sources.ts';
 import { DRAWN } from '../values/calls.ts';
 import { bare, meaningOfCall } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { constantOf, isStored } from '../values/text.ts';
+import { constantOf, hasClient, isStored } from '../values/text.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
@@ -31,9 +31,9 @@ import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Run, Trace } from '../statements/trace.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Variables, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
@@ -102,19 +102,26 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** SVC621: a secret of the program, compared with a text of a client by an operator. */
 function watchComparisons(report: ReportAt, sources: Sources): Watch {
-  const declared = declaredFields(sources);
+  const of = { declared: declaredFields(sources), variables: sources.variables };
+  const compared: (Spot & { readonly node: NodeOf<'binary'>; readonly sides: readonly [Value, Value] })[] =
+    [];
   return {
     onCompare({ node, module, sides }) {
-      if (node.type !== 'binary') return;
-      const [left, right] = sides;
-      const isSecret =
-        isSecretOf({ held: left, sent: right, node: node.left, declared }) ||
-        isSecretOf({ held: right, sent: left, node: node.right, declared });
-      if (isSecret && !isLookup(node))
-        report(
-          { module, node },
-          `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
-        );
+      const isOfClient = sides.some(({ texts }) => texts.some(hasClient));
+      if (node.type === 'binary' && isOfClient && !isLookup(node)) compared.push({ node, module, sides });
+    },
+    finish() {
+      for (const { node, module, sides } of compared) {
+        const [left, right] = sides;
+        const isSecret =
+          isSecretOf({ held: left, sent: right, node: node.left, ...of }) ||
+          isSecretOf({ held: right, sent: left, node: node.right, ...of });
+        if (isSecret)
+          report(
+            { module, node },
+            `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
+          );
+      }
     },
   };
 }
@@ -137,22 +144,20 @@ interface Sides {
   readonly node: Node;
   /** Inputs that are credentials. */
   readonly declared: ReadonlySet<string>;
+  readonly variables: Variables;
 }
 
 /** Whether one value is a secret of the program, and the other one comes from a client. */
-function isSecretOf({ held, sent, node, declared }: Sides): boolean {
+function isSecretOf({ held, sent, node, declared, variables }: Sides): boolean {
   const part = sent.texts.flat().find((each) => each.kind === 'client' && !isStored(each));
   if (part?.kind !== 'client' || held === ABSENT || held.constant !== undefined) return false;
-  const marks = madeIn({ texts: held.texts }).map(({ by }) => by);
+  const made = madeIn({ texts: held.texts });
   const stored = held.texts.flat().find((each) => each.kind === 'client');
   if (stored?.kind === 'client' && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
-  const isRow = stored !== undefined || marks.includes(ROW);
+  const isRow = stored !== undefined || made.some(({ by }) => by === ROW);
   return (
-    marks.some(
-      (by) =>
-        /createHmac/.test(by) || isSecretVariable(/^(?:process\.env\.|setting )(.*)/.exec(by)?.[1] ?? ''),
-    ) ||
+    made.some((mark) => /createHmac/.test(mark.by) || variables.isSecretMark(mark)) ||
     (isRow && namesSecret(name)) ||
     (!isRow && isOwnText(held) && (part.isSecret === true || declared.has(part.origin.what.toLowerCase())))
   );

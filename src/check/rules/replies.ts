@@ -221,14 +221,21 @@ function revealed(
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
 function watchPages(report: ReportAt): Watch {
   const pages: Site[] = [];
+  const columns: { readonly made: readonly Made[]; readonly site: Site }[] = [];
   const written = new WrittenColumns('<');
   return {
     onCall(site) {
       written.visit(site);
-      if (isPage(site)) pages.push(site);
+      if (!isPage(site)) return;
+      pages.push(site);
+      columns.push({ made: madeIn({ texts: site.value(site.call.args[0])?.texts ?? [] }), site });
     },
+    onCompare: ({ sides }) => written.noteTest(sides),
     onStatement: (sending) => written.add(sending),
-    finish: () => pages.forEach((site) => judgePage(site, written, report)),
+    finish() {
+      pages.forEach((site) => judgePage(site, written, report));
+      for (const { made, site } of columns) judgeColumns(made, site, written, report);
+    },
   };
 }
 
@@ -264,6 +271,20 @@ function judgePage(site: Site, columns: WrittenColumns, report: ReportAt): void 
       ...(danger.unknown !== undefined && doubt(danger)),
     },
   );
+}
+
+/** SVC608: columns of rows without a declared class, to which another handler writes the text of a client. */
+function judgeColumns(made: readonly Made[], site: Site, columns: WrittenColumns, report: ReportAt): void {
+  for (const mark of made) {
+    const column = columns.columnIn(mark);
+    if (column === undefined) continue;
+    const { node, module } = mark.entry ?? site.written(site.call.args[0]!); // a page has a body: see isPage()
+    report(
+      { module, node },
+      `the column ${column} is written into the page without escaping: a client can inject scripts (${writtenOf(module, node)})`,
+      { severity: 'warning' },
+    );
+  }
 }
 
 /** Whether a part of a client begins an address to which a page leads, and may choose its scheme. */
@@ -428,7 +449,11 @@ function watchUploads(report: ReportAt): Watch {
 }
 
 /** A response with the media type of a column, and the class of the row. */
-interface Shown extends RowColumn, Spot {}
+interface Shown extends Spot {
+  readonly column: RowColumn | undefined;
+  /** For a row without a class: the mark of the column. */
+  readonly made: Made | undefined;
+}
 
 /** SVC609: a column that an upload filled names the media type of a response that browsers show. */
 function watchStoredTypes(report: ReportAt): Watch {
@@ -440,13 +465,15 @@ function watchStoredTypes(report: ReportAt): Watch {
       const fields = fieldsOf(site);
       const type = typeIn(fields);
       const column = type === undefined ? undefined : columnIn(type.value);
-      if (type !== undefined && column !== undefined && !isAttachment(site, fields))
-        shown.push({ ...column, node: type.node, module: site.module });
+      const made = madeIn(type && { texts: type.value.texts }).find((mark) => mark.column !== undefined);
+      if (type !== undefined && (column ?? made) !== undefined && !isAttachment(site, fields))
+        shown.push({ column, made, node: type.node, module: site.module });
     },
+    onCompare: ({ sides }) => written.noteTest(sides),
     onStatement: (sending) => written.add(sending),
     finish: () => {
-      for (const { node, module, ...column } of shown) {
-        const name = written.nameOf(column);
+      for (const { node, module, column, made } of shown) {
+        const name = column === undefined ? made && written.columnIn(made) : written.nameOf(column);
         if (name !== undefined)
           report(
             { module, node },

@@ -72,7 +72,7 @@ function findWritten(
       `setting ${setting}`,
       `the secret "${setting}" (${variableOf(setting)}) is written in the source code`,
       place,
-      { remedy: remedyFor(setting), cause: { key: setting, value: text } },
+      { remedy: remedyFor(setting), about: { option: { key: setting, value: text } } },
     );
   }
 }
@@ -92,7 +92,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
       {
         remedy: remedyFor(setting),
         refuses: typeof text !== 'string' || isRefused(text),
-        cause: { key: setting, value: text },
+        about: { option: { key: setting, value: text } },
       },
     );
   }

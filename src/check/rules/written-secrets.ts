@@ -20,20 +20,25 @@ import { meaningOfCall, namesSecret } from '../sources.ts';
 import { readsThroughHelpers } from './variables.ts';
 import { FALLBACK } from '../values/marks.ts';
 import { literalOf } from '../values/text.ts';
+import { isBuiltIn, isOfPackage } from '../values/calls.ts';
+import { constantIn } from '../values/tests.ts';
 import { madeIn } from '../values/value.ts';
+import { variableOf as variableOfSetting } from '../../base/config.ts';
 import type { Site } from '../values/calls.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { ReportAt, SourcePart, Sources } from '../sources.ts';
+import type { Value } from '../values/value.ts';
+import type { ReportAt, SourcePart, Sources, Variables, Watch } from '../sources.ts';
 
 /** The search for secrets in the sources. */
 export const WRITTEN_SECRET_RULES: readonly SourcePart[] = [
-  { id: 'SVC205', find: findWrittenSecrets, onCall: findKeyFallbacks },
+  { id: 'SVC205', find: findWrittenSecrets, watch: watchKeyFallbacks },
   { id: 'SVC205', onCall: findSentSecrets },
 ];
 
 /** Remedy for a secret that is written in the sources and has no environment variable yet. */
 export const WRITTEN_REMEDY = 'Read the secret from the environment, and generate a new one';
+const WRITTEN = { remedy: WRITTEN_REMEDY, about: { isWritten: true } } as const;
 
 /** SVC205: secrets that are written in the sources. */
 function findWrittenSecrets(sources: Sources, report: ReportAt): void {
@@ -205,7 +210,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
   report(
     { module, node },
     `the secret of ${what} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`,
-    { remedy: WRITTEN_REMEDY },
+    WRITTEN,
   );
 }
 
@@ -215,18 +220,8 @@ function tellPassword(node: Node | undefined, module: SourceModule, report: Repo
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))
-    report({ module, node: node! }, 'the password of the database is written in the source code', {
-      remedy: WRITTEN_REMEDY,
-    });
+    report({ module, node: node! }, 'the password of the database is written in the source code', WRITTEN);
 }
-
-const SECRET_VARIABLE = /(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY)/i;
-
-/**
- * Endings of names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`.
- */
-const BESIDE_SECRET =
-  /_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
 
 const DEVELOPMENT = /production|development|\btest\b|\bdev\b|isDev|isProd/i;
 
@@ -235,30 +230,99 @@ const DEVELOPMENT = /production|development|\btest\b|\bdev\b|isDev|isProd/i;
  * the variable is not set.
  */
 function findFallbacks(sources: Sources, report: ReportAt): void {
+  const { variables } = sources;
   for (const { module, node } of sources.all('binary')) {
     if (node.operator !== '??' && node.operator !== '||') continue;
     const name = variableOf(node.left, module);
-    if (name !== undefined && SECRET_VARIABLE.test(name)) tellFallback(node.right, name, module, report);
+    if (name !== undefined && variables.isSecret(name)) tellFallback(node.right, name, module, report);
   }
   for (const { module, node, name } of readsThroughHelpers(sources)) {
     const [, fallback] = node.parent?.type === 'call' ? node.parent.args : [];
-    if (fallback !== undefined && SECRET_VARIABLE.test(name)) tellFallback(fallback, name, module, report);
+    if (fallback !== undefined && variables.isSecret(name)) tellFallback(fallback, name, module, report);
   }
   for (const { module, node } of sources.all('declarator')) {
     if (node.value === undefined || pathOf(node.value) !== 'process.env' || node.target.type !== 'object')
       continue;
     for (const entry of node.target.entries)
-      if (entry.type === 'entry' && entry.value?.type === 'assign' && SECRET_VARIABLE.test(entry.key ?? ''))
-        // `entry.key` is set, because SECRET_VARIABLE does not match an empty text
+      if (entry.type === 'entry' && entry.value?.type === 'assign' && variables.isSecret(entry.key ?? ''))
+        // `entry.key` is set, because no variable with an empty name holds a secret
         tellFallback(entry.value.value, entry.key!, module, report);
   }
 }
 
 /** Reports a secret whose fallback is written in the sources, also if it went through fields and functions. */
-function findKeyFallbacks({ call, module: home, meaning, value }: Site, report: ReportAt): void {
-  const [setting, other] = meaning === 'svc.Config.get' ? call.args : [];
-  if (setting?.type === 'text' && other !== undefined && SECRET_VARIABLE.test(setting.value))
-    tellFallback(other, setting.value, home, report);
+function watchKeyFallbacks(report: ReportAt, { variables }: Sources): Watch {
+  const settings: { readonly key: string; readonly fallback: Node; readonly module: SourceModule }[] = [];
+  return {
+    onCall(site) {
+      noteUses(site, variables);
+      findKeyFallbacks(site, report);
+      const [key, fallback] = site.meaning === 'svc.Config.get' ? site.call.args : [];
+      if (key?.type === 'text' && fallback !== undefined)
+        settings.push({ key: key.value, fallback, module: site.module });
+    },
+    onCompare({ sides: [left, right] }) {
+      for (const [one, other] of [
+        [left, right],
+        [right, left],
+      ] as const)
+        if (/^(?:true|false|yes|no|on|off|[01])$/i.test(constantIn(other) ?? '')) variables.note(one, false);
+    },
+    finish() {
+      for (const { key, fallback, module } of settings)
+        if (variables.isSecret(variableOfSetting(key))) tellFallback(fallback, key, module, report);
+    },
+  };
+}
+
+/** Arguments that are keys or passwords, by the import of the function. */
+const KEYS: readonly (readonly [by: RegExp, index: number])[] = [
+  [/^crypto\.create(?:SecretKey|PrivateKey)$|^crypto\.(?:scrypt|pbkdf2|timingSafeEqual)/, 0],
+  [/^crypto\.(?:createSign|createVerify)\.[^]*sign$|^jose\.SignJWT\.(?:[^]*\.)?sign$/, 0],
+  [/^crypto\.(?:create(?:Hmac|Cipheriv|Decipheriv)|hkdf|timingSafeEqual)|^jose\.jwtVerify$/, 1],
+  [/^crypto\.sign$/, 2],
+];
+/** Functions whose argument is a number, a file or an address, and no secret. */
+const PLAIN =
+  /^(?:Number|BigInt|parseInt|parseFloat|Number\.parse(?:Int|Float)|URL(?:\.parse)?)$|^fs(?:\/promises|\.promises)?\.\w+$/;
+
+/** Notes how a call uses variables of the environment: as keys, passwords and credentials, or as something else. */
+function noteUses({ call, meaning, value }: Site, variables: Variables): void {
+  const args = call.args.map((arg) => value(arg));
+  for (const { where } of TAKERS.filter((taker) => taker.function.test(meaning)))
+    for (const arg of typeof where === 'number'
+      ? [args[where]]
+      : args.map((each) => each?.members?.get(where)))
+      variables.note(arg, true);
+  for (const [by, index] of KEYS) if (by.test(meaning)) variables.note(args[index], true);
+  if (PLAIN.test(meaning)) variables.note(args[0], false);
+  if (ASKS.test(meaning)) {
+    for (const text of args[0]?.texts ?? []) variables.note({ texts: [text.slice(0, 1)] }, false);
+    for (const [, field] of credentialsIn(args)) variables.note(field, true);
+  } else if (isBuiltIn(meaning) || isOfPackage(meaning) || meaning.startsWith('svc'))
+    for (const [, option] of args.flatMap((arg) => secretMembers(arg))) variables.note(option, true);
+}
+
+/** Returns the options that hold secrets, also those of options, such as `auth: { user, pass }`. */
+function secretMembers(of: Value | undefined, depth = 0): readonly (readonly [string, Value])[] {
+  return depth > 1
+    ? []
+    : [...(of?.members ?? [])].flatMap(([key, member]) => [
+        ...(member.members === undefined && (namesSecret(key) || key === 'pass')
+          ? [[key, member] as const]
+          : []),
+        ...secretMembers(member, depth + 1),
+      ]);
+}
+
+/** Returns the credentials in the header fields of a request. */
+function credentialsIn(args: readonly (Value | undefined)[]): readonly (readonly [string, Value])[] {
+  return args
+    .flatMap((arg) => [...(arg?.members?.get('headers')?.members ?? [])])
+    .filter(([name]) => /^authorization$/i.test(name) || namesSecret(name));
+}
+
+function findKeyFallbacks({ call, meaning, value }: Site, report: ReportAt): void {
   for (const { where } of TAKERS.filter((taker) => taker.function.test(meaning))) {
     const given =
       typeof where === 'number'
@@ -286,17 +350,13 @@ const MIN_SENT = 16;
 /** SVC205: credentials that requests of the server send, and that are written in the sources. */
 function findSentSecrets({ call, meaning, value }: Site, report: ReportAt): void {
   if (!ASKS.test(meaning)) return;
-  const options = call.args.map((arg) => value(arg)?.members?.get('headers')?.members);
-  for (const [name, field] of options.flatMap((headers) => [...(headers ?? [])])) {
-    if (!/^authorization$/i.test(name) && !namesSecret(name)) continue;
+  for (const [name, field] of credentialsIn(call.args.map((arg) => value(arg)))) {
     for (const text of field.texts) {
       const [part, ...more] = text;
       const secret = part?.kind === 'literal' ? part.from?.at(-1) : undefined;
       const isWritten = more.length === 0 && /^(?:\w+ )?[^\s]+$/.test(literalOf(text));
       if (secret !== undefined && isWritten && secret.text.length >= MIN_SENT)
-        report(secret, `the secret that requests send as "${name}" is written in the source code`, {
-          remedy: WRITTEN_REMEDY,
-        });
+        report(secret, `the secret that requests send as "${name}" is written in the source code`, WRITTEN);
     }
   }
 }
@@ -312,7 +372,6 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   const value = literal(fallback, module);
   if (value?.type !== 'text' || value.value === '' || dependsOn(fallback, module, DEVELOPMENT)) return;
   if (
-    BESIDE_SECRET.test(name) ||
     /^(?:(?:not|un)[-_ ]?(?:used|needed|required|set)|none|null|no[-_ ]?key|empty|-+)$/i.test(value.value) ||
     /^(?:\d{1,6} ?(?:[smhdw]|ms|days?|hours?|minutes?)?|true|false)$/.test(value.value)
   )
@@ -320,6 +379,6 @@ function tellFallback(fallback: Node, name: string, module: SourceModule, report
   report(
     { module, node: fallback },
     `if ${name} is not set, the program uses a secret that is written in the source code`,
-    { remedy: WRITTEN_REMEDY },
+    WRITTEN,
   );
 }

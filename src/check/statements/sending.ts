@@ -210,6 +210,10 @@ export class WrittenColumns {
   /** Columns to which a text of a client is written, and whether it may contain the character. */
   readonly #written = new Map<string, { readonly column: string; readonly isFree: boolean }>();
   readonly #tables = new Map<string, Set<string>>();
+  /** Tables of statements, by their calls. */
+  readonly #sent = new Map<Node, readonly string[]>();
+  /** Columns of rows without a class whose text code tests. */
+  readonly #tested = new Set<string>();
 
   constructor(char: string) {
     this.#char = char;
@@ -218,9 +222,19 @@ export class WrittenColumns {
   visit(site: Site): void {
     const of = classOf(site);
     if (of !== undefined) this.#classes.set(site.call, idOf(of));
+    if (/^(?:has|hasOwn|includes|indexOf|test|exec|match|startsWith|endsWith)$/.test(methodOf(site.call)))
+      this.noteTest([site.receiver, ...site.call.args.map((arg) => site.value(arg))]);
+  }
+
+  /** Notes that code tests the texts of values. */
+  noteTest(tested: readonly (Value | undefined)[]): void {
+    for (const value of tested)
+      for (const made of madeIn(value && { texts: value.texts }))
+        if (made.column !== undefined) this.#tested.add(`${made.node.start} ${made.column}`);
   }
 
   add({ bindings = [], tables, call }: Sending): void {
+    this.#sent.set(call, [...tables]);
     for (const { use, value, table, column } of bindings) {
       const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
       const key = `${table}.${plain(column)}`;
@@ -240,6 +254,15 @@ export class WrittenColumns {
   /** Returns the name in a statement that writes a text of a client to this column of a table from which the rows come. */
   nameOf(column: RowColumn): string | undefined {
     return this.#find(column).find(({ isFree }) => isFree)?.column;
+  }
+
+  /** Returns the column of a row without a class, if a statement writes a text of a client to it and code tests none. */
+  columnIn({ node, column }: Made): string | undefined {
+    if (column === undefined || this.#tested.has(`${node.start} ${column}`)) return undefined;
+    const written = (this.#sent.get(node) ?? []).map((table) =>
+      this.#written.get(`${table}.${plain(column)}`),
+    );
+    return written.find((each) => each?.isFree === true)?.column;
   }
 
   /** Whether every text of a client that statements write to this column lacks the character. */

@@ -18,7 +18,7 @@ import {
 } from './tests.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
-import { COMPUTED, ROW } from './marks.ts';
+import { COMPUTED, ROW, changedColumn } from './marks.ts';
 import type { Fact, Made, Part, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
@@ -270,7 +270,8 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   'path.posix.normalize': ({ args: [value = KNOWN] }) => rooted(value),
   'path.relative': relative,
   'path.isAbsolute': ({ args: [value = KNOWN] }) => tested(value, undefined, { notFirst: ['/'] }),
-  'svc.localPath': localPath,
+  'svc.localPath': (operation) =>
+    operation.args[0]?.texts.some(texts.hasClient) === true ? localPath(operation) : KNOWN,
   'shell-quote.quote': QUOTES,
 };
 
@@ -516,7 +517,7 @@ const CHANGING =
 export function resultOfFunction(meaning: string, operation: Operation): Value | undefined {
   const effect = Object.hasOwn(FUNCTIONS, meaning) ? FUNCTIONS[meaning] : undefined;
   const result = effect?.(operation);
-  return result === undefined || EXACT.test(meaning) ? result : values.inexact(result);
+  return result === undefined || EXACT.test(meaning) ? result : changedColumn(values.inexact(result));
 }
 
 /** Returns the result of a method; undefined for a method without an effect here. */
@@ -524,7 +525,8 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
   const effect = Object.hasOwn(METHODS, method) ? METHODS[method] : undefined;
   const result = effect?.(operation);
   const isExact = method === 'join' ? operation.receiver.items === undefined : !CHANGING.test(method);
-  return result === undefined || isExact ? result : values.inexact(result);
+  if (result === undefined || isExact) return result;
+  return /^(?:replace|split)/.test(method) ? changedColumn(values.inexact(result)) : values.inexact(result);
 }
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */

@@ -9,7 +9,7 @@ import { Classes } from './classes.ts';
 import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { PRINCIPAL, calculated, isSumOfRows } from './marks.ts';
+import { PRINCIPAL, calculated, columnOfRow, enteredColumn, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
@@ -295,7 +295,7 @@ export abstract class Evaluation extends Classes {
     parts.forEach((part, index) => {
       if (tag === undefined) this.misuse('value', part, inner[index]!); // each part has its node
     });
-    const tagged = tag === undefined ? undefined : this.value(tag);
+    const tagged = tag && this.value(tag);
     const literals = tagged?.meaning === 'String.raw' ? texts : texts.map(unescaped);
     if (tagged?.fn !== undefined)
       return this.invoke(
@@ -304,9 +304,9 @@ export abstract class Evaluation extends Classes {
         undefined,
       );
     const starts = startsOf(node, module);
-    const written = literals.map((text, index) => {
-      return values.literal(text, { text, module, node, start: starts[index]! });
-    });
+    const written = literals.map((text, index) =>
+      values.literal(text, { text, module, node, start: starts[index]! }),
+    );
     if (tagged?.meaning === SQL)
       return sqlTemplate(
         written,
@@ -330,10 +330,11 @@ export abstract class Evaluation extends Classes {
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
-        if (node === undefined || !value.texts.some(hasClient)) return value;
+        const entry = node && { node, module };
+        if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
         const isNew = isMarkup && !hasMarkup(value);
         return values.mapParts(value, (part) =>
-          isNew || part.entry === undefined ? { ...part, entry: { node, module } } : part,
+          isNew || part.entry === undefined ? { ...part, entry } : part,
         );
       }),
     );
@@ -371,13 +372,9 @@ export abstract class Evaluation extends Classes {
     if (key === undefined) {
       const item = itemOf(chosenOf(value, index));
       const ids = index === undefined || isMadeHere(value) ? [] : values.idsIn(index);
+      const { texts, items, members } = item;
       return item.source === undefined
-        ? {
-            texts: item.texts,
-            items: item.items,
-            members: item.members,
-            ...(ids.length > 0 && { keys: ids }),
-          }
+        ? { texts, items, members, ...(ids.length > 0 && { keys: ids }) }
         : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
     const own = value.members?.get(key) ?? this.method(value, key) ?? claimOf(value, key);
@@ -395,7 +392,8 @@ export abstract class Evaluation extends Classes {
     if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
     if (/^(?:length|size)$/.test(key)) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
     if (/^\d+$/.test(key)) return { ...values.pieceAt(itemOf(value), key), keys: value.keys };
-    return { texts: value.items === undefined ? value.texts : itemOf(value).texts, keys: value.keys };
+    const { texts } = value.items === undefined ? value : itemOf(value);
+    return columnOfRow({ texts, keys: value.keys }, value.whole && key);
   }
 
   #literal(node: Node): Value {

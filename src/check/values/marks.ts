@@ -43,6 +43,38 @@ export function isClock(by: string): boolean {
   return /^(?:Date|Date\.now|svc\.Clock\.nowMs)$/.test(by);
 }
 
+/** Changes the marks of columns in a value: of members of rows without a declared class. */
+function withColumns(value: Value, change: (made: Made) => Made): Value {
+  const isColumn = (part: Part): boolean => part.kind === 'own' && part.made?.by === ROW;
+  if (!value.texts.some((text) => text.some(isColumn))) return value;
+  return {
+    ...value,
+    texts: value.texts.map((text) =>
+      text.map((part) =>
+        part.kind === 'own' && part.made?.by === ROW ? { ...part, made: change(part.made) } : part,
+      ),
+    ),
+  };
+}
+
+/** Returns a member of a row as the column of this name; without a name, the value is of no row. */
+export function columnOfRow(value: Value, column: string | undefined): Value {
+  return column === undefined ? value : withColumns(value, (made) => ({ ...made, column }));
+}
+
+/** Returns a text that an operation made of a column: its characters may be others. */
+export function changedColumn(value: Value): Value {
+  return withColumns(value, ({ column: _column, ...made }) => made);
+}
+
+/** Returns a value whose columns keep the expression that first brought them into a longer text. */
+export function enteredColumn(value: Value, entry: Spot | undefined): Value {
+  if (entry === undefined) return value;
+  return withColumns(value, (made) =>
+    made.column === undefined ? made : { ...made, entry: made.entry ?? entry },
+  );
+}
+
 const THOUSAND = /^1(?:_?000|e3)$/;
 const IN_MILLISECONDS = /^(?:1_?000|1e3|60_?000|3_?600_?000|86_?400_?000)$/;
 

@@ -47,6 +47,10 @@ export interface Made extends Spot {
   readonly isLasting?: boolean;
   /** For an input: whether code has made different texts equal; see {@link ClientPart}. */
   readonly isFolded?: boolean;
+  /** For a member of a row without a declared class, as long as nothing changes its text: the column. */
+  readonly column?: string;
+  /** For a column: the expression that brought it into a longer text. */
+  readonly entry?: Spot;
 }
 
 /** A part of a text that a client chooses. Parts with one `id` hold the same text. */

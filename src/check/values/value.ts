@@ -543,5 +543,5 @@ function signatureOfPart(part: Part): string {
 }
 
 function signatureOfMade(made: Made | undefined): string {
-  return made === undefined ? '' : `${made.by} ${made.module.file}:${made.node.start}`;
+  return made === undefined ? '' : `${made.by} ${made.module.file}:${made.node.start}${made.column ?? ''}`;
 }

@@ -259,4 +259,108 @@ app.get('/contact', { me: Depends(BearerAuth()), base: Depends(db) }, async ({ b
   return base.fetchAll('select id, name from contact where mail = ? limit 20', [email]);
 });
 `,
+  'addresses that wait for the login': `
+// FILE app.ts
+import { Svc, Depends, RedirectResponse, requireSession, SessionMiddleware, str, Field, reply } from 'svc';
+import { backTo, remember } from './back.ts';
+export const app = new Svc({ middleware: [new SessionMiddleware()] });
+app.get('/login', { query: { next: Field(str, { default: '/' }) }, public: 'login' }, ({ req, query }) => {
+  req.session.set('next', query.next);
+  return 'form';
+});
+app.get('/callback', { public: 'login' }, ({ req }) => {
+  const to = req.session.get('next');
+  return new RedirectResponse(to ?? '/'); // SVC605
+});
+app.get('/start', { query: { return_to: str }, public: 'login' }, ({ query }) => reply('ok', 200, { 'Set-Cookie': \`back=\${encodeURIComponent(query.return_to)}; Path=/; HttpOnly\` }));
+app.get('/done', { public: 'x' }, ({ req }) => new RedirectResponse(decodeURIComponent(req.cookies.back ?? '/'))); // SVC605
+app.get('/login2', { query: { next: str }, public: 'x' }, ({ req, query }) => { remember(req, query.next); return 'form'; });
+app.get('/done2', { public: 'x' }, ({ req }) => backTo(req));
+// FILE back.ts
+import { reply } from 'svc';
+export function remember(req, next) { req.session.set('target', { path: next }); }
+export function backTo(req) { return reply(null, 303, { Location: req.session.get('target')?.path ?? '/' }); } // SVC605
+`,
+  'right: addresses that wait for the login': `
+// FILE app.ts
+import { Svc, RedirectResponse, SessionMiddleware, str, localPath } from 'svc';
+export const app = new Svc({ middleware: [new SessionMiddleware()] });
+app.get('/login', { query: { next: str }, public: 'login' }, ({ req, query }) => {
+  req.session.set('next', localPath(query.next) ?? '/');
+  return 'form';
+});
+app.get('/callback', { public: 'login' }, ({ req }) => new RedirectResponse(req.session.get('next') ?? '/'));
+app.get('/x', { query: { page: str }, public: 'login' }, ({ req, query }) => {
+  req.session.set('page', query.page);
+  return 'form';
+});
+app.get('/y', { public: 'login' }, ({ req }) => new RedirectResponse(localPath(req.session.get('page')) ?? '/'));
+`,
+  'uploads shown by the type in their row': `
+// FILE app.ts
+import { Svc, Depends, BearerAuth, reply, HttpResponse, FileResponse, int, Field, UploadFile, contentDisposition } from 'svc';
+import { db } from 'svc/db';
+import { Files } from './files.ts';
+export const app = new Svc();
+app.post('/files', { me: Depends(BearerAuth()), form: { file: Field(UploadFile) }, db: Depends(db), }, async ({ form, db, me }) => {
+  await db.execute('insert into file (owner, name, type, data) values (?, ?, ?, ?)', [me.sub, form.file.filename, form.file.contentType, await form.file.bytes()]);
+  return { ok: true };
+});
+app.get('/files/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ params, db, me }) => {
+  const row = await db.fetchOne('select type, data from file where id = ? and owner = ?', [params.id, me.sub]);
+  if (row === undefined) throw new Error('x');
+  return new HttpResponse(row.data, { headers: { 'Content-Type': row.type } }); // SVC609
+});
+app.get('/files2/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ params, db, me }) => new Files(db).send(params.id, me.sub));
+app.get('/files3/{id:int}', { me: Depends(BearerAuth()), db: Depends(db) }, async ({ params, db, me }) => {
+  const row = await db.fetchOne('select name, type, data from file where id = ? and owner = ?', [params.id, me.sub]);
+  if (row === undefined) throw new Error('x');
+  return new HttpResponse(row.data, { headers: { 'Content-Type': row.type, 'Content-Disposition': contentDisposition(row.name) } });
+});
+// FILE files.ts
+import { HttpResponse, NotFound } from 'svc';
+export class Files {
+  constructor(readonly db) {}
+  async send(id, owner) {
+    const file = await this.db.fetchOne('select name, type, data from file where id = ? and owner = ?', [id, owner]);
+    if (file === undefined) throw new NotFound();
+    return new HttpResponse(file.data, { mediaType: file.type, headers: { 'Content-Disposition': \`inline; filename="x"\` } }); // SVC609
+  }
+}
+`,
+  'columns of rows without a class in pages': `
+// FILE app.ts
+import { Svc, Depends, BearerAuth, HTMLResponse, Schema, Field, str, escapeHtml, int } from 'svc';
+import { db } from 'svc/db';
+import { page, card } from './views.ts';
+class Comment extends Schema { text = Field(str, { maxLength: 2000 }); stars = int; }
+export const app = new Svc();
+app.post('/comments', { me: Depends(BearerAuth()), body: Comment, db: Depends(db) }, async ({ body, db, me }) => {
+  await db.execute('insert into comment (owner, text, stars) values (?, ?, ?)', [me.sub, body.text, body.stars]);
+  return { ok: true };
+});
+app.get('/comments', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  const rows = await db.fetchAll('select text, stars from comment order by id limit 50');
+  return new HTMLResponse(\`<ul>\${rows.map((row) => \`<li>\${row.text} \${row.stars}</li>\`).join('')}</ul>\`); // SVC608
+});
+app.get('/comments2', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  const rows = await db.fetchAll('select text, stars from comment order by id limit 50');
+  return new HTMLResponse(\`<ul>\${rows.map((row) => \`<li>\${escapeHtml(row.text)} \${row.stars}</li>\`).join('')}</ul>\`);
+});
+app.get('/comments3', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  const rows = await db.fetchAll('select text, stars from comment order by id limit 50');
+  return new HTMLResponse(page(rows));
+});
+app.get('/comments/{id:int}', { public: 'a', db: Depends(db) }, async ({ db, params }) => {
+  const row = await db.fetchOne('select text from comment where id = ?', [params.id]);
+  return new HTMLResponse(row === undefined ? 'no' : card(row));
+});
+// FILE views.ts
+export const card = ({ text }) => \`<article>\${text}</article>\`; // SVC608
+export function page(rows) {
+  let html = '<ul>';
+  for (const { text, stars } of rows) html += \`<li title="\${stars}">\${text}</li>\`; // SVC608
+  return html + '</ul>';
+}
+`,
 };

@@ -162,6 +162,29 @@ const region = process.env.SECRETKEY_AWS_REGION || 'us-east-1';
 const lasts = process.env.ACCESS_TOKEN_LASTS || '15m';
 const key = process.env.SECRETKEY_AWS || 'us-east-1'; // SVC205
 `,
+  'variables by what the program does with them': `
+import { createHmac } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import nodemailer from 'nodemailer';
+import { Svc } from 'svc';
+const word = process.env.MAIL_WORD ?? 'tulpen-und-rosen'; // SVC205
+export const mail = nodemailer.createTransport({ host: 'smtp.example', auth: { user: process.env.MAIL_USER, pass: word } });
+const area = process.env.PARTITION_KEY ?? 'eu-central';
+const salt = process.env.LINK_SALT ?? 'pepper-and-salt-and'; // SVC205
+const file = process.env.SERVICE_TOKEN ?? '/etc/service.json';
+const shipping = process.env.SHIPPING ?? '';
+export const app = new Svc();
+app.get('/a', { public: 'a' }, async () => {
+  console.log(process.env.MAIL_WORD, area); // SVC625
+  console.log(process.env.MAIL_USER);
+  const text = await readFile(file, 'utf8');
+  console.log(process.env.SERVICE_TOKEN);
+  await fetch('https://api.example/x', { headers: { authorization: \`Bearer \${shipping}\` }, signal: AbortSignal.timeout(500) });
+  await fetch(\`https://api.example/x?k=\${shipping}\`, { signal: AbortSignal.timeout(500) }); // SVC655
+  if (process.env.SHOW_PASSWORD === 'true') console.log(process.env.SHOW_PASSWORD);
+  return createHmac('sha256', salt).update(text).digest('hex');
+});
+`,
   'tokens that are decoded': `
 import { Svc } from 'svc';
 import jwt from 'jsonwebtoken';
