@@ -146,3 +146,32 @@ export function findingLine({ rule, subject, message, place }: Finding): string 
     (place === undefined ? '' : ` (${fileOfPlace(place)}:${place.line}:${place.column})`)
   );
 }
+
+/** The parts of the application that a finding is about, by which the search of the sources places and judges it. */
+export interface About {
+  /** Route that the finding names. Each finding whose subject is a route has it. */
+  readonly route?: { readonly method: string; readonly template: string };
+  /** Option or setting that causes the finding, such as `debug: true`. Its line becomes the place of the finding. */
+  readonly option?: { readonly key: string; readonly value: unknown };
+  /** Environment variable that causes the finding. */
+  readonly variable?: string;
+  /** Protection or schema that the route or the application does not have. */
+  readonly lacks?: 'rate limit' | 'response schema' | 'security headers';
+  /** Member of a response that may be a secret. */
+  readonly field?: string;
+  /** Name under which the route declares a dependency that its handler does not use. */
+  readonly unused?: string;
+  /** Generator of a dependency, and the call in its clean-up that is not awaited. */
+  readonly cleanUp?: { readonly of: string; readonly call: string };
+  /** Whether the finding is about a secret that is written in the sources. */
+  readonly isWritten?: boolean;
+}
+
+/** Maps a finding to what it is about. */
+export const abouts: WeakMap<Finding, About> = new WeakMap();
+
+/**
+ * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
+ * a text, so it allows the finding there.
+ */
+export const beginnings: WeakMap<Finding, Place> = new WeakMap();

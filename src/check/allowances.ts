@@ -7,8 +7,8 @@
  * finding that has a line, except errors that prevent the application from starting.
  */
 import { pathToFileURL } from 'node:url';
-import { beginnings, makeReport, issueOf } from './check.ts';
-import { fileOfPlace } from '../base/findings.ts';
+import { makeReport, issueOf } from './check.ts';
+import { beginnings, fileOfPlace } from '../base/findings.ts';
 import type { Finding, Report } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { SourceModule } from './reader/modules.ts';

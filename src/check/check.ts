@@ -14,14 +14,14 @@ import { nearest } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
-import { fileOfPlace } from '../base/findings.ts';
+import { abouts, fileOfPlace } from '../base/findings.ts';
 import { systemClock } from '../base/clock.ts';
 import { within } from '../base/promises.ts';
 import { predicateOf } from '../auth/require.ts';
 import { CORSMiddleware } from '../http/middleware/cors.ts';
 import type { CompilationView, RouteDetail } from '../routing/compile.ts';
 import type { Config } from '../base/config.ts';
-import type { Explanation, Finding, Place, Report, Severity } from '../base/findings.ts';
+import type { About, Explanation, Finding, Place, Report, Severity } from '../base/findings.ts';
 import type { Awaitable, CompiledRoute, Middleware, Rule } from '../http/contracts.ts';
 import type { Allowance } from '../routing/spec.ts';
 import type { Dependency } from '../routing/di.ts';
@@ -71,35 +71,6 @@ interface Particulars {
   readonly refuses?: boolean | undefined;
   readonly about?: About | undefined;
 }
-
-/** The parts of the application that a finding is about, by which the search of the sources places and judges it. */
-export interface About {
-  /** Route that the finding names. Each finding whose subject is a route has it. */
-  readonly route?: Pick<CompiledRoute, 'method' | 'template'>;
-  /** Option or setting that causes the finding, such as `debug: true`. Its line becomes the place of the finding. */
-  readonly option?: { readonly key: string; readonly value: unknown };
-  /** Environment variable that causes the finding. */
-  readonly variable?: string;
-  /** What the route or the application does not have. */
-  readonly lacks?: 'rate limit' | 'response schema' | 'security headers';
-  /** Member of a response that may be a secret. */
-  readonly field?: string;
-  /** Name under which the route declares a dependency that its handler does not use. */
-  readonly unused?: string;
-  /** Generator of a dependency, and the call in its clean-up that is not awaited. */
-  readonly cleanUp?: { readonly of: string; readonly call: string };
-  /** Whether the finding is about a secret that is written in the sources. */
-  readonly isWritten?: boolean;
-}
-
-/** Maps a finding to what it is about. */
-export const abouts: WeakMap<Finding, About> = new WeakMap();
-
-/**
- * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
- * a text, so it allows the finding there.
- */
-export const beginnings: WeakMap<Finding, Place> = new WeakMap();
 
 /** Function with which a rule reports a finding in the compiled application. */
 export type ReportFinding = (

@@ -1,7 +1,7 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
 import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
-import { abouts } from './check.ts';
+import { abouts } from '../base/findings.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';

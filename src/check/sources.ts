@@ -12,8 +12,8 @@ import { calledName, isWithin, nodesAround, partsIn, pathOf, walk } from './read
 import type { Project, SourceModule, Spot } from './reader/modules.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Call, Fn, Node } from './reader/nodes.ts';
-import type { Place, Severity } from '../base/findings.ts';
-import type { About, CoreRule } from './check.ts';
+import type { About, Place, Severity } from '../base/findings.ts';
+import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
 import type { Site } from './values/calls.ts';

@@ -6,7 +6,7 @@
  * text counts only if it has a piece without which no accepted text is.
  */
 import { nearest } from '../../base/options.ts';
-import { beginnings } from '../check.ts';
+import { beginnings } from '../../base/findings.ts';
 import { isOnlyInDevelopment } from '../reader/once.ts';
 import { isInPage } from '../sources.ts';
 import { subjectOf } from '../examine.ts';
