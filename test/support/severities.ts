@@ -127,6 +127,10 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC665',
     'SVC671',
     'SVC672',
+    'SVC673',
+    'SVC674',
+    'SVC675',
+    'SVC676',
   ],
   info: ['SVC105', 'SVC109', 'SVC123', 'SVC219', 'SVC503'],
 };

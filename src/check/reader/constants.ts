@@ -42,12 +42,19 @@ function constantOfBinding({ node, module }: Extract<Binding, { kind: 'declared'
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }
 
-/** Returns the value of a number in the source, such as `100_000`, `10 * 60` or `Infinity`. */
-export function numberOf(node: Node | undefined): number | undefined {
+/**
+ * Returns the value of a number in the source, such as `100_000`, `10 * 60` or `Infinity`. With a module, constants such as
+ * `30 * DAY` count, too.
+ */
+export function numberOf(node: Node | undefined, module?: SourceModule, depth = 0): number | undefined {
   if (node?.type === 'value')
     return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
   if (node?.type === 'name' && node.name === 'Infinity') return Infinity;
+  if (node?.type === 'name' && module !== undefined && depth < 4) {
+    const constant = constantOf(node, module);
+    return numberOf(constant?.node, constant?.module, depth + 1);
+  }
   if (node?.type !== 'binary' || node.operator !== '*') return undefined;
-  const [left, right] = [numberOf(node.left), numberOf(node.right)];
+  const [left, right] = [node.left, node.right].map((side) => numberOf(side, module, depth));
   return left === undefined || right === undefined ? undefined : left * right;
 }

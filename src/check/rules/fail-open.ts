@@ -142,7 +142,7 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
 }
 
 /** Whether a branch responds with 401 or 403 without a further condition. */
-function refuses(branch: Node, module: SourceModule): boolean {
+export function refuses(branch: Node, module: SourceModule): boolean {
   const statements = branch.type === 'block' ? branch.body : [branch];
   return statements.some((node) => {
     if (node.type !== 'leave' || node.value?.type !== 'call') return false;
@@ -299,8 +299,8 @@ function addCalls(
 }
 
 /** Returns the name of a field of the request, of a variable or of a setting, if the value is nothing else. */
-function optionalIn({ texts }: Value): string | undefined {
-  const [part, ...more] = texts.flat();
+export function optionalIn({ texts }: Value): string | undefined {
+  const [part, ...more] = texts.flat().filter((each) => each.kind !== 'literal' || each.text !== '');
   if (part === undefined || more.length > 0) return undefined;
   if (part.kind === 'client')
     return /^(?:headers|query|cookies)$/.test(part.origin.input) ? part.origin.what : undefined;

@@ -1,26 +1,50 @@
 /**
- * Rules about messages to other services: payments that a retry repeats (SVC657), jobs that are lost (SVC659), and
- * secrets for an address that only looks like the stored one (SVC639).
+ * Rules about messages: payments that a retry repeats (SVC657), jobs that are lost (SVC659), secrets for an address that
+ * only looks like the stored one (SVC639), and fields of requests that switch checks off (SVC673).
  */
-import { entryOf, isWithin, leaveIn, loopAround, nodesAround, partsIn, pathOf } from '../reader/nodes.ts';
-import { rowsIn } from '../statements/trace.ts';
+import {
+  entryOf,
+  functionAround,
+  isWithin,
+  leaveIn,
+  loopAround,
+  methodOf,
+  nodesAround,
+  partsIn,
+  partsOf,
+  pathOf,
+} from '../reader/nodes.ts';
+import { isEmpty, rowsIn } from '../statements/trace.ts';
 import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { clientsIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
-import type { Node } from '../reader/nodes.ts';
+import { optionalIn, refuses } from './fail-open.ts';
+import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { ReportAt, SourcePart, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
-/** Searches for messages, sorted by the ids of their rules. */
-export const MESSAGE_PARTS: readonly SourcePart[] = [
+/** Rules about messages, sorted by id. */
+export const MESSAGE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC639', watch: watchAddressees },
   { id: 'SVC657', onCall: findRepeatedPayments },
   { id: 'SVC659', watch: watchJobs },
+  {
+    id: 'SVC673',
+    severity: 'warning',
+    cwe: [288, 807],
+    sources: ['CWE-807 Reliance on Untrusted Inputs in a Security Decision'],
+    why: 'Every client can send any header field and any parameter, so a field that switches a check off switches it off for everyone',
+    remedy:
+      'Run the check for each request. Give a service that may do more a credential of its own: Depends(APIKeyAuth(…)), and allow it by the verified key',
+    wrong: "if (req.headers.get('x-internal') === '1') return next(); … throw new Unauthorized();",
+    right: "if (!isGenuine(req.headers.get('x-service-key'))) throw new Unauthorized();",
+    watch: watchSwitches,
+  },
 ];
 
 const SENDS_MAIL = /\.(?:sendMail|send|messages\.create)$/;
@@ -181,4 +205,206 @@ function isInCatch(node: Node): boolean {
   return nodesAround(node).some(
     (around) => around.parent?.type === 'try' && around.parent.handler === around,
   );
+}
+
+/** A test whether a client, or a variable, sets a switch. */
+interface Switch extends Spot {
+  readonly handler: Fn | undefined;
+  readonly what: string;
+  /** Whether the expression is true where the switch is set. */
+  readonly isTrue: boolean;
+  /** Whether the field must have a word of the program; else, whether it is there. */
+  readonly isWord: boolean;
+}
+
+/** Fields that a page of another site cannot send, and fields with a credential, which other code verifies. */
+const NO_SWITCH =
+  /^headers\.(?:authorization|cookie|origin|referer|sec-?fetch-?\w+|x-?requested-?with|host|upgrade|connection|content-?\w+|access-?control-?[\w-]+)$|^the variable (?:NODE_ENV|SVC_ENV|CI)$/i;
+
+/** SVC673: a field of a request, or a variable, that says whether a check runs. */
+function watchSwitches(report: ReportAt, sources: Sources): Watch {
+  const switches: Switch[] = [];
+  const routes = new Set<Fn>();
+  const calls = new Map<Fn, Set<Spot & { readonly node: Call }>>();
+  const code: Code = {
+    called: new Map(),
+    limits: new Set(),
+    predicates: new Set(),
+    quiet: new Set(),
+    calls,
+    sources,
+  };
+  const add = (
+    spot: Spot,
+    handler: Fn | undefined,
+    what: string | undefined,
+    isTrue: boolean,
+    isWord = true,
+  ): void => {
+    if (what !== undefined && !NO_SWITCH.test(what))
+      switches.push({ ...spot, handler, what, isTrue, isWord });
+  };
+  return {
+    onHandler({ handler, route, dependencies }) {
+      if (route !== undefined) routes.add(handler);
+      for (const { depends } of dependencies)
+        if (depends?.predicate !== undefined) code.predicates.add(depends.predicate.fn);
+    },
+    onCall({ call, module, meaning, fn, handler, receiver, value }) {
+      if (/^svc\.RateLimiter\.take$/.test(meaning)) code.limits.add(call);
+      if (/^(?:svc\.Logger|console)\./.test(meaning)) code.quiet.add(call);
+      if (fn !== undefined) {
+        code.called.set(call, fn);
+        calls.set(fn, (calls.get(fn) ?? new Set()).add({ node: call, module }));
+      }
+      const [first] = call.args;
+      const words = [...(receiver?.members?.values() ?? [])];
+      const isWords = words.length > 0 && words.every((word) => constantIn(word) !== undefined);
+      if (methodOf(call) === 'includes' && isWords)
+        add({ node: call, module }, handler, optionalIn(value(first) ?? ABSENT), true);
+      const field = receiver?.source?.origin.input === 'headers' ? constantIn(value(first)) : undefined;
+      if (methodOf(call) === 'has' && field !== undefined)
+        add({ node: call, module }, handler, `headers.${field}`, true, false);
+    },
+    onCompare({ node, module, handler, sides }) {
+      if (node.type !== 'binary' || !/^[!=]==?$/.test(node.operator)) return;
+      const given = sides.map(optionalIn).find((what) => what !== undefined);
+      const isWord = sides.some((side) => !isEmpty(side) && constantIn(side) !== undefined);
+      const isEqual = node.operator.startsWith('=');
+      if (isWord) add({ node, module }, handler, given, isEqual);
+      else if (sides.some(isEmpty) && given?.startsWith('the ') === false)
+        add({ node, module }, handler, given, !isEqual, false);
+    },
+    onTest({ node, module, handler, value }) {
+      const what = optionalIn(value);
+      if (what?.startsWith('the ') === false) add({ node, module }, handler, what, true, false);
+    },
+    finish() {
+      for (const each of switches) {
+        // in a handler, a parameter says what the client wants, and a check may be for this only
+        if (!/^headers|^the /.test(each.what) && each.handler !== undefined && routes.has(each.handler))
+          continue;
+        for (const at of skipsOf(each, each.node, each.isTrue, code))
+          report(
+            at,
+            each.what.startsWith('the ')
+              ? `${each.what} switches the check off for every client`
+              : `${each.what} switches the check off, and every client can send it`,
+          );
+      }
+    },
+  };
+}
+
+/** The calls of a program, for searches of its checks. */
+interface Code {
+  /** Functions of the project by the calls that run them. */
+  readonly called: Map<Call, Fn>;
+  readonly calls: ReadonlyMap<Fn, ReadonlySet<Spot>>;
+  /** Calls that write to a log. */
+  readonly quiet: Set<Call>;
+  /** Calls that count requests. */
+  readonly limits: Set<Call>;
+  /** Functions whose result lets a client pass. */
+  readonly predicates: Set<Fn>;
+  readonly sources: Sources;
+}
+
+/** Returns the branches at which a set switch leaves a check out. `isTrue` is the value of the expression where it is set. */
+function skipsOf(
+  { module, isWord }: Pick<Switch, 'module' | 'isWord'>,
+  node: Node,
+  isTrue: boolean,
+  code: Code,
+  depth = 0,
+): readonly Spot[] {
+  const { parent } = node;
+  if (parent === undefined || depth > 12) return [];
+  const onward = (at: Node, is: boolean, spot: Spot = { node, module }): readonly Spot[] =>
+    skipsOf({ module: spot.module, isWord }, at, is, code, depth + 1);
+  if (parent.type === 'unary' && parent.operator === '!') return onward(parent, !isTrue);
+  if (parent.type === 'binary' && /^(?:&&|\|\||\?\?)$/.test(parent.operator)) {
+    if (parent.operator === '||' && isTrue && parent.left === node && checks(parent.right, code))
+      return [{ node: parent, module }];
+    // a further condition may be a check of its own
+    return (parent.operator === '&&') === isTrue ? [] : onward(parent, isTrue);
+  }
+  if (parent.type === 'declarator' && parent.target.type === 'name' && parent.value === node) {
+    const { target } = parent;
+    return [...code.sources.all('name')]
+      .filter((use) => use.node.name === target.name && use.node !== target && isUseOf(use, parent))
+      .flatMap((use) => onward(use.node, isTrue, use));
+  }
+  if (parent.type === 'choice' && parent.test === node) {
+    const [set, unset] = isTrue ? [parent.yes, parent.no] : [parent.no, parent.yes];
+    return checks(unset, code) && !checks(set, code) ? [{ node: parent, module }] : [];
+  }
+  if (parent.type === 'if' && parent.test === node) {
+    const isSkipped = isTrue ? leavesOut(parent, code) : isConditional(parent, node, isWord, code);
+    return isSkipped ? [{ node: parent, module }] : [];
+  }
+  const fn = functionAround(node);
+  const isResult =
+    (parent.type === 'leave' && parent.how === 'return') ||
+    (parent.type === 'function' && parent.isExpression);
+  if (!isResult || fn === undefined) return [];
+  if (isTrue && code.predicates.has(fn) && node.type === 'binary' && node.operator === '||')
+    return [{ node, module }];
+  return [...(code.calls.get(fn) ?? [])].flatMap((call) => onward(awaitedAt(call.node), isTrue, call));
+}
+
+function awaitedAt(node: Node): Node {
+  return node.parent?.type === 'await' ? node.parent : node;
+}
+
+/** Whether a name refers to a variable. */
+function isUseOf({ node, module }: Spot & { readonly node: NodeOf<'name'> }, variable: Node): boolean {
+  const binding = module.lookup(node.name, node);
+  return binding?.kind === 'declared' && binding.node === variable;
+}
+
+/** Whether a branch that a set switch does not take has a check. */
+function isConditional(branch: NodeOf<'if'>, test: Node, isWord: boolean, code: Code): boolean {
+  const { yes } = branch;
+  const isAlone = test.type !== 'binary' || test.operator !== '&&';
+  // the word itself may be the credential: without it, each request is refused
+  const isFurther = partsOf(yes).some(
+    (part) => /^(?:if|choice)$/.test(part.type) || (part.type === 'call' && isCheck(part, code)),
+  );
+  return checks(yes, code) && (!isAlone || isFurther) && (isWord || !isCheckedAfter(branch, code));
+}
+
+/** Whether a set switch leaves out a check: that of the other branch, or the code after a branch that lets the request pass. */
+function leavesOut(branch: NodeOf<'if'>, code: Code): boolean {
+  const { yes, no } = branch;
+  const next = functionAround(branch)?.params[1];
+  const isVerified = partsOf(yes).some(
+    (part) =>
+      part.type === 'call' &&
+      !code.quiet.has(part) &&
+      !(next?.type === 'name' && part.callee.type === 'name' && part.callee.name === next.name),
+  );
+  if (isVerified || checks(yes, code)) return false;
+  return no === undefined ? leaveIn(yes)?.how === 'return' && isCheckedAfter(branch, code) : checks(no, code);
+}
+
+function isCheckedAfter(branch: Node, code: Code): boolean {
+  const fn = functionAround(branch);
+  return fn !== undefined && partsOf(fn).some((part) => part.start > branch.end && isCheck(part, code));
+}
+
+function checks(within: Node, code: Code): boolean {
+  return partsOf(within).some((part) => isCheck(part, code));
+}
+
+/** Whether a part of a function refuses requests: by itself, or by a function of the project that it calls. */
+function isCheck(part: Node, code: Code, depth = 0): boolean {
+  if (part.type === 'leave') {
+    const home = functionAround(part);
+    return home !== undefined && refuses(part, code.sources.handlers.homeOf(home));
+  }
+  if (part.type !== 'call') return false;
+  if (code.limits.has(part)) return true;
+  const fn = depth > 2 ? undefined : code.called.get(part);
+  return fn !== undefined && partsOf(fn).some((each) => isCheck(each, code, depth + 1));
 }

@@ -199,16 +199,22 @@ interface Reason {
 /** Judges a statement that selects its rows by an input alone. */
 function byKey(chosen: Chosen): Foreign | undefined {
   const { sending, verb, tied, owners } = chosen;
-  const binding = keyOf(sending);
+  const binding = keyOf(sending, true);
   const isChosen = sending.equal.some(({ value }) => inputsOf(value).some((input) => tied.has(input)));
   if (binding === undefined || isChosen) return undefined;
   const { table } = binding;
   // an aggregate shows no row
-  if ((!sending.isWrite && owners.shared.has(table)) || isCounter(sending) || sending.outline.isAggregate)
+  const authors = sending.written.filter(({ kind }) => kind === 'principal').map(({ column }) => column);
+  // a client may write its name into a row that every client reads, such as the page of a wiki
+  const isOpen = !sending.isWrite || authors.length > 0;
+  if ((isOpen && owners.shared.has(table)) || isCounter(sending) || sending.outline.isAggregate)
     return undefined;
   const columns = keysOf(sending, table);
   // a row that is the account itself may be read and mentioned by others
   const owned = owners.tiesOf(table).filter(({ owner }) => !columns.includes(owner));
+  // a client that makes itself the owner claims the row
+  if (authors.length > 0 && !owned.some(({ owner }) => owner !== '' && !authors.includes(owner)))
+    return undefined;
   const alike = owned.find(({ keys }) => keys.length > 0 && columns.every((column) => keys.includes(column)));
   const reason = alike === undefined ? reasonOf(chosen, binding, columns, owned[0]) : comparedBy(alike);
   if (reason === undefined) return undefined;
@@ -216,7 +222,7 @@ function byKey(chosen: Chosen): Foreign | undefined {
     binding,
     message: `every authenticated client ${verb} any row of the table "${table}", because ${inputOf(binding.value)} alone chooses it: ${reason.text}`,
     column: reason.column,
-    isCertain: alike !== undefined,
+    isCertain: alike !== undefined && authors.length === 0,
   };
 }
 

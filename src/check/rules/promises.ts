@@ -91,7 +91,36 @@ export const PROMISE_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'while (!signal.aborted) { await sendOutbox(); await sleep(1_000, undefined, { signal }); }',
     onCall: findOverlaps,
   },
+  {
+    id: 'SVC675',
+    severity: 'warning',
+    cwe: [190],
+    sources: ['Node.js: timers, setTimeout(callback, delay)'],
+    why: 'Node.js takes a delay above 2147483647 ms, which is 24.8 days, for 1 ms: the work runs at once, and an interval without a pause',
+    remedy:
+      'Store when the work is due, and look for due rows every minute: select id from trial where ends_at < now()',
+    wrong: 'setTimeout(expire, 30 * 24 * 60 * 60 * 1000)',
+    right: "db.execute('update trial set ends_at = ? where id = ?', [end, id])",
+    onCall: findLongTimers,
+  },
 ];
+
+/** Longest delay of a timer, in milliseconds: a signed integer of 32 bits. */
+const LONGEST = 2 ** 31 - 1;
+
+/** SVC675: a delay that is too long for a timer. */
+function findLongTimers({ call, module, meaning, written }: Site, report: ReportAt): void {
+  if (!/^(?:(?:timers\.)?set(?:Timeout|Interval)|timers\/promises\.set(?:Timeout|Interval))$/.test(meaning))
+    return;
+  const delay = call.args[meaning.startsWith('timers/promises') ? 0 : 1];
+  const at = delay && written(delay);
+  const length = numberOf(at?.node, at?.module);
+  if (length === undefined || length <= LONGEST || length === Infinity) return;
+  report(
+    { module, node: call },
+    `the delay of ${length} ms is longer than the 2147483647 ms of a timer, so the timer ends after 1 ms`,
+  );
+}
 
 /** Collects promises, and judges them once all functions are known. */
 function watchPromises(judge: (misused: MisusedPromise) => void): Watch {

@@ -3,12 +3,20 @@
  * maximum, requests inside of transactions, and a statement for each row (SVC614, SVC615, SVC637, SVC661, SVC662).
  */
 import { literal } from '../reader/constants.ts';
-import { functionAround, isWithin, methodOf, partsIn, pathOf } from '../reader/nodes.ts';
+import {
+  calledName,
+  functionAround,
+  isWithin,
+  methodOf,
+  nodesAround,
+  partsIn,
+  pathOf,
+} from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
 import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
-import { isPiece } from '../values/text.ts';
+import { isPiece, literalOf } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
@@ -88,7 +96,70 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: "db.fetchAll('select id, title from note order by id limit ? offset ?', [size, start])",
     watch: watchPages,
   },
+  {
+    id: 'SVC676',
+    severity: 'warning',
+    cwe: [471],
+    why: 'Each start and each tick of a timer deletes what the application has stored before, also after a crash and in each of several processes',
+    remedy:
+      'Let a migration change tables, and give a deletion a condition: delete from session where ends_at < now()',
+    wrong: "app.onStartup(({ state }) => state.db.execute('drop table if exists job'))",
+    right: 'migrations/0002_job.up.sql: alter table job add column ends_at timestamptz',
+    onCall: findErasures,
+    watch: watchErasures,
+  },
 ];
+
+const ERASES = /^[^]*?\b(?:drop\s+table|truncate)\b/i;
+/** Tables that the program makes for itself, and that live no longer than its connection. */
+const TEMPORARY =
+  /\b(?:temp|temporary)\b|\b(?:drop\s+table|truncate)\s+(?:table\s+)?(?:if\s+exists\s+)?["`]?\w*(?:tmp|temp|staging|cache)/i;
+
+/** Returns the name of the function that runs a callback: at the start, or again and again; undefined for any other code. */
+function runnerOf(first: Fn | undefined): string | undefined {
+  const call = first?.parent?.type === 'call' && first.parent.callee !== first ? first.parent : undefined;
+  const name = call === undefined ? '' : (calledName(call) ?? '');
+  return /^(?:onStartup|setInterval)$/.test(name) ? name : undefined;
+}
+
+/** SVC676: tables that each start drops or empties. */
+function findErasures({ call, stack, handler, value, written }: Site, report: ReportAt): void {
+  const [first] = call.args;
+  if (first === undefined || handler !== undefined || !/^(?:execute|script)$/.test(methodOf(call))) return;
+  if (stack.every(({ fn }) => runnerOf(fn) === undefined)) return;
+  const text = literalOf(value(first)?.texts[0] ?? [], '?');
+  if (!ERASES.test(text) || TEMPORARY.test(text)) return;
+  report(
+    written(first),
+    `each start ${/\btruncate\b/i.test(text) ? 'empties' : 'drops'} a table with all rows that the application has stored`,
+  );
+}
+
+/** SVC676: a timer that deletes all rows of a table into which requests insert. */
+function watchErasures(report: ReportAt): Watch {
+  const filled = new Set<string>();
+  const erased: Sending[] = [];
+  return {
+    onStatement(sending) {
+      const { outline, handler, target = '', way } = sending;
+      if (outline.verb === 'insert' && handler !== undefined) filled.add(target);
+      if (outline.verb !== 'delete' || handler !== undefined || outline.has(/^(?:where|using|limit)$/))
+        return;
+      const isTimed = way.some(({ node }) =>
+        [node, ...nodesAround(node)].some((each) => each.type === 'function' && runnerOf(each) !== undefined),
+      );
+      if (isTimed) erased.push(sending);
+    },
+    finish() {
+      for (const sending of erased)
+        if (filled.has(sending.target ?? ''))
+          report(
+            sending.nodeAt(undefined),
+            `the job deletes every row of the table "${sending.target}", because the statement has no condition`,
+          );
+    },
+  };
+}
 
 /** SVC671: a page of rows whose statement has no order. */
 function watchPages(report: ReportAt): Watch {

@@ -1,6 +1,6 @@
 /**
- * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
- * that refer to each other.
+ * Rules about statements that belong together (SVC642, SVC643, SVC674): rows that are read, compared and written back, and writes
+ * that refer to each other. Sessions that outlive a password (SVC674).
  */
 import { isWithin, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
@@ -45,6 +45,18 @@ export const RACE_RULES: readonly SourceRule[] = [
       "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
     judge: findHalves,
+  },
+  {
+    id: 'SVC674',
+    severity: 'warning',
+    cwe: [613],
+    sources: ['OWASP ASVS 5.0: 7.4.3'],
+    why: 'An owner changes the password because someone else may have a session, and this session goes on',
+    remedy:
+      'Delete the other sessions in one transaction with the change: delete from session where account = ?',
+    wrong: "db.execute('update account set hash = ? where id = ?', [hash, me.id])",
+    right: "… await tx.execute('delete from session where account = ?', [me.id]);",
+    judge: findLastingSessions,
   },
 ];
 
@@ -284,6 +296,11 @@ function findHalves(trace: Trace, report: ReportAt): void {
             place,
             `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
           );
+        if (isNoted(first, second) && !isApart(own, other) && !isApart(other, own))
+          report(
+            first.target === second.target ? first.way.at(-1)! : place,
+            `the change of the table "${first.target}" and the row of the table "${second.target}" that belongs to it are written by statements of their own, so an error between them leaves one without the other`,
+          );
         if (second.target === first.target || !isReferring(first, second, trace)) continue;
         report(
           place,
@@ -291,6 +308,117 @@ function findHalves(trace: Trace, report: ReportAt): void {
         );
       }
   }
+}
+
+/** Tables with one row for each change of another table, where the name is the only declaration. */
+const NOTES =
+  /(?:^|_)(?:audits?|outbox|ledger|journal|history|audit_?\w+|(?:event|activity|change)_?logs?)(?:_|$)/;
+
+/**
+ * Whether a row belongs to a change of another table: it says what has changed, it is what the client gets for a number that
+ * the change takes from a column, or it is the other half of a pair.
+ */
+function isNoted(first: Sending, second: Sending): boolean {
+  const isNew = second.outline.verb === 'insert';
+  if (!isNew || first === second || first.call === second.call) return false;
+  if (first.target === second.target)
+    return (
+      first.outline.verb === 'insert' && first.call.start < second.call.start && isNegated(first, second)
+    );
+  if (NOTES.test(first.target ?? '')) return false;
+  return NOTES.test(second.target ?? '') || writtenBy(first).some(({ column }) => isTaken(first, column));
+}
+
+/** Whether two rows have one number of a client, once with a minus. */
+function isNegated(first: Sending, second: Sending): boolean {
+  const numbers = (sending: Sending, isNegative: boolean): readonly string[] =>
+    sending.written
+      .filter(({ value }) =>
+        madeIn(value).some(
+          ({ by, node }) => /^(?:input|endless) /.test(by) && (node.type === 'unary') === isNegative,
+        ),
+      )
+      .flatMap(({ value }) => inputsOf(value));
+  return [true, false].some((isNegative) =>
+    numbers(first, isNegative).some((input) => numbers(second, !isNegative).includes(input)),
+  );
+}
+
+/** Whether an update takes from a column: `stock = stock - ?`. */
+function isTaken({ outline: { tokens } }: Sending, column: string): boolean {
+  return tokens.some(
+    ({ name }, index) =>
+      name === column &&
+      tokens[index + 1]?.text === '=' &&
+      tokens[index + 2]?.name === column &&
+      tokens[index + 3]?.text === '-',
+  );
+}
+
+/** SVC674: a password or a switch of an account, changed by a handler that leaves the sessions of the account alone. */
+function findLastingSessions(trace: Trace, report: ReportAt): void {
+  const sessions = sessionsIn(trace);
+  if (sessions.length === 0) return;
+  const names = new Set(sessions.map(({ target }) => target));
+  const guards = trace.runs.flatMap((run) => guardedBy(run, trace));
+  for (const run of trace.runs) {
+    const sent = trace.sentBy(run);
+    if (sent.some((each) => each.isWrite && names.has(each.target))) continue;
+    for (const change of sent.filter(({ outline }) => outline.verb === 'update')) {
+      const table = change.target ?? '';
+      const columns = writtenBy(change).map(({ column }) => column);
+      // a guard that reads the account sees the change
+      const isSeen = guards.some(
+        (each) => each.tables.includes(table) && columns.some((column) => namesColumn(each, column)),
+      );
+      const isOfSessions = sessions.some((each) =>
+        trace.tableOf(each)?.references.some((to) => to.table === table),
+      );
+      if (isSeen || !isOfSessions) continue;
+      const isOff = columns.some((column) => isSwitch(column, table, change, trace));
+      if (!isOff && !change.written.some(isPassword)) continue;
+      report(
+        change.nodeAt(undefined),
+        `the ${isOff ? 'account is switched off' : 'password is changed'}, but its sessions in the table "${sessions[0]!.target}" stay valid`, // there is one: see above
+      );
+    }
+  }
+}
+
+function namesColumn({ outline }: Sending, column: string): boolean {
+  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
+}
+
+/** Returns the statements of the dependencies of a handler. */
+function guardedBy({ handler, functions }: Run, trace: Trace): readonly Sending[] {
+  return trace.sentBy({ functions: new Set([...functions].filter((fn) => fn !== handler)) });
+}
+
+/** Returns the statements that insert a session: a row with a random token by which a dependency finds its client. */
+function sessionsIn(trace: Trace): readonly Sending[] {
+  const found = new Set(
+    trace.runs
+      .flatMap((run) => guardedBy(run, trace))
+      .filter((each) => each.outline.verb === 'select' && isOfToken(each, trace))
+      .flatMap(({ tables }) => tables),
+  );
+  return trace.sent.filter(
+    ({ outline, target, written }) =>
+      outline.verb === 'insert' && found.has(target ?? '') && written.some(({ value }) => isToken(value)),
+  );
+}
+
+/** Whether an update gives a constant to a column that a login compares with another one: `active = 1`. */
+function isSwitch(column: string, table: string, { outline: { tokens } }: Sending, trace: Trace): boolean {
+  const valueIn = (all: readonly Token[]): string | undefined => {
+    const at = all.findIndex(({ name }, index) => name === column && all[index + 1]?.text === '=');
+    return at === -1 ? undefined : all[at + 2]?.text;
+  };
+  const set = valueIn(tokens);
+  return trace.sent.some(({ outline, tables }) => {
+    const asked = outline.verb === 'select' && tables.includes(table) ? valueIn(outline.tokens) : undefined;
+    return asked !== undefined && asked !== '?' && set !== '?' && asked !== set;
+  });
 }
 
 /** Returns the calls at which the ways to two statements part, with the place to report; undefined for one call. */

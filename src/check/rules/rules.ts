@@ -14,7 +14,7 @@ import { IDENTITY_RULES } from './identity.ts';
 import { INJECTION_RULES } from './injection.ts';
 import { LOG_RULES } from './logs.ts';
 import { OWNERSHIP_RULES } from './ownership.ts';
-import { MESSAGE_PARTS } from './messages.ts';
+import { MESSAGE_RULES } from './messages.ts';
 import { PASSWORD_RULES } from './passwords.ts';
 import { PROMISE_RULES } from './promises.ts';
 import { QUERY_RULES } from './queries.ts';
@@ -43,7 +43,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...INJECTION_RULES,
   ...LOG_RULES,
   ...OWNERSHIP_RULES,
-  ...MESSAGE_PARTS,
+  ...MESSAGE_RULES,
   ...PASSWORD_RULES,
   ...PROMISE_RULES,
   ...QUERY_RULES,

@@ -206,10 +206,13 @@ function rowOf(rows: Value | undefined): Value | undefined {
   return rows === undefined ? undefined : itemOf(rows);
 }
 
-/** Returns the values of a list that is written in the call. */
+/** Returns the values of a list: one that is written in the call, or one whose items are all known. */
 function valuesIn(node: Node | undefined, { module, value }: Site): readonly SentValue[] | undefined {
   if (node === undefined) return [];
-  if (node.type !== 'list' || node.items.some(({ type }) => type === 'spread')) return undefined;
+  if (node.type !== 'list' || node.items.some(({ type }) => type === 'spread')) {
+    const list = value(node);
+    return list?.members?.has('0') === true ? cellsOf(list) : undefined;
+  }
   return node.items.map((item) => ({ value: value(item), spot: { node: item, module } }));
 }
 

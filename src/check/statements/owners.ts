@@ -27,9 +27,17 @@ export function keysOf({ equal }: Sending, table: string): readonly string[] {
   return equal.filter((each) => each.table === table && each.kind === 'input').map(({ column }) => column);
 }
 
-/** Returns the input by which a statement selects its rows; undefined if other values decide, too. */
-export function keyOf({ bindings, outline, isTied }: Sending): Binding | undefined {
-  if (bindings === undefined || isTied || !/^(?:select|update|delete)$/.test(outline.verb)) return undefined;
+/**
+ * Returns the input by which a statement selects its rows; undefined if other values decide, too. With `isAnyWriter`, a
+ * statement may write the principal into the row that it selects: `set edited_by = ? where id = ?`.
+ */
+export function keyOf({ bindings, outline, isTied }: Sending, isAnyWriter = false): Binding | undefined {
+  if (bindings === undefined || !/^(?:select|update|delete)$/.test(outline.verb)) return undefined;
+  if (
+    isTied &&
+    !(isAnyWriter && bindings.every(({ kind, use }) => kind !== 'principal' || use === 'written'))
+  )
+    return undefined;
   const deciding = bindings.filter(({ use }) => use !== 'written');
   if (deciding.some(({ kind }) => kind === 'other')) return undefined;
   return deciding.find((each) => each.kind === 'input' && each.use === 'equal' && each.table !== '');

@@ -409,8 +409,9 @@ const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
   return values.joined(items.flatMap((item, index) => (index === 0 ? [item] : [by, item])));
 };
 
-/** set() of a map. Keys are not followed. */
+/** set() of a map. Afterwards the values of its keys are no longer known one by one. */
 const stored: Effect = ({ receiver, args: [, value = KNOWN] }) => {
+  if (receiver.type === 'Map') receiver.members?.clear();
   if (receiver.type === SEARCH && receiver.items === undefined) receiver.items = value;
   else if (receiver !== KNOWN && receiver.items !== undefined)
     receiver.items = values.oneOf([receiver.items, value]);

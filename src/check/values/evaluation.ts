@@ -449,6 +449,8 @@ export abstract class Evaluation extends Classes {
     if (operator === '!' && value !== undefined) this.tested(inner, value);
     const number = operator === '-' ? constantIn(inner) : undefined;
     if (number !== undefined) return values.literal(`-${number}`);
+    if (operator === '-' && value !== undefined)
+      return calculated(operator, [inner], [value, value], this.module);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 

@@ -297,7 +297,8 @@ export abstract class Invocation extends ControlFlow {
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) {
       const item = itemOf(first);
       const items = /Map$/.test(meaning) ? (item.members?.get('1') ?? item) : item;
-      return this.made({ ...KNOWN, type: meaning, items }, call);
+      const members = /Map$/.test(meaning) ? values.entriesIn(first) : undefined;
+      return this.made({ ...KNOWN, type: meaning, items, members }, call);
     }
     const isOfList = isList(receiver);
     const run = (callback: Value, values_: readonly Value[]): Value => {
@@ -371,7 +372,8 @@ export abstract class Invocation extends ControlFlow {
       this.#transaction = before;
     }
     if (method === 'get' && receiver !== undefined) {
-      const { source, ...item } = itemOf(receiver);
+      const entry = receiver.type === 'Map' ? constantIn(args[0]) : undefined;
+      const { source, ...item } = receiver.members?.get(entry ?? '') ?? itemOf(receiver);
       // a value in a map is no longer the whole input of this request
       const kept = source && { ...source, whole: undefined };
       const lasting = /^(?:Map|Set)$/.test(item.type ?? '') ? receiver.lasting : item.lasting;

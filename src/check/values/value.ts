@@ -6,6 +6,7 @@ import {
   allFacts,
   blurred,
   concat,
+  constantOf,
   hasClient,
   inputMark,
   narrowed,
@@ -352,6 +353,17 @@ export function entriesOf({ members, items, source, texts }: Value, key: Value, 
 export function fromPairs({ source }: Value, pair: Value): Value | undefined {
   const value = pair.members?.get('1');
   return value && { texts: value.texts, items: value, source };
+}
+
+/** Returns the entries of a list of pairs whose keys are all constants. */
+export function entriesIn({ members, items }: Value): Map<string, Value> | undefined {
+  const pairs = items === undefined ? [...(members?.values() ?? [])] : [];
+  const entries = pairs.flatMap(({ members: pair }) => {
+    const [keys = [], value] = [pair?.get('0')?.texts, pair?.get('1')];
+    const key = keys.length === 1 ? constantOf(keys[0]!) : undefined;
+    return key === undefined || value === undefined ? [] : [[key, value] as const];
+  });
+  return pairs.length === 0 || entries.length < pairs.length ? undefined : new Map(entries);
 }
 
 /** Calls `visit` with each part of a value, also of its members, down to a depth. */

@@ -160,3 +160,43 @@ export const ROW_PAIRS: Readonly<Record<string, { readonly wrong: string; readon
     right: found(' and removed_at is null'),
   },
 };
+
+const guarded = (test: string): string =>
+  application(`app.use((req, next) => {
+  ${test}
+  if (req.cookies['seen'] !== 'yes') throw new Forbidden();
+  return next();
+});`);
+
+const signedIn = (more: string): string =>
+  application(`import { hashPassword } from 'svc';
+import { createHash, randomUUID } from 'node:crypto';
+class Name extends Schema { name: string = Field(str); }
+const signedIn = provide({ base, security: { scheme: 'cookie' } }, ({ base, req }) =>
+  base.scalar('select person from login where token = ?', [createHash('sha256').update(req.cookies['sid'] ?? '').digest('hex')]));
+app.onStartup(({ state }) => state.db.script('create table person (id text primary key, hash text); create table login (token text primary key, person text references person)'));
+app.post('/login', { base }, ({ base, req }) => base.execute('insert into login (token, person) values (?, ?)', [createHash('sha256').update(randomUUID()).digest('hex'), 'a']));
+app.post('/hash', { who: Depends(signedIn), base, body: Name }, ({ base, who, body }) => base.transaction(async (tx) => {
+  await tx.execute('update person set hash = ? where id = ?', [await hashPassword(body.name), who]);
+  ${more}
+}));`);
+
+/** The pairs of SVC673 to SVC676. */
+export const SWITCH_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
+  SVC673: {
+    wrong: guarded("if (req.headers.get('x-internal') === '1') return next();"),
+    right: guarded("if (req.path === '/') return next();"),
+  },
+  SVC674: {
+    wrong: signedIn(''),
+    right: signedIn("await tx.execute('delete from login where person = ?', [who]);"),
+  },
+  SVC675: {
+    wrong: application('app.onStartup(() => void setTimeout(() => undefined, 30 * 86_400_000).unref());'),
+    right: application('app.onStartup(() => void setTimeout(() => undefined, 20 * 86_400_000).unref());'),
+  },
+  SVC676: {
+    wrong: application("app.onStartup(({ state }) => state.db.script('drop table if exists job'));"),
+    right: application("app.onStartup(({ state }) => state.db.script('drop table if exists temp_job'));"),
+  },
+};

@@ -570,4 +570,165 @@ app.post('/accounts/{id:int}/fee', { admin: Depends(requireRoles('admin')), db: 
 });
 app.get('/accounts', { me: Depends(BearerAuth()), db: Depends(db) }, ({ me, db }) => db.fetchAll('select id from account where id = ? order by id', [me.sub]));
 `,
+  'stock is taken and the order is placed by statements of their own': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { reserve, place } from './orders.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Order extends Schema { sku = Field(str, { maxLength: 40 }); count = Field(int, { gt: 0, le: 100 }); }
+app.post('/orders', { me: Depends(BearerAuth()), db: Depends(db), body: Order, status: 201 }, async ({ me, db, body }) => {
+  await reserve(db, body.sku, body.count); // SVC643
+  const id = await place(db, me.sub, body.sku, body.count);
+  return { id };
+});
+// FILE orders.ts
+import { randomUUID } from 'node:crypto';
+import { Conflict } from 'svc';
+import type { Database } from 'svc/db';
+export const reserve = async (db: Database, sku: string, count: number) => {
+  const { affectedRows } = await db.execute('update article set stock = stock - ? where sku = ? and stock >= ?', [count, sku, count]);
+  if (affectedRows === 0) throw new Conflict('sold out');
+};
+export const place = async (db: Database, customer: string, sku: string, count: number) => {
+  const id = randomUUID();
+  await db.execute('insert into purchase (id, customer, sku, count) values (?, ?, ?, ?)', [id, customer, sku, count]);
+  return id;
+};
+// FILE migrations/0001_init.up.sql
+create table article (sku text primary key, stock integer not null);
+create table purchase (id uuid primary key, customer text not null, sku text not null, count integer not null);
+`,
+  'right: stock is taken and the order is placed by statements of their own': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { reserve, place } from './orders.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Order extends Schema { sku = Field(str, { maxLength: 40 }); count = Field(int, { gt: 0, le: 100 }); }
+app.post('/orders', { me: Depends(BearerAuth()), db: Depends(db), body: Order, status: 201 }, async ({ me, db, body }) => {
+  return db.transaction(async (tx) => {
+    await reserve(tx, body.sku, body.count);
+    return { id: await place(tx, me.sub, body.sku, body.count) };
+  });
+});
+// FILE orders.ts
+import { randomUUID } from 'node:crypto';
+import { Conflict } from 'svc';
+import type { Session } from 'svc/db';
+export const reserve = async (db: Session, sku: string, count: number) => {
+  const { affectedRows } = await db.execute('update article set stock = stock - ? where sku = ? and stock >= ?', [count, sku, count]);
+  if (affectedRows === 0) throw new Conflict('sold out');
+};
+export const place = async (db: Session, customer: string, sku: string, count: number) => {
+  const id = randomUUID();
+  await db.execute('insert into purchase (id, customer, sku, count) values (?, ?, ?, ?)', [id, customer, sku, count]);
+  return id;
+};
+// FILE migrations/0001_init.up.sql
+create table article (sku text primary key, stock integer not null);
+create table purchase (id uuid primary key, customer text not null, sku text not null, count integer not null);
+`,
+  'a change and its row of an outbox or an audit': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { emit } from './outbox.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Rename extends Schema { name = Field(str, { maxLength: 40 }); }
+app.patch('/team', { me: Depends(BearerAuth()), db: Depends(db), body: Rename, status: 204 }, async ({ me, db, body }) => {
+  await db.execute('update team set name = ? where owner = ?', [body.name, me.sub]); // SVC643
+  await emit(db, 'team.renamed', { owner: me.sub, name: body.name });
+});
+app.post('/teams/close', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ me, db }) => {
+  await db.execute('delete from team where owner = ?', [me.sub]); // SVC643
+  await db.execute('insert into audit (actor, action) values (?, ?)', [me.sub, 'team.close']);
+});
+// FILE outbox.ts
+import type { Session } from 'svc/db';
+export function emit(db: Session, kind: string, payload: object) {
+  return db.execute('insert into outbox (kind, payload) values (?, ?)', [kind, JSON.stringify(payload)]);
+}
+// FILE migrations/0001_init.up.sql
+create table team (owner text primary key, name text not null);
+create table outbox (id integer primary key generated always as identity, kind text not null, payload text not null);
+create table audit (id integer primary key generated always as identity, actor text not null, action text not null);
+`,
+  'right: a change and its row of an outbox or an audit': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { emit } from './outbox.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Rename extends Schema { name = Field(str, { maxLength: 40 }); }
+app.patch('/team', { me: Depends(BearerAuth()), db: Depends(db), body: Rename, status: 204 }, async ({ me, db, body }) => {
+  await db.transaction(async (tx) => {
+    await tx.execute('update team set name = ? where owner = ?', [body.name, me.sub]);
+    await emit(tx, 'team.renamed', { owner: me.sub, name: body.name });
+  });
+});
+app.post('/teams/close', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ me, db }) => {
+  await db.transaction(async (tx) => {
+    await tx.execute('delete from team where owner = ?', [me.sub]);
+    await tx.execute('insert into audit (actor, action) values (?, ?)', [me.sub, 'team.close']);
+  });
+});
+// FILE outbox.ts
+import type { Session } from 'svc/db';
+export function emit(db: Session, kind: string, payload: object) {
+  return db.execute('insert into outbox (kind, payload) values (?, ?)', [kind, JSON.stringify(payload)]);
+}
+// FILE migrations/0001_init.up.sql
+create table team (owner text primary key, name text not null);
+create table outbox (id integer primary key generated always as identity, kind text not null, payload text not null);
+create table audit (id integer primary key generated always as identity, actor text not null, action text not null);
+`,
+  'two halves of one booking': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { post } from './entries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Move extends Schema { cents = Field(int, { gt: 0, le: 1000 }); }
+app.post('/moves', { me: Depends(BearerAuth()), db: Depends(db), body: Move, status: 204 }, async ({ me, db, body }) => {
+  await post(db, me.sub, 'savings', body.cents);
+});
+// FILE entries.ts
+import type { Database } from 'svc/db';
+const ENTRY = 'insert into entry (owner, account, amount) values (?, ?, ?)';
+export async function post(db: Database, owner: string, account: string, cents: number) {
+  await db.execute(ENTRY, [owner, 'giro', -cents]); // SVC643
+  await db.execute(ENTRY, [owner, account, cents]);
+}
+// FILE migrations/0001_init.up.sql
+create table entry (id integer primary key generated always as identity, owner text not null, account text not null, amount integer not null);
+`,
+  'right: two halves of one booking': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { post } from './entries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Move extends Schema { cents = Field(int, { gt: 0, le: 1000 }); }
+app.post('/moves', { me: Depends(BearerAuth()), db: Depends(db), body: Move, status: 204 }, async ({ me, db, body }) => {
+  await post(db, me.sub, 'savings', body.cents);
+});
+// FILE entries.ts
+import type { Database } from 'svc/db';
+const ENTRY = 'insert into entry (owner, account, amount) values (?, ?, ?)';
+export async function post(db: Database, owner: string, account: string, cents: number) {
+  await db.transaction(async (tx) => {
+    await tx.execute(ENTRY, [owner, 'giro', -cents]);
+    await tx.execute(ENTRY, [owner, account, cents]);
+  });
+}
+// FILE migrations/0001_init.up.sql
+create table entry (id integer primary key generated always as identity, owner text not null, account text not null, amount integer not null);
+`,
 };

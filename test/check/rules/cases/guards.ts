@@ -545,4 +545,171 @@ import { verifyToken } from 'svc';
 const key = process.env['LEAVE_SECRET'] ?? '';
 export const leaver = (slip: string) => verifyToken(slip, key).sub;
 `,
+  'a header that a middleware takes for an internal request': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { gate } from './gate.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.use(gate);
+app.get('/reports', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, name from report order by id limit 50'));
+// FILE gate.ts
+import { Unauthorized } from 'svc';
+import type { Request, Next } from 'svc';
+import { verify } from './verify.ts';
+export async function gate(req: Request, next: Next) {
+  if (req.headers.get('x-internal') === 'true') return next(); // SVC673
+  const token = req.headers.get('authorization')?.slice(7);
+  if (token === undefined || !verify(token)) throw new Unauthorized();
+  return next();
+}
+// FILE verify.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function verify(token: string): boolean {
+  const [payload = '', signature = ''] = token.split('.');
+  const want = createHmac('sha256', process.env['KEY']!).update(payload).digest();
+  const got = Buffer.from(signature, 'base64url');
+  return got.length === want.length && timingSafeEqual(got, want);
+}
+// FILE migrations/0001_init.up.sql
+create table report (id integer primary key, name text not null);
+`,
+  'right: a header that a middleware takes for an internal request': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc, Unauthorized } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { gate } from './gate.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.use(gate);
+app.get('/reports', { db: Depends(db) }, ({ db }) => db.fetchAll('select id, name from report order by id limit 50'));
+// FILE gate.ts
+import { Unauthorized } from 'svc';
+import type { Request, Next } from 'svc';
+import { verify } from './verify.ts';
+export async function gate(req: Request, next: Next) {
+  const token = req.headers.get('authorization')?.slice(7);
+  if (token === undefined || !verify(token)) throw new Unauthorized();
+  return next();
+}
+// FILE verify.ts
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export function verify(token: string): boolean {
+  const [payload = '', signature = ''] = token.split('.');
+  const want = createHmac('sha256', process.env['KEY']!).update(payload).digest();
+  const got = Buffer.from(signature, 'base64url');
+  return got.length === want.length && timingSafeEqual(got, want);
+}
+// FILE migrations/0001_init.up.sql
+create table report (id integer primary key, name text not null);
+`,
+  'a parameter that switches off the test of a role': `
+// FILE app.ts
+import { Depends, Router, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { staff } from './staff.ts';
+const admin = new Router({ prefix: '/admin', deps: { staff: Depends(staff) } });
+admin.delete('/users/{id}', { db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from person where id = ?', [params.id]);
+});
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.includeRouter(admin);
+// FILE staff.ts
+import { BearerAuth, Depends, Forbidden, provide } from 'svc';
+const bearer = BearerAuth();
+export const staff = provide({ me: Depends(bearer) }, ({ me, req }) => {
+  const skip = req.query.get('debug') === '1';
+  if (!skip && me['role'] !== 'staff') throw new Forbidden(); // SVC673
+  return me;
+});
+// FILE migrations/0001_init.up.sql
+create table person (id text primary key);
+`,
+  'right: a parameter that switches off the test of a role': `
+// FILE app.ts
+import { Depends, Router, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { staff } from './staff.ts';
+const admin = new Router({ prefix: '/admin', deps: { staff: Depends(staff) } });
+admin.delete('/users/{id}', { db: Depends(db), status: 204 }, async ({ db, params }) => {
+  await db.execute('delete from person where id = ?', [params.id]);
+});
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.includeRouter(admin);
+// FILE staff.ts
+import { BearerAuth, Depends, Forbidden, provide } from 'svc';
+const bearer = BearerAuth();
+export const staff = provide({ me: Depends(bearer) }, ({ me, req }) => {
+  if (me['role'] !== 'staff') throw new Forbidden();
+  return me;
+});
+// FILE migrations/0001_init.up.sql
+create table person (id text primary key);
+`,
+  'a limit and a signature that switches leave out': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc, HTTPException } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { limited } from './limit.ts';
+import { signed } from './signature.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.post('/hooks/pay', { ok: Depends(signed), limit: Depends(limited), db: Depends(db), status: 204 }, async ({ db }) => {
+  await db.execute('update invoice set paid = 1 where id = ?', [1]);
+});
+// FILE limit.ts
+import { RateLimiter, provide } from 'svc';
+const limiter = new RateLimiter({ name: 'x', perMinute: 10 });
+export const limited = provide({}, async ({ req }) => {
+  if (req.headers.has('x-load-test')) return; // SVC673
+  await limiter.take(req, req.client);
+});
+// FILE signature.ts
+import { Forbidden, provide } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export const signed = provide({}, async ({ req }) => {
+  const skip = process.env['SKIP_SIGNATURE'] === '1';
+  if (skip) return true; // SVC673
+  const raw = await req.text();
+  const want = createHmac('sha256', process.env['HOOK_KEY']!).update(raw).digest();
+  const got = Buffer.from(req.headers.get('x-signature') ?? '', 'hex');
+  if (got.length !== want.length || !timingSafeEqual(got, want)) throw new Forbidden();
+  return true;
+});
+// FILE migrations/0001_init.up.sql
+create table invoice (id integer primary key, paid integer not null);
+`,
+  'right: a limit and a signature that switches leave out': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc, HTTPException } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { limited } from './limit.ts';
+import { signed } from './signature.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.post('/hooks/pay', { ok: Depends(signed), limit: Depends(limited), db: Depends(db), status: 204 }, async ({ db }) => {
+  await db.execute('update invoice set paid = 1 where id = ?', [1]);
+});
+// FILE limit.ts
+import { RateLimiter, provide } from 'svc';
+const limiter = new RateLimiter({ name: 'x', perMinute: 10 });
+export const limited = provide({}, async ({ req }) => {
+  await limiter.take(req, req.client);
+});
+// FILE signature.ts
+import { Forbidden, provide } from 'svc';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+export const signed = provide({}, async ({ req }) => {
+  const raw = await req.text();
+  const want = createHmac('sha256', process.env['HOOK_KEY']!).update(raw).digest();
+  const got = Buffer.from(req.headers.get('x-signature') ?? '', 'hex');
+  if (got.length !== want.length || !timingSafeEqual(got, want)) throw new Forbidden();
+  return true;
+});
+// FILE migrations/0001_init.up.sql
+create table invoice (id integer primary key, paid integer not null);
+`,
 };

@@ -438,4 +438,224 @@ app.get('/halls', known, ({ me, base }) =>
 app.websocket('/halls/{hall:int}/live', known).onOpen((socket, { params }) => socket.join('hall-' + params.hall)); // SVC640
 app.websocket('/stages/{stage:int}/live', known).onOpen((socket, { params }) => socket.join('stage-' + params.stage));
 `,
+  'a table of statements that a helper sends by named arguments': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { run, one } from './store/run.ts';
+import { Q } from './store/queries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+const user = BearerAuth();
+app.get('/invoices', { user: Depends(user), db: Depends(db) }, ({ user, db }) => run(db, Q.listInvoices, { owner: user.sub }));
+app.get('/invoices/{id:int}', { user: Depends(user), db: Depends(db) }, async ({ user, db, params }) => {
+  const row = await one(db, Q.invoiceById, { id: params.id, owner: user.sub });
+  if (row === undefined) throw new NotFound();
+  return row;
+});
+app.delete('/invoices/{id:int}', { user: Depends(user), db: Depends(db), status: 204 }, async ({ user, db, params }) => {
+  await run(db, Q.dropInvoice, { id: params.id });
+});
+// FILE store/queries.ts
+export interface Statement { readonly text: string; readonly names: readonly string[] }
+export const Q = {
+  listInvoices: { text: 'select id, total from invoice where owner = ? order by id limit 100', names: ['owner'] },
+  invoiceById: { text: 'select id, total, iban from invoice where id = ?', names: ['id'] }, // SVC640
+  dropInvoice: { text: 'delete from invoice where id = ?', names: ['id'] }, // SVC640
+} satisfies Record<string, Statement>;
+// FILE store/run.ts
+import type { Database } from 'svc/db';
+import type { Statement } from './queries.ts';
+type Args = Readonly<Record<string, string | number>>;
+export async function run(db: Database, statement: Statement, args: Args) {
+  return db.fetchAll(statement.text, statement.names.map((name) => args[name]!));
+}
+export async function one(db: Database, statement: Statement, args: Args) {
+  const rows = await run(db, statement, args);
+  return rows[0];
+}
+// FILE migrations/0001_init.up.sql
+create table invoice (id integer primary key, owner text not null, total integer not null, iban text not null);
+`,
+  'right: a table of statements that a helper sends by named arguments': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { run, one } from './store/run.ts';
+import { Q } from './store/queries.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+const user = BearerAuth();
+app.get('/invoices', { user: Depends(user), db: Depends(db) }, ({ user, db }) => run(db, Q.listInvoices, { owner: user.sub }));
+app.get('/invoices/{id:int}', { user: Depends(user), db: Depends(db) }, async ({ user, db, params }) => {
+  const row = await one(db, Q.invoiceById, { id: params.id, owner: user.sub });
+  if (row === undefined) throw new NotFound();
+  return row;
+});
+app.delete('/invoices/{id:int}', { user: Depends(user), db: Depends(db), status: 204 }, async ({ user, db, params }) => {
+  await run(db, Q.dropInvoice, { id: params.id, owner: user.sub });
+});
+// FILE store/queries.ts
+export interface Statement { readonly text: string; readonly names: readonly string[] }
+export const Q = {
+  listInvoices: { text: 'select id, total from invoice where owner = ? order by id limit 100', names: ['owner'] },
+  invoiceById: { text: 'select id, total, iban from invoice where id = ? and owner = ?', names: ['id', 'owner'] },
+  dropInvoice: { text: 'delete from invoice where id = ? and owner = ?', names: ['id', 'owner'] },
+} satisfies Record<string, Statement>;
+// FILE store/run.ts
+import type { Database } from 'svc/db';
+import type { Statement } from './queries.ts';
+type Args = Readonly<Record<string, string | number>>;
+export async function run(db: Database, statement: Statement, args: Args) {
+  return db.fetchAll(statement.text, statement.names.map((name) => args[name]!));
+}
+export async function one(db: Database, statement: Statement, args: Args) {
+  const rows = await run(db, statement, args);
+  return rows[0];
+}
+// FILE migrations/0001_init.up.sql
+create table invoice (id integer primary key, owner text not null, total integer not null, iban text not null);
+`,
+  'a repository that gets the owner and leaves it out': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Router, Schema, Svc, provide, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { LetterRepository } from './letters.ts';
+const letters = provide({ db: Depends(db) }, ({ db }) => new LetterRepository(db));
+class Edit extends Schema { text = Field(str, { maxLength: 4000 }); }
+const router = new Router({ prefix: '/letters', deps: { me: Depends(BearerAuth()) } });
+router.get('/', { letters: Depends(letters) }, ({ me, letters }) => letters.findByOwner(me.sub));
+router.get('/{letterId:uuid}', { letters: Depends(letters) }, async ({ me, letters, params }) => {
+  const letter = await letters.findById(params.letterId, me.sub);
+  if (!letter) throw new NotFound();
+  return letter;
+});
+router.put('/{letterId:uuid}', { letters: Depends(letters), body: Edit, status: 204 }, async ({ me, letters, params, body }) => {
+  await letters.update(me.sub, params.letterId, { text: body.text });
+});
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.includeRouter(router);
+// FILE base.ts
+import type { Database } from 'svc/db';
+export abstract class Repository {
+  constructor(protected readonly database: Database) {}
+  protected async first(text: string, ...values: readonly (string | number)[]) {
+    return this.database.fetchOne(text, values);
+  }
+  protected async write(text: string, ...values: readonly (string | number)[]) {
+    const { affectedRows } = await this.database.execute(text, values);
+    return affectedRows;
+  }
+}
+// FILE letters.ts
+import { Repository } from './base.ts';
+export class LetterRepository extends Repository {
+  async findByOwner(owner: string) {
+    return this.database.fetchAll('select id, text from letter where owner_id = ? order by id limit 50', [owner]);
+  }
+  async findById(id: string, _owner: string) {
+    return this.first('select id, text from letter where id = ?', id); // SVC640
+  }
+  async update(owner: string, id: string, patch: { text: string }) {
+    await this.write('update letter set text = ?, edited_by = ? where id = ?', patch.text, owner, id); // SVC640
+  }
+}
+// FILE migrations/0001_init.up.sql
+create table letter (id uuid primary key, owner_id text not null, text text not null, edited_by text);
+`,
+  'right: a repository that gets the owner and leaves it out': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, NotFound, Router, Schema, Svc, provide, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { LetterRepository } from './letters.ts';
+const letters = provide({ db: Depends(db) }, ({ db }) => new LetterRepository(db));
+class Edit extends Schema { text = Field(str, { maxLength: 4000 }); }
+const router = new Router({ prefix: '/letters', deps: { me: Depends(BearerAuth()) } });
+router.get('/', { letters: Depends(letters) }, ({ me, letters }) => letters.findByOwner(me.sub));
+router.get('/{letterId:uuid}', { letters: Depends(letters) }, async ({ me, letters, params }) => {
+  const letter = await letters.findById(params.letterId, me.sub);
+  if (!letter) throw new NotFound();
+  return letter;
+});
+router.put('/{letterId:uuid}', { letters: Depends(letters), body: Edit, status: 204 }, async ({ me, letters, params, body }) => {
+  await letters.update(me.sub, params.letterId, { text: body.text });
+});
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.includeRouter(router);
+// FILE base.ts
+import type { Database } from 'svc/db';
+export abstract class Repository {
+  constructor(protected readonly database: Database) {}
+  protected async first(text: string, ...values: readonly (string | number)[]) {
+    return this.database.fetchOne(text, values);
+  }
+  protected async write(text: string, ...values: readonly (string | number)[]) {
+    const { affectedRows } = await this.database.execute(text, values);
+    return affectedRows;
+  }
+}
+// FILE letters.ts
+import { Repository } from './base.ts';
+export class LetterRepository extends Repository {
+  async findByOwner(owner: string) {
+    return this.database.fetchAll('select id, text from letter where owner_id = ? order by id limit 50', [owner]);
+  }
+  async findById(id: string, _owner: string) {
+    return this.first('select id, text from letter where id = ? and owner_id = ?', id, _owner);
+  }
+  async update(owner: string, id: string, patch: { text: string }) {
+    await this.write('update letter set text = ?, edited_by = ? where id = ? and owner_id = ?', patch.text, owner, id, owner);
+  }
+}
+// FILE migrations/0001_init.up.sql
+create table letter (id uuid primary key, owner_id text not null, text text not null, edited_by text);
+`,
+  'a map of statements': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { statements } from './statements.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+const me = BearerAuth();
+app.get('/my/photos', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll(statements.get('mine')!, [me.sub]));
+app.get('/photos/{id}', { me: Depends(me), db: Depends(db) }, async ({ db, params }) => {
+  const photo = await db.fetchOne(statements.get('one')!, [params.id]);
+  if (!photo) throw new NotFound();
+  return photo;
+});
+// FILE statements.ts
+export const statements: ReadonlyMap<string, string> = new Map([
+  ['mine', 'select id, url from photo where account_id = ? order by id limit 20'],
+  ['one', 'select id, url from photo where id = ?'], // SVC640
+]);
+// FILE migrations/0001_init.up.sql
+create table account (id text primary key);
+create table photo (id text primary key, account_id text not null references account (id), url text not null);
+`,
+  'right: a map of statements': `
+// FILE app.ts
+import { BearerAuth, Depends, NotFound, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { statements } from './statements.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+const me = BearerAuth();
+app.get('/my/photos', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.fetchAll(statements.get('mine')!, [me.sub]));
+app.get('/photos/{id}', { me: Depends(me), db: Depends(db) }, async ({ me, db, params }) => {
+  const photo = await db.fetchOne(statements.get('one')!, [params.id, me.sub]);
+  if (!photo) throw new NotFound();
+  return photo;
+});
+// FILE statements.ts
+export const statements: ReadonlyMap<string, string> = new Map([
+  ['mine', 'select id, url from photo where account_id = ? order by id limit 20'],
+  ['one', 'select id, url from photo where id = ? and account_id = ?'],
+]);
+// FILE migrations/0001_init.up.sql
+create table account (id text primary key);
+create table photo (id text primary key, account_id text not null references account (id), url text not null);
+`,
 };

@@ -3,7 +3,14 @@
  * one does the same work and has no finding of that rule.
  */
 import { FAILURE_PAIRS } from './failures.ts';
-import { ACCESS_PAIRS, CHANGE_PAIR, MIGRATION_PAIR, ROW_PAIRS, ACCOUNT_PAIR } from './access-pairs.ts';
+import {
+  ACCESS_PAIRS,
+  CHANGE_PAIR,
+  MIGRATION_PAIR,
+  ROW_PAIRS,
+  SWITCH_PAIRS,
+  ACCOUNT_PAIR,
+} from './access-pairs.ts';
 import { AMOUNT_PAIR, KIND_PAIRS, PROCESS_PAIRS } from './kind-pairs.ts';
 
 /** An application whose handler has this code. */
@@ -467,4 +474,5 @@ app.get('/a', { me: Depends(BearerAuth()) }, ({ me }) => reply({ me }, 200, { 'C
   ...PROCESS_PAIRS,
   SVC665: { wrong: folded(''), right: folded(' collate utf8mb4_bin') },
   ...ROW_PAIRS,
+  ...SWITCH_PAIRS,
 };

@@ -287,4 +287,102 @@ function merge(target: any, source: any): unknown {
 const one = async (id: string, signal: AbortSignal) => (await fetch('https://links.example/' + encodeURIComponent(id), { signal })).status;
 export const status = (ids: readonly string[], signal: AbortSignal) => Promise.all(ids.map((id) => one(id, signal)));
 `,
+  'a timer of a month': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { expireLater } from './timers.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.post('/trials', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ me, db }) => {
+  await db.execute('insert into trial (owner) values (?)', [me.sub]);
+  expireLater(db, me.sub);
+});
+// FILE timers.ts
+import type { Database } from 'svc/db';
+const DAY = 24 * 60 * 60 * 1000;
+export function expireLater(db: Database, owner: string) {
+  setTimeout(() => { // SVC675
+    db.execute('delete from trial where owner = ?', [owner]).catch(() => undefined);
+  }, 30 * DAY);
+}
+// FILE migrations/0001_init.up.sql
+create table trial (owner text primary key);
+`,
+  'right: a timer of a month': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { expireLater } from './timers.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.post('/trials', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ me, db }) => {
+  await db.execute('insert into trial (owner) values (?)', [me.sub]);
+});
+// FILE timers.ts
+import type { Database } from 'svc/db';
+const DAY = 24 * 60 * 60 * 1000;
+export function expireLater(db: Database, owner: string) {
+  setTimeout(() => {
+    db.execute('delete from trial where owner = ?', [owner]).catch(() => undefined);
+  }, 30 * DAY);
+}
+// FILE migrations/0001_init.up.sql
+create table trial (owner text primary key);
+`,
+  'a start that drops tables, and a job that deletes all rows': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { prepare } from './schema.ts';
+import { cleanUp } from './jobs.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.onStartup(async ({ state }) => {
+  await prepare(state.db);
+  setInterval(() => { cleanUp(state.db).catch(() => undefined); }, 3_600_000).unref();
+});
+app.post("/jobs", { db: Depends(db), public: "x", status: 204 }, async ({ db }) => { await db.execute("insert into job (id) values (1)"); });
+// FILE schema.ts
+import type { Database } from 'svc/db';
+export async function prepare(db: Database) {
+  await db.script('drop table if exists job; create table job (id integer primary key, ends timestamptz)'); // SVC676
+  await db.execute('truncate table session'); // SVC676
+}
+// FILE jobs.ts
+import type { Database } from 'svc/db';
+export async function cleanUp(db: Database) {
+  await db.execute('delete from job'); // SVC676
+}
+// FILE migrations/0001_init.up.sql
+create table session (id text primary key);
+create table job (id integer primary key, ends timestamptz);
+`,
+  'right: a start that drops tables, and a job that deletes all rows': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { prepare } from './schema.ts';
+import { cleanUp } from './jobs.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.onStartup(async ({ state }) => {
+  await prepare(state.db);
+  setInterval(() => { cleanUp(state.db).catch(() => undefined); }, 3_600_000).unref();
+});
+app.post("/jobs", { db: Depends(db), public: "x", status: 204 }, async ({ db }) => { await db.execute("insert into job (id) values (1)"); });
+// FILE schema.ts
+import type { Database } from 'svc/db';
+export async function prepare(db: Database) {
+  await db.script('create table if not exists job (id integer primary key, ends timestamptz)');
+}
+// FILE jobs.ts
+import type { Database } from 'svc/db';
+export async function cleanUp(db: Database) {
+  await db.execute('delete from job where ends < now()');
+}
+// FILE migrations/0001_init.up.sql
+create table session (id text primary key);
+create table job (id integer primary key, ends timestamptz);
+`,
 };
