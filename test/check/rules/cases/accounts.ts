@@ -1055,12 +1055,13 @@ create table entry (person text not null, at integer not null, cents integer not
 `,
   'sessions that outlive a password and a switched-off account': `
 // FILE app.ts
-import { Depends, Field, Schema, Svc, Unauthorized, checkPassword, hashPassword, provide, str, BearerAuth } from 'svc';
+import { RateLimitMiddleware, Depends, Field, Schema, Svc, Unauthorized, checkPassword, hashPassword, provide, str, BearerAuth } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
 import { Accounts } from './accounts.ts';
 import { Sessions } from './sessions.ts';
 import { TABLES } from './tables.ts';
 export const app = new Svc();
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
 app.register(new DatabasePlugin('postgres://app@db/app'));
 app.onStartup(async ({ state }) => { for (const text of TABLES) await state.db.execute(text); });
 const user = provide({ db: Depends(db), security: { scheme: 'cookie' } }, async ({ db, req }) => {
@@ -1124,6 +1125,7 @@ import { Accounts } from './accounts.ts';
 import { Sessions } from './sessions.ts';
 import { TABLES } from './tables.ts';
 export const app = new Svc();
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
 app.register(new DatabasePlugin('postgres://app@db/app'));
 app.onStartup(async ({ state }) => { for (const text of TABLES) await state.db.execute(text); });
 const user = provide({ db: Depends(db), security: { scheme: 'cookie' } }, async ({ db, req }) => {
