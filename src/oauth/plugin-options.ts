@@ -160,7 +160,10 @@ export interface OAuthPluginOptions {
    * user with an older login must log in again. With `false`, the age does not matter. Default 86_400.
    */
   readonly freshSeconds?: number | false | undefined;
-  /** Keys of session values that are kept at a login. All other values are removed. Default none. */
+  /**
+   * Keys of session values that are kept at a login. All other values are removed. A login at a provider removes
+   * all of them if the session has another user. Default none.
+   */
   readonly keepSession?: readonly string[] | undefined;
   /** Whether the client's address is stored with each login. Default true. */
   readonly keepAddress?: boolean | undefined;

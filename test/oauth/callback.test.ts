@@ -454,6 +454,28 @@ test('OAuth callback: the hook onUser() gets the provider, subject, e-mail, emai
   ]);
 });
 
+for (const [name, second, kept] of [
+  ['the same user logs in again', 'ada', 'tea'],
+  ['another user logs in', 'bob', null],
+] as const)
+  test(`OAuth callback: if ${name} in one browser, a session value of keepSession is ${kept === null ? 'removed' : 'kept'}`, async () => {
+    const cart = sessionKey<string>('cart');
+    await using site = await LoginSite.open({
+      hasSession: true,
+      plugin: { keepSession: ['cart'] },
+      more: (app) =>
+        app
+          .get('/fill', ({ req }) => req.session.set(cart, 'tea'))
+          .get('/look', ({ req }) => ({ cart: req.session.get(cart) ?? null })),
+    });
+    site.fake.user = { sub: 'ada' };
+    await site.login();
+    await site.client.get('/fill');
+    site.fake.user = { sub: second };
+    await site.login();
+    assert.deepEqual(await (await site.client.get('/look')).json(), { cart: kept });
+  });
+
 for (const env of ['production', 'test'] as const) {
   test(`OAuth callback: in the environment "${env}", the response with the tokens has "Cache-Control: no-store", and the login renews the session`, async () => {
     const cart = sessionKey<string>('cart');

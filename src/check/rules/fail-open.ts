@@ -310,7 +310,7 @@ export function optionalIn({ texts }: Value): string | undefined {
 }
 
 /** Returns the member of a token or message that a value is, if code has parsed it: `header.alg`. */
-function parsedIn({ texts }: Value): string | undefined {
+export function parsedIn({ texts }: Value): string | undefined {
   const [part, ...more] = texts.flat();
   const isOnly = part?.kind === 'client' && more.length === 0 && !isStored(part);
   return isOnly && / parsed\.\w+$/.test(part.id) ? part.origin.what : undefined;

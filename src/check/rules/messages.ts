@@ -20,7 +20,7 @@ import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
 import { ABSENT, clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
-import { optionalIn, refuses } from './fail-open.ts';
+import { optionalIn, parsedIn, refuses } from './fail-open.ts';
 import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -268,6 +268,8 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
     },
     onCompare({ node, module, handler, sides }) {
       if (node.type !== 'binary' || !/^[!=]==?$/.test(node.operator)) return;
+      // SVC645 reports a word of a token
+      if (sides.some((side) => parsedIn(side) !== undefined)) return;
       const given = sides.map(optionalIn).find((what) => what !== undefined);
       const isWord = sides.some((side) => !isEmpty(side) && constantIn(side) !== undefined);
       const isEqual = node.operator.startsWith('=');
@@ -366,12 +368,25 @@ function isUseOf({ node, module }: Spot & { readonly node: NodeOf<'name'> }, var
 /** Whether a branch that a set switch does not take has a check. */
 function isConditional(branch: NodeOf<'if'>, test: Node, isWord: boolean, code: Code): boolean {
   const { yes } = branch;
-  const isAlone = test.type !== 'binary' || test.operator !== '&&';
+  const operands = operandsOf(test);
+  // one field with several words, as in `x !== 'a' && x !== 'b'`, is one test
+  const isAlone = operands.length === 1 || new Set(operands.map(comparedPath)).size === 1;
   // the word itself may be the credential: without it, each request is refused
   const isFurther = partsOf(yes).some(
     (part) => /^(?:if|choice)$/.test(part.type) || (part.type === 'call' && isCheck(part, code)),
   );
   return checks(yes, code) && (!isAlone || isFurther) && (isWord || !isCheckedAfter(branch, code));
+}
+
+function operandsOf(test: Node): readonly Node[] {
+  return test.type === 'binary' && test.operator === '&&'
+    ? [...operandsOf(test.left), ...operandsOf(test.right)]
+    : [test];
+}
+
+/** Returns the path that a comparison compares; the operand itself if it compares none. */
+function comparedPath(operand: Node): string | Node {
+  return (operand.type === 'binary' && pathOf(operand.left)) || operand;
 }
 
 /** Whether a set switch leaves out a check: that of the other branch, or the code after a branch that lets the request pass. */

@@ -2,7 +2,7 @@
  * Rules about statements that belong together (SVC642, SVC643, SVC674): rows that are read, compared and written back, and writes
  * that refer to each other. Sessions that outlive a password (SVC674).
  */
-import { isWithin, nodesAround } from '../reader/nodes.ts';
+import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, rowsIn } from '../statements/trace.ts';
@@ -296,7 +296,12 @@ function findHalves(trace: Trace, report: ReportAt): void {
             place,
             `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
           );
-        if (isNoted(first, second) && !isApart(own, other) && !isApart(other, own))
+        if (
+          isNoted(first, second) &&
+          !isExcused(first, second) &&
+          !isApart(own, other) &&
+          !isApart(other, own)
+        )
           report(
             first.target === second.target ? first.way.at(-1)! : place,
             `the change of the table "${first.target}" and the row of the table "${second.target}" that belongs to it are written by statements of their own, so an error between them leaves one without the other`,
@@ -327,6 +332,21 @@ function isNoted(first: Sending, second: Sending): boolean {
     );
   if (NOTES.test(first.target ?? '')) return false;
   return NOTES.test(second.target ?? '') || writtenBy(first).some(({ column }) => isTaken(first, column));
+}
+
+/** Whether code goes on after an error of one of two statements: in a `try` without the other one, or by `catch()`. */
+function isExcused(first: Sending, second: Sending): boolean {
+  return [
+    [first, second],
+    [second, first],
+  ].some(([one, other]) =>
+    one!.way.some(({ node }) => nodesAround(node).some((around) => isCaughtAlone(around, node, other!.call))),
+  );
+}
+
+function isCaughtAlone(around: Node, node: Node, other: Node): boolean {
+  if (around.type === 'try') return isWithin(node, around.block) && !isWithin(other, around);
+  return around.type === 'call' && methodOf(around) === 'catch';
 }
 
 /** Whether two rows have one number of a client, once with a minus. */

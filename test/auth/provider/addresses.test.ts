@@ -71,7 +71,12 @@ test('isPrivateAddress() returns true for loopback, link-local and private addre
 });
 
 /** First and last address of each network that is not public, and the public addresses beside it. */
-const NETWORKS: readonly (readonly [first: string, last: string, before?: string, after?: string])[] = [
+const NETWORKS: readonly (readonly [
+  first: string,
+  last: string,
+  before?: string | undefined,
+  after?: string,
+])[] = [
   ['0.0.0.0', '0.255.255.255', undefined, '1.0.0.0'],
   ['10.0.0.0', '10.255.255.255', '9.255.255.255', '11.0.0.0'],
   ['100.64.0.0', '100.127.255.255', '100.63.255.255', '100.128.0.0'],

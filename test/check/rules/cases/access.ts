@@ -101,7 +101,7 @@ app.post('/c', { me: Depends(me), work: Depends(transaction) }, async ({ me, wor
   await work.execute('insert into page (dossier, text) values (?, ?)', [id, '']);
 });
 app.post('/d', { me: Depends(me), db: Depends(db) }, async ({ me, db }) => {
-  const id = await db.scalar('insert into dossier (owner) values (?) returning id', [me.sub]);
+  const id = await db.scalar('insert into dossier (owner) values (?) returning id', [me.sub]); // SVC643
   await db.execute('insert into journal (line) values (?)', [id]);
 });
 app.post('/e', { me: Depends(me), db: Depends(db) }, ({ me, db }) => db.transaction((tx) => open(tx, me.sub)));

@@ -179,7 +179,7 @@ export const caller = provide(
     security: { scheme: 'bearer', scopes: [], roles: [] },
   },
   ({ headers, token }) => {
-    if (headers.xZone === 'inner') return INTERNAL; // SVC646
+    if (headers.xZone === 'inner') return INTERNAL; // SVC646 SVC673
     if (headers.xZone === 'asleep') throw new Unauthorized(MACHINE.name);
     if (token === undefined) throw new Unauthorized('Log in');
     return { name: token.sub, isTrusted: false };
@@ -694,9 +694,10 @@ app.post('/hooks/pay', { ok: Depends(signed), limit: Depends(limited), db: Depen
   await db.execute('update invoice set paid = 1 where id = ?', [1]);
 });
 // FILE limit.ts
-import { RateLimiter, provide } from 'svc';
+import { HTTPException, RateLimiter, provide } from 'svc';
 const limiter = new RateLimiter({ name: 'x', perMinute: 10 });
 export const limited = provide({}, async ({ req }) => {
+  if (req.headers['x-version'] !== '1' && req.headers['x-version'] !== '2') throw new HTTPException(400, 'unknown version');
   await limiter.take(req, req.client);
 });
 // FILE signature.ts
@@ -704,7 +705,7 @@ import { Forbidden, provide } from 'svc';
 import { createHmac, timingSafeEqual } from 'node:crypto';
 export const signed = provide({}, async ({ req }) => {
   const raw = await req.text();
-  const want = createHmac('sha256', process.env['HOOK_KEY']!).update(raw).digest();
+  const want = createHmac('sha256', process.env['HOOK_KEY']!).update(raw).digest(); // SVC401
   const got = Buffer.from(req.headers.get('x-signature') ?? '', 'hex');
   if (got.length !== want.length || !timingSafeEqual(got, want)) throw new Forbidden();
   return true;

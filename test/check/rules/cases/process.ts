@@ -296,7 +296,7 @@ export const app = new Svc();
 app.register(new DatabasePlugin('postgres://app@db/app'));
 app.post('/trials', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ me, db }) => {
   await db.execute('insert into trial (owner) values (?)', [me.sub]);
-  expireLater(db, me.sub);
+  expireLater(db, me.sub); // SVC659
 });
 // FILE timers.ts
 import type { Database } from 'svc/db';
@@ -325,7 +325,7 @@ const DAY = 24 * 60 * 60 * 1000;
 export function expireLater(db: Database, owner: string) {
   setTimeout(() => {
     db.execute('delete from trial where owner = ?', [owner]).catch(() => undefined);
-  }, 30 * DAY);
+  }, 24 * DAY);
 }
 // FILE migrations/0001_init.up.sql
 create table trial (owner text primary key);
