@@ -292,7 +292,7 @@ export abstract class Invocation extends ControlFlow {
     if (meaning === 'svc.provide') return this.providerOf(first, args[1] ?? KNOWN, call);
     if (meaning === 'svc.requireIf' && first.fn !== undefined)
       return { ...KNOWN, type: meaning, predicate: first.fn, providedBy: { call, module: this.module } };
-    if (meaning === 'util.promisify') return first;
+    if (meaning === 'util.promisify' || meaning === 'svc.cached') return first;
     if (/^(?:require|import)$/.test(meaning)) return this.imported(constantIn(first));
     if (call.isNew && /^(?:Set|Map|WeakMap|Array)$/.test(meaning)) {
       const item = itemOf(first);

@@ -309,6 +309,25 @@ export function expireLater(db: Database, owner: string) {
 // FILE migrations/0001_init.up.sql
 create table trial (owner text primary key);
 `,
+  'a request of another service inside of a cached function': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { rateOf } from './rates.ts';
+export const app = new Svc();
+app.get('/rates/{currency}', ({ params }) => rateOf(params.currency));
+// FILE rates.ts
+import { NotFound, cached } from 'svc';
+const CURRENCIES = new Set(['EUR', 'USD']);
+const load = cached(async (currency: string) => {
+  const response = await fetch(new URL(\`/v1/\${currency}\`, 'https://rates.example.com')); // SVC635
+  return response.json();
+}, { ttlSeconds: 300 });
+const bounded = cached(async (currency: string) => (await fetch(new URL(\`/v2/\${currency}\`, 'https://rates.example.com'), { signal: AbortSignal.timeout(5_000) })).json(), { ttlSeconds: 300 });
+export async function rateOf(currency: string) {
+  if (!CURRENCIES.has(currency)) throw new NotFound();
+  return [await load(currency), await bounded(currency)];
+}
+`,
   'right: a timer of a month': `
 // FILE app.ts
 import { BearerAuth, Depends, Svc } from 'svc';
