@@ -95,11 +95,11 @@ export const PROMISE_RULES: readonly (SourceRule | SourcePart)[] = [
     id: 'SVC675',
     severity: 'warning',
     cwe: [190],
-    sources: ['Node.js: timers, setTimeout(callback, delay)'],
+    sources: ['Node.js documentation: timers'],
     why: 'Node.js takes a delay above 2147483647 ms, which is 24.8 days, for 1 ms: the work runs at once, and an interval without a pause',
     remedy:
       'Store when the work is due, and look for due rows every minute: select id from trial where ends_at < now()',
-    wrong: 'setTimeout(expire, 30 * 24 * 60 * 60 * 1000)',
+    wrong: 'timers.setTimeout(expire, 30 * 24 * 60 * 60 * 1000)',
     right: "db.execute('update trial set ends_at = ? where id = ?', [end, id])",
     onCall: findLongTimers,
   },

@@ -119,7 +119,7 @@ const TEMPORARY =
 function runnerOf(first: Fn | undefined): string | undefined {
   const call = first?.parent?.type === 'call' && first.parent.callee !== first ? first.parent : undefined;
   const name = call === undefined ? '' : (calledName(call) ?? '');
-  return /^(?:onStartup|setInterval)$/.test(name) ? name : undefined;
+  return name === 'onStartup' || name.endsWith('Interval') ? name : undefined;
 }
 
 /** SVC676: tables that each start drops or empties. */
