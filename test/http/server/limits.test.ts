@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { USUAL_LIMITS } from '../../../src/http/server/options.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
@@ -25,6 +27,16 @@ async function serve(declare: (app: Svc) => void, options: SvcOptions = {}): Pro
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const POST = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n';
+
+test('the limits of a server have the defaults that their doc comments state', () => {
+  const source = readFileSync(new URL('../../../src/http/server/options.ts', import.meta.url), 'utf8');
+  for (const [name, value] of Object.entries(USUAL_LIMITS)) {
+    if (name === 'maxHeldBytes') continue; // depends on the heap
+    const [comment = ''] = source.split(`readonly ${name}?:`)[0]!.split('/**').slice(-1);
+    const [, stated] = /Default\s+(?:\*\s+)?([\d_]+)/.exec(comment) ?? assert.fail(`${name}: no default`);
+    assert.equal(value, Number(stated!.replaceAll('_', '')), name);
+  }
+});
 
 test('limits out of range are refused, both in the options of new Svc() and in its configuration', () => {
   for (const options of [
