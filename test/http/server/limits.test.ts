@@ -266,6 +266,20 @@ test('HttpServer answers requests above maxInFlight with 503, keeps their connec
   for (const each of busy) await each[Symbol.asyncDispose]();
 });
 
+for (const field of [
+  'X-Request-Id: abcdef',
+  'X-Padding-Of: 1',
+  'x-transfer-id: gzip',
+  'X-Content-Encoding: 5',
+])
+  test(`a JSON body is read although the field "${field}", whose name is as long as one that describes bodies, comes first`, async () => {
+    await using it = await serve((app) => app.post('/', ({ req }) => req.json()));
+    await using client = await RawClient.open(it.server.port);
+    const head = `POST / HTTP/1.1\r\nHost: a\r\n${field}\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n`;
+    const answer = await client.send(`${head}{"a":1}`).answer();
+    assert.deepEqual([answer.status, String(answer.body)], [200, '{"a":1}']);
+  });
+
 test('if a client pipelines more than maxPipelined requests, HttpServer answers the running request and maxPipelined waiting requests, and closes the connection', async () => {
   const release = Promise.withResolvers<void>();
   let seen = 0;
