@@ -77,9 +77,9 @@ function findStaleWrites(trace: Trace, report: ReportAt): void {
         const read = reads.find(
           (each) =>
             each.target === write.target &&
-            selects(each, column) &&
-            (isComputedFrom(write, token, each) ||
-              (isRelative(write, column) && compared.has(each.call)) ||
+            ((selects(each, column) &&
+              (isComputedFrom(write, token, each) ||
+                (isRelative(write, column) && compared.has(each.call)))) ||
               (!isChosen(write, token) &&
                 isTested(run, trace, each, column) &&
                 sent.some((other) => countsTwice(other, write, trace)))),
@@ -206,13 +206,22 @@ function isChosen({ bindings = [] }: Sending, token: Token): boolean {
   return bindings.some((each) => each.token === token && each.kind === 'input');
 }
 
-/** Whether code compares a column that a call has read with a constant: `if (row.usedBy !== null)`. */
+/**
+ * Whether code compares a column that a call has read with a constant, as in `if (row.usedBy !== null)`, or asks whether
+ * there is a row for which the statement compares it: `where used_by is null`.
+ */
 function isTested(run: Run, trace: Trace, read: Sending, column: string): boolean {
+  const { tokens } = read.outline;
+  const isAsked = tokens.some(
+    ({ name }, index) => name === column && index > 0 && tokens[index + 1]?.word === 'is',
+  );
   return trace.comparedBy(run).some((compared) =>
     compared.sides.some((side, index) => {
       const other = compared.sides[1 - index];
+      const isOfColumn =
+        plain(comparedColumn(compared, index) ?? '') === plain(column) && selects(read, column);
       return (
-        plain(comparedColumn(compared, index) ?? '') === plain(column) &&
+        (isOfColumn || (isAsked && other === ABSENT)) &&
         (other === ABSENT || constantIn(other) !== undefined) &&
         rowsIn(side, [ROW]).includes(read.call)
       );

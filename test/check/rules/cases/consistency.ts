@@ -731,4 +731,29 @@ export async function post(db: Database, owner: string, account: string, cents: 
 // FILE migrations/0001_init.up.sql
 create table entry (id integer primary key generated always as identity, owner text not null, account text not null, amount integer not null);
 `,
+  'a voucher whose statement asks whether it is used': `
+// FILE app.ts
+import { BearerAuth, Conflict, Depends, Field, Schema, Svc, int, str } from 'svc';
+import { DatabasePlugin, transaction } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Redeem extends Schema { code = Field(str, { minLength: 16, maxLength: 64 }); }
+const spec = { me: Depends(BearerAuth()), tx: Depends(transaction), body: Redeem };
+app.post('/redeem', spec, async ({ me, tx, body }) => {
+  const cents = await tx.scalar('select cents from voucher where code = ? and used_by is null', [body.code], { as: int });
+  if (cents === undefined) throw new Conflict('used');
+  await tx.execute('update voucher set used_by = ? where code = ?', [me.sub, body.code]); // SVC642
+  await tx.execute('update wallet set cents = cents + ? where person = ?', [cents ?? 0, me.sub]);
+  return { cents };
+});
+app.post('/redeem-once', spec, async ({ me, tx, body }) => {
+  const cents = await tx.scalar('update voucher set used_by = ? where code = ? and used_by is null returning cents', [me.sub, body.code], { as: int });
+  if (cents === undefined) throw new Conflict('used');
+  await tx.execute('update wallet set cents = cents + ? where person = ?', [cents ?? 0, me.sub]);
+  return { cents };
+});
+// FILE migrations/0001_init.up.sql
+create table voucher (code text primary key, cents bigint not null, used_by text);
+create table wallet (person text primary key, cents bigint not null);
+`,
 };
