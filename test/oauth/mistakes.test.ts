@@ -89,7 +89,7 @@ test('the error of a parameter from onLogin() that is refused names the paramete
     );
     await using client = new TestClient(app);
     const error = await client.get('/oauth/login').catch((cause: unknown) => cause);
-    code('E_OAUTH_USER')(error as Error);
+    assert.ok(code('E_OAUTH_USER')(error));
     assert.match(String(error), reason);
   }
 });
