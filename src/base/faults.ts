@@ -330,7 +330,7 @@ export const FAULTS = {
   E_OAUTH_USER: {
     describe: (hook: string, problem: string): string => `Cannot use the result of ${hook}(): ${problem}`,
     remedy:
-      'From onUser(), return the subject as text, or { sub, scopes, claims }, or undefined to refuse the login; from onRefresh(), return { scopes, claims }, or false to end the login',
+      'From onUser(), return the subject as text, or { sub, scopes, claims }, or undefined to refuse the login; from onRefresh(), return { scopes, claims }, or false to end the login; from onLogin(), return { params, scopes }, without parameters that the login sets',
   },
   E_OPTION_RANGE: {
     describe: (owner: string, option: string, requirement: string, found: string): string =>

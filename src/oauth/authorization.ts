@@ -78,20 +78,23 @@ export class Authorizations {
 function checked(answer: LoginRequest | undefined): LoginRequest {
   if (answer === undefined) return {};
   const { params = {}, scopes } = answer;
-  const taken = Object.entries(params).find(
-    ([name, value]) => PROTOCOL_PARAMETERS.has(name) || name === 'max_age' || typeof value !== 'string',
-  )?.[0];
-  if (taken !== undefined)
-    throw new SvcError('E_OAUTH_USER', [
-      'onLogin',
-      `the parameter "${taken}" must be text, and must not be reserved by the protocol, as "state" is`,
-    ]);
+  const problem = Object.entries(params)
+    .map(([name, value]) => issueOfParameter(name, value))
+    .find((issue) => issue !== undefined);
+  if (problem !== undefined) throw new SvcError('E_OAUTH_USER', ['onLogin', problem]);
   if (scopes !== undefined && !isScopes(scopes))
     throw new SvcError('E_OAUTH_USER', [
       'onLogin',
       'the scopes must be a list of texts, each without spaces',
     ]);
   return { params, scopes };
+}
+
+function issueOfParameter(name: string, value: unknown): string | undefined {
+  if (PROTOCOL_PARAMETERS.has(name)) return `the parameter "${name}" is one that the login sets itself`;
+  if (name === 'max_age')
+    return 'the parameter "max_age" is not verified for one login: set it in authorizeParams of the provider';
+  return typeof value === 'string' ? undefined : `the parameter "${name}" is not text`;
 }
 
 export async function calling<T>(call: () => Awaitable<T>): Promise<T> {

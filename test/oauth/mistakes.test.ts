@@ -76,6 +76,24 @@ test('if onUser() returns an invalid result, the callback of the login throws an
   }
 });
 
+test('the error of a parameter from onLogin() that is refused names the parameter and the reason', async () => {
+  for (const [params, reason] of [
+    [{ state: 'x' }, /"state" is one that the login sets itself/],
+    [{ nonce: 5 }, /"nonce" is one that the login sets itself/],
+    [{ max_age: '300' }, /"max_age" is not verified for one login: set it in authorizeParams/],
+    [{ acr_values: 5 }, /"acr_values" is not text/],
+  ] as const) {
+    const app = new Svc({ authSecret: SECRET }).register(
+      // the cast is safe: the parameters are wrong on purpose
+      new OAuthPlugin({ provider, onUser, onLogin: () => ({ params: params as never }) }),
+    );
+    await using client = new TestClient(app);
+    const error = await client.get('/oauth/login').catch((cause: unknown) => cause);
+    assert.ok(code('E_OAUTH_USER')(error));
+    assert.match(String(error), reason);
+  }
+});
+
 test('OAuth routes: wrong methods and percent-encoded paths below /oauth/ get OAuth errors as JSON with "Cache-Control: no-store"', async () => {
   const app = new Svc({ authSecret: SECRET }).register(new OAuthPlugin({ provider, onUser }));
   await using client = new TestClient(app);

@@ -162,6 +162,11 @@ function readIssuer(options: TrustedIssuer): ResolvedIssuer {
   for (const [name, url] of Object.entries({ issuer, jwksUri })) {
     const problem = url === undefined ? undefined : issueOfUrl(url, allowInsecure);
     if (problem !== undefined) mistaken(OWNER, `${name} ${problem}`);
+    if (url !== undefined && /[{}]/.test(url))
+      mistaken(
+        OWNER,
+        `${name} has braces, but it is compared byte for byte: give a list, with one issuer for each tenant`,
+      );
   }
   if (issuer.includes('?') && jwksUri === undefined && read.jwks === undefined)
     mistaken(
