@@ -127,6 +127,11 @@ export interface BodyOptions {
 
 /** Limits of a form. A form over a limit leads to 413. */
 export interface FormOptions extends BodyOptions {
+  /**
+   * Maximum size in bytes, 0 ... 2^53-1. A larger body leads to 413. Default: 10_000_000, unless the route or
+   * the setting has `maxBodyBytes`.
+   */
+  readonly maxBytes?: number | undefined;
   /** Maximum number of fields, 0 ... 1_000_000. Default 1_000. */
   readonly maxFields?: number | undefined;
   /** Maximum number of files, 0 ... 1_000_000. Default 100. */

@@ -414,6 +414,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
       if (limit !== undefined && limit > GREATEST_UPLOAD && !isLimited)
         tell(`the file "${field.name}" may have any length`, {
           severity: 'warning',
+          remedy: 'Add maxLength to the field, or maxBodyBytes to the route',
         });
     }
   }

@@ -25,8 +25,9 @@ export interface RedisPluginOptions extends RedisOptions {
    */
   readonly name?: string | undefined;
   /**
-   * Whether the application starts if Redis is unreachable. Default false. Until Redis is reachable, caches
-   * find nothing, rate limits follow their option `onStoreError`, and `/readyz` responds with 503.
+   * Whether the application starts if Redis is unreachable. Default false. The start waits at most the
+   * `connect_timeout` of the address, by default 10 seconds. Until Redis is reachable, caches find nothing,
+   * rate limits follow their option `onStoreError`, and `/readyz` responds with 503.
    */
   readonly startsWithout?: boolean | undefined;
 }

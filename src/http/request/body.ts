@@ -21,7 +21,7 @@ import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
 import { chunksOf, joined, limited, readAhead, receive, tooLarge } from './body-stream.ts';
 import { clientOf } from './proxy.ts';
 import { Pairs } from './query.ts';
-import { formTypeOf, parseUrlencoded, readFormOptions } from './form.ts';
+import { formTypeOf, multipartBoundaryOf, parseUrlencoded, readFormOptions } from './form.ts';
 import { holdBytes } from './budget.ts';
 import { isNamed, parseParameters } from '../headers.ts';
 import { HandledSteps, LazyModule, handled, promised } from '../../base/promises.ts';
@@ -232,8 +232,7 @@ export class RequestBody implements Holder {
 
   async *#parts(options: FormOptions): AsyncGenerator<FormPart, void, undefined> {
     const resolved = readFormOptions('parts()', options, this.#defaults.uploadDirectory);
-    const { boundary } = formTypeOf(this.#fields.type);
-    if (boundary === undefined) throw new HTTPException(415, 'The request body must be multipart/form-data');
+    const boundary = multipartBoundaryOf(this.#fields.type);
     const chunks = this.#chunks('parts()', this.#limit(options, DEFAULT_FORM_BYTES));
     const { partsOf } = await multipartForms.load();
     yield* partsOf(chunks, boundary, resolved, this);

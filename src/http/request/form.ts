@@ -48,17 +48,25 @@ export function readFormOptions(
 export function formTypeOf(contentType: string | undefined): { readonly boundary: string | undefined } {
   const { value } = parseParameters(contentType ?? '');
   if (value === 'application/x-www-form-urlencoded') return { boundary: undefined };
-  if (value !== 'multipart/form-data')
-    throw new HTTPException(
-      415,
-      'The request body must be application/x-www-form-urlencoded or multipart/form-data',
-    );
+  if (value !== MULTIPART) throw notForm(`application/x-www-form-urlencoded or ${MULTIPART}`);
   const boundary = boundaryOf(contentType!);
   if (boundary === undefined)
     throw new BadRequest('The Content-Type of the form has no valid parameter "boundary"', {
       code: 'multipart',
     });
   return { boundary };
+}
+
+/** Reads the boundary of a reader that accepts multipart forms only. */
+export function multipartBoundaryOf(contentType: string | undefined): string {
+  if (parseParameters(contentType ?? '').value !== MULTIPART) throw notForm(MULTIPART);
+  return formTypeOf(contentType).boundary!;
+}
+
+const MULTIPART = 'multipart/form-data';
+
+function notForm(accepted: string): HTTPException {
+  return new HTTPException(415, `The request body must be ${accepted}`);
 }
 
 /**

@@ -146,6 +146,8 @@ test('svc check warns of a timeout or body limit that is too high to protect the
     'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
     'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
   ]);
+  const endless = app.check().findings.find(({ message }) => message.includes('may have any length'));
+  assert.equal(endless?.remedy, 'Add maxLength to the field, or maxBodyBytes to the route');
 });
 
 test('svc check reports a form whose file size limit exceeds the body limit of the route (SVC214)', () => {

@@ -120,6 +120,20 @@ test('form() parses a urlencoded form, and accepts both media types in upper or 
   assert.deepEqual([...(await req.form()).keys()], ['__proto__', 'constructor']);
 });
 
+test('form() and parts() name the media types that they read, in the 415 for another one', async () => {
+  for (const type of ['', 'application/json', 'application/x-www-form-urlencoded']) {
+    const parts = formRequest(PARTS, type).req.parts()[Symbol.asyncIterator]();
+    await assert.rejects(parts.next(), {
+      status: 415,
+      message: 'The request body must be multipart/form-data',
+    });
+  }
+  await assert.rejects(formRequest(PARTS, 'application/json').req.form(), {
+    status: 415,
+    message: 'The request body must be application/x-www-form-urlencoded or multipart/form-data',
+  });
+});
+
 test('form() answers a media type that is not for forms with 415, and a multipart body whose boundary is missing with 400', async () => {
   for (const type of ['application/json', 'multipart/mixed; boundary=b', 'text/plain', ''])
     assert.deepEqual(await refusal(formRequest(PARTS, type).req.form()), [415, undefined], type);
