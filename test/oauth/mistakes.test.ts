@@ -84,7 +84,6 @@ test('the error of a parameter from onLogin() that is refused names the paramete
     [{ acr_values: 5 }, /"acr_values" is not text/],
   ] as const) {
     const app = new Svc({ authSecret: SECRET }).register(
-      // the cast is safe: the parameters are wrong on purpose
       new OAuthPlugin({ provider, onUser, onLogin: () => ({ params: params as never }) }),
     );
     await using client = new TestClient(app);
