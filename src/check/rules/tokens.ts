@@ -12,7 +12,7 @@ import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken, isPassword } from './races.ts';
 import { CLAIMED_MAIL, PROVIDER_MAIL } from '../values/inputs.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
-import { KNOWN, clientIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
+import { KNOWN, clientIn, clientsIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -377,18 +377,28 @@ function findChosenAlgorithms(
   sources: Sources,
 ): void {
   const called = value(call.callee) ?? KNOWN;
+  const allowed = VERIFIES_TOKEN.test(meaning) ? membersNamed('algorithms', call.args.map(value)) : [];
+  const isAllowed = allowed.some((each) => clientsIn(each.items ?? each).some((part) => !isStored(part)));
   const chosen = BY_ALGORITHM.test(meaning) ? idsOf(value(call.args[0])) : (called.keys ?? []);
-  if (!chosen.some((id) => / parsed\.\w+(?: |$)/.test(id))) return;
+  if (!isAllowed && !chosen.some((id) => / parsed\.\w+(?: |$)/.test(id))) return;
   const verifies = closuresOf(called).some(({ fn, module: home }) =>
     fn.body.some((part) =>
       callsIn(part, home, sources).some((each) => VERIFIES.test(meaningOfCall(each.call, each.module))),
     ),
   );
-  if (verifies || BY_ALGORITHM.test(meaning))
+  if (isAllowed || verifies || BY_ALGORITHM.test(meaning))
     report(
       { module, call },
       'the token itself chooses the algorithm of its verification, so a client can choose one that accepts any token',
     );
+}
+
+/** Calls of packages that verify a token by one of the algorithms in their options. */
+const VERIFIES_TOKEN =
+  /^(?:jsonwebtoken(?:\.default)?\.verify|jose\.(?:jwtVerify|compactVerify|flattenedVerify|generalVerify))$/;
+
+function membersNamed(name: string, values: readonly (Value | undefined)[]): readonly Value[] {
+  return values.flatMap((each) => each?.members?.get(name) ?? []);
 }
 
 /** Returns the ids of the parts of clients in a value, and of those by which it was found. */

@@ -756,4 +756,35 @@ app.post('/redeem-once', spec, async ({ me, tx, body }) => {
 create table voucher (code text primary key, cents bigint not null, used_by text);
 create table wallet (person text primary key, cents bigint not null);
 `,
+  'the header of a token names the algorithms that verify it': `
+// FILE app.ts
+import { Svc } from 'svc';
+import { byList, byPackage, byRule, byText } from './tokens.ts';
+export const app = new Svc();
+app.get('/a', { public: 'x' }, ({ req }) => byPackage(req.headers['x-token'] ?? ''));
+app.get('/b', { public: 'x' }, ({ req }) => byText(req.headers['x-token'] ?? ''));
+app.get('/c', { public: 'x' }, ({ req }) => byRule(req.headers['x-token'] ?? ''));
+app.get('/d', { public: 'x' }, ({ req }) => byList(req.headers['x-token'] ?? ''));
+// FILE headers.ts
+import { decodeProtectedHeader } from 'jose';
+export const algorithmOf = (token: string) => decodeProtectedHeader(token).alg ?? '';
+export const headerOf = (token: string) => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString());
+// FILE tokens.ts
+import { Unauthorized } from 'svc';
+import jwt from 'jsonwebtoken';
+import { jwtVerify } from 'jose';
+import { algorithmOf, headerOf } from './headers.ts';
+const key = process.env['PARTNER_KEY'] ?? '';
+export const byPackage = (token: string) => jwtVerify(token, new TextEncoder().encode(key), { algorithms: [algorithmOf(token)] }); // SVC624
+export function byText(token: string) {
+  const { alg } = headerOf(token);
+  return jwt.verify(token, key, { algorithms: [alg] }); // SVC624
+}
+export const byRule = (token: string) => jwt.verify(token, key, { algorithms: ['HS256'] });
+export function byList(token: string) {
+  const { alg } = headerOf(token);
+  if (alg !== 'HS256' && alg !== 'HS512') throw new Unauthorized();
+  return jwt.verify(token, key, { algorithms: [alg] });
+}
+`,
 };
