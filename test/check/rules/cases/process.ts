@@ -413,7 +413,7 @@ export const app = new Svc();
 app.register(new DatabasePlugin('postgres://app@db/app'));
 app.onStartup(async ({ state }) => {
   await load(state.db);
-  setInterval(() => { refresh(state.db).catch((error) => { console.error(error); }); }, 3_600_000).unref();
+  await refresh(state.db);
 });
 app.post('/refresh', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ db }) => { await refresh(db); });
 // FILE jobs.ts
