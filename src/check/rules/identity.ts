@@ -1,6 +1,6 @@
 /**
- * Rules about clients that name themselves (SVC210, SVC646), rooms of WebSockets that other handlers protect (SVC640), and ids
- * of persons that a column takes for one (SVC665).
+ * Rules about clients that name themselves (SVC210, SVC646), rooms of WebSockets that other handlers protect (SVC640), ids
+ * of persons that a column takes for one (SVC665), and sessions that outlive a password (SVC674).
  */
 import { literal } from '../reader/constants.ts';
 import { branchIf, conditionAround, functionAround, leaveIn, methodOf } from '../reader/nodes.ts';
@@ -15,7 +15,7 @@ import { constantIn } from '../values/tests.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { ABSENT, clientIn, idsIn, KNOWN, madeIn } from '../values/value.ts';
 import { mayVerify } from './ownership.ts';
-import { isOfToken } from './races.ts';
+import { isOfToken, isPassword, isToken, writtenBy } from './races.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -54,6 +54,18 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
     wrong: 'create table account (subject varchar(255) not null unique)',
     right: 'create table account (subject varchar(255) collate utf8mb4_bin not null unique)',
     judge: findFoldedSubjects,
+  },
+  {
+    id: 'SVC674',
+    severity: 'warning',
+    cwe: [613],
+    sources: ['OWASP ASVS 5.0: 7.4.3'],
+    why: 'An owner changes the password because someone else may have a session, and this session goes on',
+    remedy:
+      'Delete the other sessions in one transaction with the change: delete from session where account = ?',
+    wrong: "db.execute('update account set hash = ? where id = ?', [hash, me.id])",
+    right: "… await tx.execute('delete from session where account = ?', [me.id]);",
+    judge: findLastingSessions,
   },
 ];
 
@@ -496,4 +508,79 @@ function roomsIn({ args: [room] }: KeptCall): readonly string[] {
 /** Returns a name without `_`, without a final `id` and without the `s` of several. */
 function singular(name: string): string {
   return plain(name).replace(/(?:ids?|s)$/, '');
+}
+
+/** SVC674: a password or a switch of an account, changed by a handler that leaves the sessions of the account alone. */
+function findLastingSessions(trace: Trace, report: ReportAt): void {
+  const sessions = sessionsIn(trace);
+  if (sessions.length === 0) return;
+  const names = new Set(sessions.map(({ target }) => target));
+  const guards = trace.runs.flatMap((run) => guardedBy(run, trace));
+  const logins = trace.runs
+    .map((run) => trace.sentBy(run))
+    .filter((sent) => sent.some((each) => sessions.includes(each)))
+    .flat();
+  for (const run of trace.runs) {
+    const sent = trace.sentBy(run);
+    if (sent.some((each) => each.isWrite && names.has(each.target))) continue;
+    for (const change of sent.filter(({ outline }) => outline.verb === 'update')) {
+      const table = change.target ?? '';
+      const columns = writtenBy(change).map(({ column }) => column);
+      // a guard that reads the account sees the change
+      const isSeen = guards.some(
+        (each) => each.tables.includes(table) && columns.some((column) => namesColumn(each, column)),
+      );
+      const isOfSessions = sessions.some((each) =>
+        trace.tableOf(each)?.references.some((to) => to.table === table),
+      );
+      if (isSeen || !isOfSessions) continue;
+      const isOff = columns.some((column) => isSwitch(column, table, change, logins));
+      if (!isOff && !change.written.some(isPassword)) continue;
+      report(
+        change.nodeAt(undefined),
+        `the ${isOff ? 'account is switched off' : 'password is changed'}, but its sessions in the table "${sessions[0]!.target}" stay valid`, // there is one: see above
+      );
+    }
+  }
+}
+
+function namesColumn({ outline }: Sending, column: string): boolean {
+  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
+}
+
+/** Returns the statements of the dependencies of a handler. */
+function guardedBy({ handler, functions }: Run, trace: Trace): readonly Sending[] {
+  return trace.sentBy({ functions: new Set([...functions].filter((fn) => fn !== handler)) });
+}
+
+/** Returns the statements that insert a session: a row with a random token by which a dependency finds its client. */
+function sessionsIn(trace: Trace): readonly Sending[] {
+  const found = new Set(
+    trace.runs
+      .flatMap((run) => guardedBy(run, trace))
+      .filter((each) => each.outline.verb === 'select' && isOfToken(each, trace))
+      .flatMap(({ tables }) => tables),
+  );
+  return trace.sent.filter(
+    ({ outline, target, written }) =>
+      outline.verb === 'insert' && found.has(target ?? '') && written.some(({ value }) => isToken(value)),
+  );
+}
+
+/** Whether an update gives a constant to a column that a login compares with another one: `active = 1`. */
+function isSwitch(
+  column: string,
+  table: string,
+  { outline: { tokens } }: Sending,
+  logins: readonly Sending[],
+): boolean {
+  const valueIn = (all: readonly Token[]): string | undefined => {
+    const at = all.findIndex(({ name }, index) => name === column && all[index + 1]?.text === '=');
+    return at === -1 ? undefined : all[at + 2]?.text;
+  };
+  const set = valueIn(tokens);
+  return logins.some(({ outline, tables }) => {
+    const asked = outline.verb === 'select' && tables.includes(table) ? valueIn(outline.tokens) : undefined;
+    return asked !== undefined && asked !== '?' && set !== '?' && asked !== set;
+  });
 }

@@ -25,6 +25,7 @@ import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
+import type { Compared } from '../values/evaluation.ts';
 import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
@@ -225,24 +226,13 @@ const NO_SWITCH =
 function watchSwitches(report: ReportAt, sources: Sources): Watch {
   const switches: Switch[] = [];
   const routes = new Set<Fn>();
-  const calls = new Map<Fn, Set<Spot & { readonly node: Call }>>();
   const code: Code = {
     called: new Map(),
     limits: new Set(),
     predicates: new Set(),
     quiet: new Set(),
-    calls,
+    calls: new Map(),
     sources,
-  };
-  const add = (
-    spot: Spot,
-    handler: Fn | undefined,
-    what: string | undefined,
-    isTrue: boolean,
-    isWord = true,
-  ): void => {
-    if (what !== undefined && !NO_SWITCH.test(what))
-      switches.push({ ...spot, handler, what, isTrue, isWord });
   };
   return {
     onHandler({ handler, route, dependencies }) {
@@ -250,43 +240,23 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
       for (const { depends } of dependencies)
         if (depends?.predicate !== undefined) code.predicates.add(depends.predicate.fn);
     },
-    onCall({ call, module, meaning, fn, handler, receiver, value }) {
-      if (/^svc\.RateLimiter\.take$/.test(meaning)) code.limits.add(call);
-      if (/^(?:svc\.Logger|console)\./.test(meaning)) code.quiet.add(call);
-      if (fn !== undefined) {
-        code.called.set(call, fn);
-        calls.set(fn, (calls.get(fn) ?? new Set()).add({ node: call, module }));
-      }
-      const [first] = call.args;
-      const words = [...(receiver?.members?.values() ?? [])];
-      const isWords = words.length > 0 && words.every((word) => constantIn(word) !== undefined);
-      if (methodOf(call) === 'includes' && isWords)
-        add({ node: call, module }, handler, optionalIn(value(first) ?? ABSENT), true);
-      const field = receiver?.source?.origin.input === 'headers' ? constantIn(value(first)) : undefined;
-      if (methodOf(call) === 'has' && field !== undefined)
-        add({ node: call, module }, handler, `headers.${field}`, true, false);
+    onCall(site) {
+      noteCall(site, code);
+      switches.push(...searchesIn(site));
     },
-    onCompare({ node, module, handler, sides }) {
-      if (node.type !== 'binary' || !/^[!=]==?$/.test(node.operator)) return;
-      // SVC645 reports a word of a token
-      if (sides.some((side) => parsedIn(side) !== undefined)) return;
-      const given = sides.map(optionalIn).find((what) => what !== undefined);
-      const isWord = sides.some((side) => !isEmpty(side) && constantIn(side) !== undefined);
-      const isEqual = node.operator.startsWith('=');
-      if (isWord) add({ node, module }, handler, given, isEqual);
-      else if (sides.some(isEmpty) && given?.startsWith('the ') === false)
-        add({ node, module }, handler, given, !isEqual, false);
-    },
-    onTest({ node, module, handler, value }) {
+    onCompare: (compared) => switches.push(...comparedIn(compared)),
+    onTest({ value, ...at }) {
       const what = optionalIn(value);
-      if (what?.startsWith('the ') === false) add({ node, module }, handler, what, true, false);
+      if (what?.startsWith('the ') === false) switches.push(...switchOf({ ...at, what, isTrue: true }));
     },
     finish() {
       for (const each of switches) {
         // in a handler, a parameter says what the client wants, and a check may be for this only
         if (!/^headers|^the /.test(each.what) && each.handler !== undefined && routes.has(each.handler))
           continue;
-        for (const at of skipsOf(each, each.node, each.isTrue, code))
+        // the operator of a service may choose its limits
+        const known = each.what.startsWith('the ') ? { ...code, limits: new Set<Call>() } : code;
+        for (const at of skipsOf(each, each.node, each.isTrue, known))
           report(
             at,
             each.what.startsWith('the ')
@@ -298,11 +268,65 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
   };
 }
 
+/** Returns a switch, unless its field or variable is none; see {@link NO_SWITCH}. */
+function switchOf({
+  node,
+  module,
+  handler,
+  what,
+  isTrue,
+  isWord = false,
+}: Spot &
+  Pick<Switch, 'handler' | 'isTrue'> & {
+    readonly what: string | undefined;
+    readonly isWord?: boolean;
+  }): readonly Switch[] {
+  return what === undefined || NO_SWITCH.test(what) ? [] : [{ node, module, handler, what, isTrue, isWord }];
+}
+
+/** Returns the switches of calls such as `['1', 'yes'].includes(field)` and `headers.has(name)`. */
+function searchesIn({ call, module, handler, receiver, value }: Site): readonly Switch[] {
+  const at = { node: call, module, handler, isTrue: true };
+  const [first] = call.args;
+  const words = [...(receiver?.members?.values() ?? [])];
+  const isWords = words.length > 0 && words.every((word) => constantIn(word) !== undefined);
+  if (methodOf(call) === 'includes' && isWords)
+    return switchOf({ ...at, what: optionalIn(value(first) ?? ABSENT), isWord: true });
+  const field = receiver?.source?.origin.input === 'headers' ? constantIn(value(first)) : undefined;
+  const isAsked = methodOf(call) === 'has' && field !== undefined;
+  return isAsked ? switchOf({ ...at, what: `headers.${field}` }) : [];
+}
+
+/** Returns the switch of a comparison with a word, or with nothing. */
+function comparedIn({ node, module, handler, sides }: Compared): readonly Switch[] {
+  if (node.type !== 'binary' || !/^[!=]==?$/.test(node.operator)) return [];
+  // SVC645 reports a word of a token
+  if (sides.some((side) => parsedIn(side) !== undefined)) return [];
+  const what = sides.map(optionalIn).find((each) => each !== undefined);
+  const at = { node, module, handler, what };
+  const isEqual = node.operator.startsWith('=');
+  if (sides.some((side) => !isEmpty(side) && constantIn(side) !== undefined))
+    return switchOf({ ...at, isTrue: isEqual, isWord: true });
+  return sides.some(isEmpty) && what?.startsWith('the ') === false
+    ? switchOf({ ...at, isTrue: !isEqual })
+    : [];
+}
+
+/** Notes what a call does for the checks of a program. */
+function noteCall({ call, module, meaning, fn }: Site, code: Code): void {
+  if (meaning === 'svc.RateLimiter.take') code.limits.add(call);
+  if (/^(?:svc\.Logger|console)\./.test(meaning)) code.quiet.add(call);
+  if (fn === undefined) return;
+  code.called.set(call, fn);
+  const calls = code.calls.get(fn) ?? new Set();
+  code.calls.set(fn, calls.add({ node: call, module }));
+}
+
 /** The calls of a program, for searches of its checks. */
 interface Code {
   /** Functions of the project by the calls that run them. */
   readonly called: Map<Call, Fn>;
-  readonly calls: ReadonlyMap<Fn, ReadonlySet<Spot>>;
+  readonly calls: Map<Fn, Set<Spot & { readonly node: Call }>>;
   /** Calls that write to a log. */
   readonly quiet: Set<Call>;
   /** Calls that count requests. */

@@ -20,7 +20,7 @@ import { isPiece, literalOf } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
@@ -105,12 +105,10 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
       'Let a migration change tables, and give a deletion a condition: delete from session where ends_at < now()',
     wrong: "app.onStartup(({ state }) => state.db.execute('drop table if exists job'))",
     right: 'migrations/0002_job.up.sql: alter table job add column ends_at timestamptz',
-    onCall: findErasures,
     watch: watchErasures,
   },
 ];
 
-const ERASES = /^[^]*?\b(?:drop\s+table|truncate)\b/i;
 /** Tables that the program makes for itself, and that live no longer than its connection. */
 const TEMPORARY =
   /\b(?:temp|temporary)\b|\b(?:drop\s+table|truncate)\s+(?:table\s+)?(?:if\s+exists\s+)?["`]?\w*(?:tmp|temp|staging|cache)/i;
@@ -122,41 +120,69 @@ function runnerOf(first: Fn | undefined): string | undefined {
   return name === 'onStartup' || name.endsWith('Interval') ? name : undefined;
 }
 
-/** SVC676: tables that each start drops or empties. */
-function findErasures({ call, stack, handler, value, written }: Site, report: ReportAt): void {
-  const [first] = call.args;
-  if (first === undefined || handler !== undefined || !/^(?:execute|script)$/.test(methodOf(call))) return;
-  if (stack.every(({ fn }) => runnerOf(fn) === undefined)) return;
-  const text = literalOf(value(first)?.texts[0] ?? [], '?');
-  if (!ERASES.test(text) || TEMPORARY.test(text)) return;
-  report(
-    written(first),
-    `each start ${/\btruncate\b/i.test(text) ? 'empties' : 'drops'} a table with all rows that the application has stored`,
-  );
+/** A statement that erases the rows of a table. */
+interface Erasure extends Spot {
+  readonly table: string;
+  /** The function that sends the statement. */
+  readonly home: Fn | undefined;
+  /** For a table that requests have to fill for a finding: undefined. */
+  readonly by?: string;
 }
 
-/** SVC676: a timer that deletes all rows of a table into which requests insert. */
+const ERASED = /\b(?:drop\s+table|truncate)\s+(?:table\s+)?(?:if\s+exists\s+)?["`]?(\w+)/i;
+
+/** Returns a statement that drops or empties a table at the start, or at each tick of a timer. */
+function erasureOf({ call, stack, handler, value, written }: Site): Erasure | undefined {
+  const [first] = call.args;
+  const runner = stack.map(({ fn }) => runnerOf(fn)).find((name) => name !== undefined);
+  if (first === undefined || runner === undefined || handler !== undefined) return undefined;
+  const text = literalOf(value(first)?.texts[0] ?? [], '?');
+  const table = ERASED.exec(text)?.[1]?.toLowerCase();
+  if (!/^(?:execute|script)$/.test(methodOf(call)) || table === undefined || TEMPORARY.test(text))
+    return undefined;
+  const by = `${runner === 'onStartup' ? 'each start' : 'the job'} ${/\btruncate\b/i.test(text) ? 'empties' : 'drops'}`;
+  return { ...written(first), table, home: functionAround(call), by };
+}
+
+/** Returns a statement of a timer that deletes all rows of a table. */
+function deletionOf(sending: Sending): Erasure | undefined {
+  const { outline, handler, target: table = '', way, call } = sending;
+  if (outline.verb !== 'delete' || handler !== undefined || outline.has(/^(?:where|using|limit)$/))
+    return undefined;
+  const isTimed = way.some(({ node }) =>
+    [node, ...nodesAround(node)].some((each) => each.type === 'function' && runnerOf(each) !== undefined),
+  );
+  return isTimed ? { ...sending.nodeAt(undefined), table, home: functionAround(call) } : undefined;
+}
+
+/** SVC676: tables that each start erases, and timers that delete all rows that requests insert. */
 function watchErasures(report: ReportAt): Watch {
-  const filled = new Set<string>();
-  const erased: Sending[] = [];
+  const inserts: Sending[] = [];
+  const erased: Erasure[] = [];
   return {
+    onCall(site) {
+      const erasure = erasureOf(site);
+      if (erasure !== undefined) erased.push(erasure);
+    },
     onStatement(sending) {
-      const { outline, handler, target = '', way } = sending;
-      if (outline.verb === 'insert' && handler !== undefined) filled.add(target);
-      if (outline.verb !== 'delete' || handler !== undefined || outline.has(/^(?:where|using|limit)$/))
-        return;
-      const isTimed = way.some(({ node }) =>
-        [node, ...nodesAround(node)].some((each) => each.type === 'function' && runnerOf(each) !== undefined),
-      );
-      if (isTimed) erased.push(sending);
+      const deletion = deletionOf(sending);
+      if (deletion !== undefined) erased.push(deletion);
+      if (sending.outline.verb === 'insert') inserts.push(sending);
     },
     finish() {
-      for (const sending of erased)
-        if (filled.has(sending.target ?? ''))
+      for (const { table, home, by, ...spot } of erased) {
+        const all = inserts.filter(({ target }) => target === table);
+        const isHome = ({ call }: Sending): boolean => functionAround(call) === home;
+        const isFilled = all.some((each) => each.handler !== undefined && !isHome(each));
+        // a function that erases a table and fills it again computes its rows
+        if (by !== undefined && (isFilled || !all.some(isHome)))
+          report(spot, `${by} a table with all rows that the application has stored`);
+        else if (by === undefined && isFilled)
           report(
-            sending.nodeAt(undefined),
-            `the job deletes every row of the table "${sending.target}", because the statement has no condition`,
+            spot,
+            `the job deletes every row of the table "${table}", because the statement has no condition`,
           );
+      }
     },
   };
 }

@@ -1,6 +1,6 @@
 /**
- * Rules about statements that belong together (SVC642, SVC643, SVC674): rows that are read, compared and written back, and writes
- * that refer to each other. Sessions that outlive a password (SVC674).
+ * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
+ * that refer to each other.
  */
 import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
@@ -45,18 +45,6 @@ export const RACE_RULES: readonly SourceRule[] = [
       "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
     judge: findHalves,
-  },
-  {
-    id: 'SVC674',
-    severity: 'warning',
-    cwe: [613],
-    sources: ['OWASP ASVS 5.0: 7.4.3'],
-    why: 'An owner changes the password because someone else may have a session, and this session goes on',
-    remedy:
-      'Delete the other sessions in one transaction with the change: delete from session where account = ?',
-    wrong: "db.execute('update account set hash = ? where id = ?', [hash, me.id])",
-    right: "… await tx.execute('delete from session where account = ?', [me.id]);",
-    judge: findLastingSessions,
   },
 ];
 
@@ -326,7 +314,16 @@ function findHalves(trace: Trace, report: ReportAt): void {
 
 /** Tables with one row for each change of another table, where the name is the only declaration. */
 const NOTES =
-  /(?:^|_)(?:audits?|outbox|ledger|journal|history|audit_?\w+|(?:event|activity|change)_?logs?)(?:_|$)/;
+  /(?:^|_)(?:audits?|outbox|ledger|journal|audit_?\w+|(?:event|activity|change)_?logs?)(?:_|$)|^history$/;
+
+/** Whether a table has the history of a table, or of a column that a statement writes: `price_history`, but not `search_history`. */
+function isHistoryOf(table: string, first: Sending): boolean {
+  const [, of] = /^(\w+?)_?history$/.exec(table) ?? [];
+  const names = [first.target ?? '', ...writtenBy(first).map(({ column }) => column)];
+  return (
+    of !== undefined && names.some((name) => plain(name).replace(/s$/, '') === plain(of).replace(/s$/, ''))
+  );
+}
 
 /**
  * Whether a row belongs to a change of another table: it says what has changed, it is what the client gets for a number that
@@ -339,8 +336,14 @@ function isNoted(first: Sending, second: Sending): boolean {
     return (
       first.outline.verb === 'insert' && first.call.start < second.call.start && isNegated(first, second)
     );
-  if (NOTES.test(first.target ?? '')) return false;
-  return NOTES.test(second.target ?? '') || writtenBy(first).some(({ column }) => isTaken(first, column));
+  const [changed, table] = [first.target ?? '', second.target ?? ''];
+  if (NOTES.test(changed) || changed.endsWith('history')) return false;
+  if (NOTES.test(table) || isHistoryOf(table, first)) return true;
+  // a row with nothing but the client and constants is a statistic, and one that may be there already is none of this change
+  const says = second.written.some(({ kind }) => kind !== 'principal' && kind !== 'constant');
+  return (
+    says && !second.outline.has(/^conflict$/) && writtenBy(first).some(({ column }) => isTaken(first, column))
+  );
 }
 
 /** Whether code goes on after an error of one of two statements: in a `try` without the other one, or by `catch()`. */
@@ -382,72 +385,6 @@ function isTaken({ outline: { tokens } }: Sending, column: string): boolean {
       tokens[index + 2]?.name === column &&
       tokens[index + 3]?.text === '-',
   );
-}
-
-/** SVC674: a password or a switch of an account, changed by a handler that leaves the sessions of the account alone. */
-function findLastingSessions(trace: Trace, report: ReportAt): void {
-  const sessions = sessionsIn(trace);
-  if (sessions.length === 0) return;
-  const names = new Set(sessions.map(({ target }) => target));
-  const guards = trace.runs.flatMap((run) => guardedBy(run, trace));
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    if (sent.some((each) => each.isWrite && names.has(each.target))) continue;
-    for (const change of sent.filter(({ outline }) => outline.verb === 'update')) {
-      const table = change.target ?? '';
-      const columns = writtenBy(change).map(({ column }) => column);
-      // a guard that reads the account sees the change
-      const isSeen = guards.some(
-        (each) => each.tables.includes(table) && columns.some((column) => namesColumn(each, column)),
-      );
-      const isOfSessions = sessions.some((each) =>
-        trace.tableOf(each)?.references.some((to) => to.table === table),
-      );
-      if (isSeen || !isOfSessions) continue;
-      const isOff = columns.some((column) => isSwitch(column, table, change, trace));
-      if (!isOff && !change.written.some(isPassword)) continue;
-      report(
-        change.nodeAt(undefined),
-        `the ${isOff ? 'account is switched off' : 'password is changed'}, but its sessions in the table "${sessions[0]!.target}" stay valid`, // there is one: see above
-      );
-    }
-  }
-}
-
-function namesColumn({ outline }: Sending, column: string): boolean {
-  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
-}
-
-/** Returns the statements of the dependencies of a handler. */
-function guardedBy({ handler, functions }: Run, trace: Trace): readonly Sending[] {
-  return trace.sentBy({ functions: new Set([...functions].filter((fn) => fn !== handler)) });
-}
-
-/** Returns the statements that insert a session: a row with a random token by which a dependency finds its client. */
-function sessionsIn(trace: Trace): readonly Sending[] {
-  const found = new Set(
-    trace.runs
-      .flatMap((run) => guardedBy(run, trace))
-      .filter((each) => each.outline.verb === 'select' && isOfToken(each, trace))
-      .flatMap(({ tables }) => tables),
-  );
-  return trace.sent.filter(
-    ({ outline, target, written }) =>
-      outline.verb === 'insert' && found.has(target ?? '') && written.some(({ value }) => isToken(value)),
-  );
-}
-
-/** Whether an update gives a constant to a column that a login compares with another one: `active = 1`. */
-function isSwitch(column: string, table: string, { outline: { tokens } }: Sending, trace: Trace): boolean {
-  const valueIn = (all: readonly Token[]): string | undefined => {
-    const at = all.findIndex(({ name }, index) => name === column && all[index + 1]?.text === '=');
-    return at === -1 ? undefined : all[at + 2]?.text;
-  };
-  const set = valueIn(tokens);
-  return trace.sent.some(({ outline, tables }) => {
-    const asked = outline.verb === 'select' && tables.includes(table) ? valueIn(outline.tokens) : undefined;
-    return asked !== undefined && asked !== '?' && set !== '?' && asked !== set;
-  });
 }
 
 /** Returns the calls at which the ways to two statements part, with the place to report; undefined for one call. */

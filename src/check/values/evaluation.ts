@@ -36,7 +36,7 @@ export interface Kept {
 }
 
 /** A comparison of two values. */
-interface Compared extends Spot {
+export interface Compared extends Spot {
   /** The handler or dependency that runs, directly or through other functions. */
   readonly handler: Fn | undefined;
   readonly sides: readonly [Value, Value];

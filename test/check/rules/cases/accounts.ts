@@ -1181,4 +1181,69 @@ export const TABLES = [
   'create table login (digest text primary key, account text not null references account (id), ends timestamptz not null)',
 ];
 `,
+  'right: a column that a login does not ask': `
+// FILE app.ts
+import { RateLimitMiddleware, Depends, Field, Schema, Svc, Unauthorized, checkPassword, hashPassword, provide, str, BearerAuth } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Accounts } from './accounts.ts';
+import { Sessions } from './sessions.ts';
+import { TABLES } from './tables.ts';
+export const app = new Svc();
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.onStartup(async ({ state }) => { for (const text of TABLES) await state.db.execute(text); });
+const user = provide({ db: Depends(db), security: { scheme: 'cookie' } }, async ({ db, req }) => {
+  const id = await new Sessions(db).find(req.cookies['sid'] ?? '');
+  if (id === undefined) throw new Unauthorized();
+  return id;
+});
+class Login extends Schema { email = Field(str, { maxLength: 200 }); password = Field(str, { maxLength: 200 }); }
+class Change extends Schema { old = Field(str, { maxLength: 200 }); password = Field(str, { minLength: 12, maxLength: 200 }); }
+app.post('/login', { db: Depends(db), body: Login, public: 'login' }, async ({ db, body }) => {
+  const account = await new Accounts(db).byEmail(body.email);
+  if (account === undefined || !(await checkPassword(body.password, account.password))) throw new Unauthorized();
+  return { token: await new Sessions(db).start(account.id) };
+});
+app.post('/password', { user: Depends(user), db: Depends(db), body: Change, status: 204 }, async ({ user, db, body }) => {
+  const accounts = new Accounts(db);
+  if (!(await checkPassword(body.old, await accounts.passwordOf(user)))) throw new Unauthorized();
+  await accounts.setPassword(user, await hashPassword(body.password));
+});
+app.get('/letters', { user: Depends(user), db: Depends(db) }, ({ user, db }) => db.fetchAll('select email from account where letters = 1 and id = ? order by id limit 9', [user]));
+app.post('/letters/stop', { user: Depends(user), db: Depends(db), status: 204 }, async ({ user, db }) => {
+  await new Accounts(db).deactivate(user);
+});
+// FILE accounts.ts
+import { Schema, str, Field } from 'svc';
+import type { Database } from 'svc/db';
+class Account extends Schema { id = Field(str); password = Field(str); }
+export class Accounts {
+  #db: Database;
+  constructor(db: Database) { this.#db = db; }
+  byEmail(email: string) { return this.#db.fetchOne('select id, password from account where email = ? and active = 1', [email], { as: Account }); }
+  async passwordOf(id: string) { return (await this.#db.scalar('select password from account where id = ?', [id], { as: str })) ?? ''; }
+  async setPassword(id: string, hash: string) { await this.#db.transaction(async (tx) => { await tx.execute('update account set password = ? where id = ?', [hash, id]); await tx.execute('delete from login where account = ?', [id]); }); }
+  async deactivate(id: string) { await this.#db.execute('update account set letters = 0 where id = ?', [id]); }
+}
+// FILE sessions.ts
+import { createHash, randomBytes } from 'node:crypto';
+import { str } from 'svc';
+import type { Database } from 'svc/db';
+const digest = (token: string) => createHash('sha256').update(token).digest('hex');
+export class Sessions {
+  #db: Database;
+  constructor(db: Database) { this.#db = db; }
+  async start(account: string) {
+    const token = randomBytes(32).toString('base64url');
+    await this.#db.execute('insert into login (digest, account, ends) values (?, ?, ?)', [digest(token), account, new Date(Date.now() + 86400000)]);
+    return token;
+  }
+  find(token: string) { return this.#db.scalar('select account from login where digest = ? and ends > now()', [digest(token)], { as: str }); }
+}
+// FILE tables.ts
+export const TABLES = [
+  'create table account (id text primary key, email text not null unique, password text not null, active integer not null default 1, letters integer not null default 1)',
+  'create table login (digest text primary key, account text not null references account (id), ends timestamptz not null)',
+];
+`,
 };

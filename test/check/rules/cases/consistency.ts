@@ -786,5 +786,48 @@ export function byList(token: string) {
   if (alg !== 'HS256' && alg !== 'HS512') throw new Unauthorized();
   return jwt.verify(token, key, { algorithms: [alg] });
 }
+  'right: rows of a statistic and of searches beside a change': `
+// FILE app.ts
+import { BearerAuth, Conflict, Depends, Field, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Search extends Schema { text = Field(str, { maxLength: 40 }); }
+const spec = { me: Depends(BearerAuth()), db: Depends(db), body: Search, status: 204 } as const;
+app.post('/searches', spec, async ({ me, db, body }) => {
+  await db.execute('update profile set seen_at = now() where owner = ?', [me.sub]);
+  await db.execute('insert into search_history (owner, text) values (?, ?)', [me.sub, body.text]);
+});
+app.post('/calls', spec, async ({ me, db }) => {
+  const { affectedRows } = await db.execute('update quota set remaining = remaining - 1 where owner = ? and remaining > 0', [me.sub]);
+  if (affectedRows === 0) throw new Conflict('quota');
+  await db.execute('insert into call_stat (owner, kind) values (?, ?)', [me.sub, 'call']);
+});
+app.post('/visits', spec, async ({ me, db, body }) => {
+  await db.execute('update inbox set unread = unread - 1 where owner = ? and unread > 0', [me.sub]);
+  await db.execute('insert into visit (page) values (?) on conflict (page) do nothing', [body.text]);
+});
+// FILE migrations/0001_init.up.sql
+create table profile (owner text primary key, seen_at timestamptz);
+create table search_history (owner text not null, text text not null);
+create table quota (owner text primary key, remaining integer not null);
+create table call_stat (owner text not null, kind text not null);
+create table inbox (owner text primary key, unread integer not null);
+create table visit (page text primary key);
+`,
+  'a change and its row of a history': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+class Rename extends Schema { name = Field(str, { maxLength: 40 }); }
+app.patch('/team', { me: Depends(BearerAuth()), db: Depends(db), body: Rename, status: 204 }, async ({ me, db, body }) => {
+  await db.execute('update team set name = ? where owner = ?', [body.name, me.sub]); // SVC643
+  await db.execute('insert into team_history (actor, name) values (?, ?)', [me.sub, body.name]);
+});
+// FILE migrations/0001_init.up.sql
+create table team (owner text primary key, name text not null);
+create table team_history (id integer primary key generated always as identity, actor text not null, name text not null);
 `,
 };

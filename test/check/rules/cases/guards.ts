@@ -713,4 +713,18 @@ export const signed = provide({}, async ({ req }) => {
 // FILE migrations/0001_init.up.sql
 create table invoice (id integer primary key, paid integer not null);
 `,
+  'right: a variable that switches a limit off': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { limited } from './limit.ts';
+export const app = new Svc();
+app.get('/items', { limit: Depends(limited) }, () => ['a', 'b']);
+// FILE limit.ts
+import { RateLimiter, provide } from 'svc';
+const limiter = new RateLimiter({ name: 'x', perMinute: 10 });
+export const limited = provide({}, async ({ req }) => {
+  if (process.env['RATE_LIMIT'] === 'off') return;
+  await limiter.take(req, req.client);
+});
+`,
 };

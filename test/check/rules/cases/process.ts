@@ -404,4 +404,31 @@ export async function cleanUp(db: Database) {
 create table session (id text primary key);
 create table job (id integer primary key, ends timestamptz);
 `,
+  'right: a job that computes the rows of a table again': `
+// FILE app.ts
+import { BearerAuth, Depends, Svc } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { load, refresh } from './jobs.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('postgres://app@db/app'));
+app.onStartup(async ({ state }) => {
+  await load(state.db);
+  await refresh(state.db);
+});
+app.post('/refresh', { me: Depends(BearerAuth()), db: Depends(db), status: 204 }, async ({ db }) => { await refresh(db); });
+// FILE jobs.ts
+import type { Database } from 'svc/db';
+export const refresh = (db: Database) => db.transaction(async (tx) => {
+  await tx.execute('delete from best');
+  await tx.execute('insert into best (sku, sold) select sku, sum(count) from purchase group by sku');
+});
+export const load = (db: Database) => db.transaction(async (tx) => {
+  await tx.execute('truncate price');
+  await tx.execute("insert into price (sku, cents) values ('a', 1)");
+});
+// FILE migrations/0001_init.up.sql
+create table purchase (id integer primary key, sku text not null, count integer not null);
+create table best (sku text primary key, sold integer not null);
+create table price (sku text primary key, cents integer not null);
+`,
 };
