@@ -786,6 +786,7 @@ export function byList(token: string) {
   if (alg !== 'HS256' && alg !== 'HS512') throw new Unauthorized();
   return jwt.verify(token, key, { algorithms: [alg] });
 }
+`,
   'right: rows of a statistic and of searches beside a change': `
 // FILE app.ts
 import { BearerAuth, Conflict, Depends, Field, Schema, Svc, str } from 'svc';
