@@ -125,7 +125,7 @@ interface Erasure extends Spot {
   readonly table: string;
   /** The function that sends the statement. */
   readonly home: Fn | undefined;
-  /** For a table that requests have to fill for a finding: undefined. */
+  /** Subject and verb of the message. Undefined for a deletion, which is a mistake only if requests fill the table. */
   readonly by?: string;
 }
 
