@@ -7,7 +7,8 @@ class Status extends Schema {
 }
 
 export let sum = 0;
-while (process.cpuUsage().user < 1_900_000) for (let number = 0; number < 1_000_000; number++) sum += Math.sqrt(number);
+const before = process.cpuUsage(); // the process itself starts more slowly beside others
+while (process.cpuUsage(before).user < 1_900_000) for (let number = 0; number < 1_000_000; number++) sum += Math.sqrt(number);
 
 export const app: Svc = new Svc({ title: 'Status page', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
