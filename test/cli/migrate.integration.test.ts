@@ -202,7 +202,7 @@ for (const scheme of ['postgres', 'mysql']) {
       'app.ts': `import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
 export const app = new Svc();
-app.register(new DatabasePlugin('${scheme}://a:b@127.0.0.1:1/x', { pool: { acquireTimeoutMs: 100 } }));`,
+app.register(new DatabasePlugin('${scheme}://a:b@127.0.0.1:1/x', { pool: { acquireTimeoutMs: 1_000 } }));`,
     });
     for (const verb of ['up', 'down', 'status', 'repair']) {
       const { status, stdout, stderr } = await svc(['migrate', verb, 'app.ts'], { cwd });

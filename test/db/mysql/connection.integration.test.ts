@@ -22,6 +22,7 @@ import {
 } from '../../../src/db/index.ts';
 import { fault, refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { failedConnects } from '../../support/failed-connects.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { Ends, folder, inReverse } from '../../support/run.ts';
@@ -914,7 +915,7 @@ test(
   { skip: problem ?? false },
   async (t) => {
     const server = await MariaDbServer.start(t);
-    await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });
+    await using db = await openDatabase(server.url, { clock: failedConnects(t) });
     const running = assert.rejects(db.scalar(SLEEP, [60]), ConnectionLost);
     await systemClock.sleep(100);
     await server.kill();
@@ -1031,7 +1032,7 @@ test('openDatabase() reports why a MariaDB server cannot be used, and the messag
     const other = new URL(url);
     change(other);
     return assert.rejects(
-      openDatabase(other.href.replace('http:', 'mariadb:'), { pool: { acquireTimeoutMs: 200 } }),
+      openDatabase(other.href.replace('http:', 'mariadb:'), { clock: failedConnects(t) }),
       (error) => !(error as Error).message.includes('hunter2') && fault('E_DB_OPEN')(error),
     );
   };

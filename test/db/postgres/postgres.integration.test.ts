@@ -17,10 +17,11 @@ import {
   openDatabase,
   sql,
 } from '../../../src/db/index.ts';
-import { TestClient } from '../../../src/testing/index.ts';
+import { ManualClock, TestClient } from '../../../src/testing/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { failedConnects } from '../../support/failed-connects.ts';
 import { POSTGRES } from '../../support/postgres-chaos.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
 import { PostgresServer } from '../../support/postgres-server.ts';
@@ -64,15 +65,20 @@ test('PostgreSQL pool: the open transaction of a returned connection is rolled b
 });
 
 test('PostgreSQL pool: at most "max" connections are opened, and a caller that waits too long gets an error', async (t) => {
-  const db = await postgresDatabase(t, { pool: { max: 2, acquireTimeoutMs: 200 } });
+  const clock = new ManualClock();
+  const db = await postgresDatabase(t, { clock, pool: { max: 2, acquireTimeoutMs: 200 } });
   if (db === undefined) return;
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
   assert.ok(new Set(pids).size <= 2);
-  const [first, second] = [db.execute('select pg_sleep(0.4)'), db.execute('select pg_sleep(0.4)')];
-  await assert.rejects(
+  const held = Promise.withResolvers<void>();
+  const [first, second] = [db.transaction(() => held.promise), db.transaction(() => held.promise)];
+  const refused = assert.rejects(
     db.scalar('select 1'),
     (error) => error instanceof PoolTimeout && error.load?.inUse === 2 && error.load.waiting === 1,
   );
+  await clock.advance(200);
+  await refused;
+  held.resolve();
   await Promise.all([first, second]);
 });
 
@@ -141,7 +147,7 @@ test('PostgreSQL pool: if the URL lists several servers, the first available ser
     [reading.port, writing.port, reading.port, reading.port],
   );
   await assert.rejects(
-    openDatabase(`${reading.url}?target_session_attrs=read-write`, { pool: { acquireTimeoutMs: 100 } }),
+    openDatabase(`${reading.url}?target_session_attrs=read-write`, { clock: failedConnects(t) }),
     (error) => fault('E_DB_OPEN')(error) && /is read-only/.test((error as Error).message),
   );
   await reading.kill();
@@ -171,7 +177,7 @@ test('openDatabase() reports why a PostgreSQL server cannot be used, and the mes
       other.port = '1';
       other.password = 'hunter2';
     },
-    { pool: { acquireTimeoutMs: 100 } },
+    { clock: failedConnects(t) },
   );
 });
 
@@ -556,7 +562,7 @@ test('when callers abort at random times, PostgreSQL connections stay usable', a
 test('when the PostgreSQL server was stopped, a statement throws ConnectionLost', async (t) => {
   if (!needsPostgres(t)) return;
   const server = await PostgresServer.start(t);
-  await using db = await openDatabase(server.url, { pool: { acquireTimeoutMs: 300 } });
+  await using db = await openDatabase(server.url, { clock: failedConnects(t) });
   const running = assert.rejects(db.execute('select pg_sleep(60)'), ConnectionLost);
   await systemClock.sleep(50);
   await server.kill();
