@@ -14,7 +14,7 @@ import {
 } from '../reader/nodes.ts';
 import { WrittenColumns, columnOf } from '../statements/sending.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { freeKeyIn } from '../values/evaluation.ts';
+import { freeKeyIn } from '../values/tests.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { writtenOf } from '../sources.ts';
 import { clientIn } from '../values/value.ts';

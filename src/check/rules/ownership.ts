@@ -13,7 +13,7 @@ import { literal } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { OUR_DATABASE, clientPlaces } from './injection.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
-import { inputsOf, plain } from '../statements/sending.ts';
+import { inputsOf, isChosen, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
@@ -479,7 +479,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
         outline.verb === 'insert' &&
         isGuarded(run) &&
         sending.written.some(({ kind }) => kind === 'principal');
-      for (const written of sending.written.filter(({ kind }) => kind === 'input')) {
+      for (const written of sending.written.filter(({ value }) => isChosen(value))) {
         const isOwnRole = isMember && /role|admin/.test(written.column);
         if (!RIGHTS.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
         const choices = choicesOf(written.value);

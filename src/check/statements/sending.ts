@@ -174,6 +174,15 @@ export function inputsOf(value: Value | undefined): readonly string[] {
   );
 }
 
+/** Whether a client chooses a value, at least on one way to it: `body.role ?? row.role`. */
+export function isChosen(value: Value | undefined): boolean {
+  if (value === undefined) return false;
+  return value.texts.some((text) => {
+    const only: Value = { texts: [text], source: value.source };
+    return isInput(only, madeIn(only));
+  });
+}
+
 function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
   if (source !== undefined && source.origin.input !== 'row') return true;
   const parts = texts.flat();

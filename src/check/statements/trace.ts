@@ -3,7 +3,8 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { conditionAround, partsIn } from '../reader/nodes.ts';
+import { conditionAround, methodOf, partsIn } from '../reader/nodes.ts';
+import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
 import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
 import { isMySql } from '../../db/dialects.ts';
@@ -249,7 +250,10 @@ export class Trace {
           args: isKept ? args : [],
         });
       const isFollowed =
-        fn !== undefined || value(call.callee)?.of !== undefined || INDIFFERENT.test(meaning);
+        fn !== undefined ||
+        value(call.callee)?.of !== undefined ||
+        isParser(receiver, methodOf(call)) ||
+        INDIFFERENT.test(meaning);
       if (isFollowed || ![receiver, ...args].some(isOwn)) return;
       this.#testing.add(handler);
       this.#deciding.add(handler);

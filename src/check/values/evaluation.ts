@@ -5,21 +5,22 @@
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
 import { SQL, characterAt, itemOf } from './effects.ts';
+import { isWorthFinding } from './calls.ts';
 import { Classes } from './classes.ts';
 import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
-import { PRINCIPAL, calculated, columnOfRow, enteredColumn, isSumOfRows } from './marks.ts';
+import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, mayNameAll, sharedFacts, startsOf } from './text.ts';
-import { among, chosenOf, constantIn, decidedBy, equality, tested as testOf } from './tests.ts';
+import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts, startsOf } from './text.ts';
+import { among, chosenOf, constantIn, decidedBy, equality, freeKeyIn, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
 import type { MisusedPromise, PromiseUse } from './promises.ts';
-import type { ClientPart, Facts } from './text.ts';
+import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
@@ -75,7 +76,11 @@ const MAX_STEPS = 60_000;
 export abstract class Evaluation extends Classes {
   protected readonly listeners: EvaluationListeners;
   protected readonly closures: Map<Fn, Closure> = new Map();
-  protected path: Path = new Path();
+  /** The path of the modules. Variables of modules keep what handlers assign to them here. */
+  protected readonly root: Path = new Path();
+  protected path: Path = this.root;
+  /** Whether a handler put a value of a client into state of the process, where another handler may find it. */
+  protected isStored = false;
   protected seen: Map<Node, Value> = new Map();
   protected steps = 0;
   /** The handler or dependency that runs, directly or through other functions. */
@@ -156,7 +161,11 @@ export abstract class Evaluation extends Classes {
   #assign(target: Node, value: Value): void {
     if (target.type === 'name') {
       const variable = this.scope.find(target.name);
-      if (variable !== undefined) this.path.set(variable, value);
+      if (variable === undefined) return;
+      this.path.set(variable, value);
+      if (!isWorthFinding(value) || !this.#isLasting(target)) return;
+      this.root.set(variable, values.oneOf([this.root.get(variable) ?? value, value]));
+      this.isStored = true;
     } else if (target.type === 'member') {
       const object = this.value(target.object);
       const index = target.index && this.value(target.index);
@@ -166,10 +175,23 @@ export abstract class Evaluation extends Classes {
       if (object.source !== undefined && key !== undefined)
         this.path.replaced.set(`${object.source.id}.${key}`, value);
       this.#keepPart(target, object);
-      if (object.members !== undefined && key !== undefined) object.members.set(key, value);
+      this.stores(object, value);
+      if (object.members !== undefined && key !== undefined)
+        object.members.set(key, this.#withBefore(object, key, value));
       else if (key === undefined && object.source === undefined && object !== KNOWN)
         object.items = object.items === undefined ? value : values.oneOf([object.items, value]);
     } else this.bind(target, value);
+  }
+
+  /** Returns a value that code assigns to a member. State of the process also keeps what other handlers assigned. */
+  #withBefore({ members, lasting }: Value, key: string, value: Value): Value {
+    const before = lasting === undefined || this.handler === undefined ? undefined : members?.get(key);
+    return before === undefined ? value : values.oneOf([before, value]);
+  }
+
+  /** Notes that an object which lives as long as the process gets a value that another handler may find. */
+  protected stores({ lasting }: Value, value: Value | undefined): void {
+    if (lasting !== undefined && isWorthFinding(value)) this.isStored = true;
   }
 
   /** Forgets that a variable holds a whole row or environment, once code replaces or deletes a member of it. */
@@ -300,7 +322,7 @@ export abstract class Evaluation extends Classes {
     if (tagged?.fn !== undefined)
       return this.invoke(
         tagged.fn,
-        [listOf(literals.map((text) => values.literal(text))), ...parts],
+        [values.listOf(literals.map((text) => values.literal(text))), ...parts],
         undefined,
       );
     const starts = startsOf(node, module);
@@ -422,7 +444,7 @@ export abstract class Evaluation extends Classes {
           : (this.#calculated(operator.slice(0, -1), [before, right], [target, node.value]) ?? KNOWN);
     const isLasting = this.#isLasting(target);
     if (isLasting && /^(?:(?:\?\?|\|\|)?=)$/.test(operator)) this.misuse('kept', right, node);
-    const given = values.givenOf(right) ?? principalIn(right);
+    const given = values.givenOf(right) ?? givenByPrincipal(right);
     const { module } = this;
     if (given !== undefined) this.listeners.onAssign({ assign: node, module, value: given, isLasting });
     this.#assign(target, value);
@@ -570,18 +592,6 @@ export abstract class Evaluation extends Classes {
   }
 }
 
-/** Returns the origin of a value that belongs to the client whom a guard has authenticated. */
-function principalIn(value: Value): Given | undefined {
-  const isPrincipal = values.madeIn(value).some(({ by }) => by === PRINCIPAL);
-  return isPrincipal ? { what: 'the authenticated client', part: undefined, route: undefined } : undefined;
-}
-
-/** Returns the part of a client in a key, if it may name a member that all objects share. */
-export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
-  const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
-  return part?.kind === 'client' && mayNameAll(part) ? part : undefined;
-}
-
 /** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */
 function isMadeHere({ members, lasting, type }: Value): boolean {
   return members !== undefined && lasting === undefined && type === undefined;
@@ -589,11 +599,4 @@ function isMadeHere({ members, lasting, type }: Value): boolean {
 
 function hasMarkup({ texts }: Value): boolean {
   return texts.some((text) => literalOf(text).includes('<'));
-}
-
-export function listOf(items: readonly Value[]): Value {
-  return {
-    texts: values.textsOf(items),
-    members: new Map(items.map((item, index) => [String(index), item])),
-  };
 }

@@ -338,9 +338,15 @@ export function claimOf({ type }: Value, key: string): Value | undefined {
     : undefined;
 }
 
+/** Whether a method of a class reads a value as its schema. */
+export function isParser(receiver: Value | undefined, method: string | undefined): boolean {
+  return receiver?.of !== undefined && /^(?:parse|safeParse)$/.test(method ?? '');
+}
+
 /** Returns a value that a schema of the project has parsed: `Note.parse(value)`; undefined if no client has sent a part of it. */
-export function parsedBy(of: ClassValue, method: string, value: Value): Value | undefined {
-  if (!/^(?:parse|safeParse)$/.test(method)) return undefined;
+export function parsedBy(receiver: Value | undefined, method: string, value: Value): Value | undefined {
+  const of = isParser(receiver, method) ? receiver?.of : undefined;
+  if (of === undefined) return undefined;
   const parsed = asType(value, typeOfDeclaration(of.node, of.module));
   if (parsed === value || method === 'parse') return parsed === value ? undefined : parsed;
   const members = new Map([
@@ -348,6 +354,19 @@ export function parsedBy(of: ClassValue, method: string, value: Value): Value | 
     ['value', parsed],
   ]);
   return { texts: KNOWN.texts, members };
+}
+
+/** Returns an instance with the members that the constructor of a schema copies: `new Note({ text })`. */
+export function filledBy(instance: Value, data: Value): Value {
+  const { of, type } = instance;
+  if (of === undefined || type !== 'svc.Schema') return instance;
+  const { texts, members, source } = asType(data, typeOfDeclaration(of.node, of.module));
+  return {
+    ...instance,
+    texts,
+    source,
+    members: source === undefined ? new Map([...(instance.members ?? []), ...(members ?? [])]) : undefined,
+  };
 }
 
 /** Returns what a type admits of a value. The members of an object that the program makes stay apart. */

@@ -43,8 +43,6 @@ export class Interpreter extends Invocation {
   readonly #scopes = new Map<SourceModule, values.Scope>();
   readonly #pending: Pending[] = [];
   readonly #done = new Set<Fn>();
-  /** Path of the statements of modules. Handlers run on paths after it. */
-  readonly #root = this.path;
   readonly #started: Pending[] = [];
   /** Dependencies of the MCP endpoints. */
   readonly #mounts: Value[] = [];
@@ -67,6 +65,7 @@ export class Interpreter extends Invocation {
       this.#runPending();
     }
     if (!this.isStored) return;
+    this.forgetResults();
     for (const each of [...this.#started]) this.#evaluate(each);
     this.#runPending();
   }
@@ -101,7 +100,7 @@ export class Interpreter extends Invocation {
     this.handler = this.functions.isHandler(closure.fn) ? closure.fn : undefined;
     this.steps = 0;
     this.seen = new Map();
-    this.path = new Path(this.#root);
+    this.path = new Path(this.root);
     this.stack = [];
     const value = awaited(this.invoke(closure, args, undefined));
     if (isReply === true) this.heard.onReply({ value, route });
@@ -133,10 +132,10 @@ export class Interpreter extends Invocation {
     this.#scopes.set(module, scope);
     const before = [this.module, this.scope, this.path, this.stack, this.steps, this.handler] as const;
     const state = [this.shield, this.fails] as const;
-    [this.module, this.scope, this.path, this.stack, this.steps] = [module, scope, this.#root, [], 0];
+    [this.module, this.scope, this.path, this.stack, this.steps] = [module, scope, this.root, [], 0];
     this.handler = undefined;
     this.statements(module.body.body);
-    this.#root.end = undefined;
+    this.root.end = undefined;
     [this.module, this.scope, this.path, this.stack, this.steps, this.handler] = before;
     [this.shield, this.fails] = state;
     return scope;

@@ -6,8 +6,7 @@ import { functionAround, methodOf } from '../reader/nodes.ts';
 import { itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
 import { constantIn } from './tests.ts';
 import { ControlFlow, NO_SHIELD } from './control-flow.ts';
-import { listOf } from './evaluation.ts';
-import { parsedBy, readInput, rowValue } from './inputs.ts';
+import { filledBy, parsedBy, readInput, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, isCaught, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, returnsItself } from './ours.ts';
@@ -24,7 +23,6 @@ import {
   isList,
   isOfPackage,
   isTimer,
-  isWorthFinding,
   madeBy,
   ledFrom,
   settingOf,
@@ -88,9 +86,7 @@ export abstract class Invocation extends ControlFlow {
   /** Functions that have run. */
   protected readonly ran: Set<Fn> = new Set();
   protected current: Running | undefined;
-  /** Whether a handler put a value of a client into a map, where another handler may find it. */
-  protected isStored = false;
-  readonly #summaries = new WeakMap<Fn, Map<string, Summary>>();
+  #summaries = new WeakMap<Fn, Map<string, Summary>>();
   #transaction: OpenTransaction | undefined;
 
   constructor(functions: Functions, listeners: ValueListeners) {
@@ -107,6 +103,11 @@ export abstract class Invocation extends ControlFlow {
   protected abstract providerOf(spec: Value, made: Value, call: Call): Value;
   /** Returns the module that a program loads while it runs. */
   protected abstract imported(from: string | undefined): Value;
+
+  /** Forgets the results of functions, which may read state that has changed. */
+  protected forgetResults(): void {
+    this.#summaries = new WeakMap();
+  }
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
     const { fn } = closure;
@@ -158,7 +159,7 @@ export abstract class Invocation extends ControlFlow {
     fn.params.forEach((param, index) => {
       const value =
         param.type === 'spread'
-          ? listOf(args.slice(index))
+          ? values.listOf(args.slice(index))
           : (args[index] ?? (call === undefined ? KNOWN : ABSENT));
       const target = param.type === 'assign' ? param.target : param;
       const typed = values.isBare(value) ? this.typed(typeAfter(target, module), module) : undefined;
@@ -283,7 +284,8 @@ export abstract class Invocation extends ControlFlow {
 
   #resultOf(call: Call, { called, receiver, args, method, meaning }: Called): Value {
     const [first = KNOWN] = args;
-    if (called.of !== undefined && call.isNew) return this.made(this.instance(called.of, args, call), call);
+    if (called.of !== undefined && call.isNew)
+      return this.made(filledBy(this.instance(called.of, args, call), first), call);
     if (called.fn !== undefined)
       return values.oneOf(values.closuresOf(called).map((each) => this.invoke(each, args, call)));
     if (meaning === 'svc.Depends')
@@ -324,7 +326,7 @@ export abstract class Invocation extends ControlFlow {
         ? undefined
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf, args.length > 0);
     if (read !== undefined) return read;
-    const parsed = receiver?.of === undefined ? undefined : parsedBy(receiver.of, method, first);
+    const parsed = parsedBy(receiver, method, first);
     if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') {
       run(first, args.slice(1));
@@ -332,7 +334,7 @@ export abstract class Invocation extends ControlFlow {
     }
     const before = receiver?.items;
     const changed = receiver && resultOfMethod(method, operation);
-    if (method === 'set' && receiver?.items !== before && isWorthFinding(args[1])) this.isStored = true;
+    if (receiver !== undefined && receiver.items !== before) this.stores(receiver, args.at(-1));
     if (changed !== undefined) return changed;
     const result = this.#resultOfUnknown(call, { called, receiver, args, method, meaning }, run);
     const as = /^svc\/db\..*\.(?:fetchAll|fetchOne|stream)$/.test(meaning) ? classIn(args) : undefined;

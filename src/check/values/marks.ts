@@ -4,7 +4,7 @@ import { KNOWN, computedFrom, madeIn } from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Made, Part } from './text.ts';
-import type { Value } from './value.ts';
+import type { Given, Value } from './value.ts';
 
 /** Mark of the client that a guard has authenticated, and of its claims. */
 export const PRINCIPAL = 'principal';
@@ -125,4 +125,10 @@ export function calculated(
   const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));
   const unit: Part[] = by === undefined ? [] : [{ kind: 'own', made: { by, node: first, module } }];
   return marks.length + unit.length === 0 ? KNOWN : { texts: [[...marks, ...unit]] };
+}
+
+/** Returns the origin of a value that belongs to the client whom a guard has authenticated. */
+export function givenByPrincipal(value: Value): Given | undefined {
+  const isPrincipal = madeIn(value).some(({ by }) => by === PRINCIPAL);
+  return isPrincipal ? { what: 'the authenticated client', part: undefined, route: undefined } : undefined;
 }

@@ -207,3 +207,9 @@ export function chosenOf(value: Value, index: Value | undefined): Value {
     ? value
     : { ...value, members: new Map(members.map((member, at) => [String(at), member])) };
 }
+
+/** Returns the part of a client in a key, if it may name a member that all objects share. */
+export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
+  const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
+  return part?.kind === 'client' && texts.mayNameAll(part) ? part : undefined;
+}

@@ -454,6 +454,14 @@ export function pieceAt(item: Value, index: number | string): Value {
     : item;
 }
 
+/** Returns a list of which every item is known. */
+export function listOf(items: readonly Value[]): Value {
+  return {
+    texts: textsOf(items),
+    members: new Map(items.map((item, index) => [String(index), item])),
+  };
+}
+
 /** Returns a boolean with the facts that hold where it is true and where it is false. */
 export function judged(yes: Facts, no: Facts = NO_FACTS): Value {
   return { texts: [[OWN]], yes, no };

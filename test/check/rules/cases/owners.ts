@@ -658,4 +658,30 @@ export const statements: ReadonlyMap<string, string> = new Map([
 create table account (id text primary key);
 create table photo (id text primary key, account_id text not null references account (id), url text not null);
 `,
+  'accounts: a change over the row that was read': `
+import { BearerAuth, Depends, Field, NotFound, Schema, Svc, literal, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+class Account extends Schema { id = Field(str); name = Field(str); role = Field(literal('member', 'admin')); }
+class Change extends Schema { name = Field(str, { maxLength: 80, optional: true }); role = Field(literal('member', 'admin'), { optional: true }); }
+class Name extends Change.pick('name') {}
+app.patch('/me', { me: Depends(BearerAuth()), db: Depends(db), body: Change, status: 204 }, async ({ me, db, body }) => {
+  const current = await db.fetchOne('select id, name, role from account where id = ?', [me.sub], { as: Account });
+  if (current === undefined) throw new NotFound();
+  const given = Object.entries(body).filter(([, value]) => value !== undefined);
+  const changed = Account.parse({ ...current, ...Object.fromEntries(given) });
+  await db.execute('update account set name = ?, role = ? where id = ?', [changed.name, changed.role, me.sub]); // SVC641
+});
+app.put('/me', { me: Depends(BearerAuth()), db: Depends(db), body: Change, status: 204 }, async ({ me, db, body }) => {
+  const current = await db.fetchOne('select id, name, role from account where id = ?', [me.sub], { as: Account });
+  if (current === undefined) throw new NotFound();
+  await db.execute('update account set name = ?, role = ? where id = ?', [body.name, body.role ?? current.role, me.sub]); // SVC641
+});
+app.put('/me/name', { me: Depends(BearerAuth()), db: Depends(db), body: Name, status: 204 }, async ({ me, db, body }) => {
+  const current = await db.fetchOne('select id, name, role from account where id = ?', [me.sub], { as: Account });
+  if (current === undefined) throw new NotFound();
+  const changed = Account.parse({ ...current, ...body });
+  await db.execute('update account set name = ?, role = ? where id = ?', [changed.name, current.role, me.sub]);
+});
+`,
 };

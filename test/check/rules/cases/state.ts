@@ -1,4 +1,55 @@
-/** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636. */
+/** Applications with and without the mistakes of SVC631, SVC632, SVC633 and SVC636, and inputs in state of the process. */
+
+/** Ways to keep the object `hook`, which one handler makes, for another one: the declaration, the writing, the reading. */
+const WAYS: readonly (readonly [name: string, declared: string, written: string, read: string])[] = [
+  ['map', 'const kept = new Map();', 'kept.set(hook.id, hook)', 'kept.get(id)'],
+  ['map of copies', 'const kept = new Map();', 'kept.set(hook.id, structuredClone(hook))', 'kept.get(id)'],
+  ['set', 'const kept = new Set();', 'kept.add(hook)', '[...kept][0]'],
+  ['list', 'const kept = [];', 'kept.push(hook)', 'kept.find((each) => each.id === id)'],
+  ['longer list', 'let kept = [];', 'kept = [...kept, hook]', 'kept[0]'],
+  ['index', 'const kept = {};', 'kept[hook.id] = hook', 'kept[id]'],
+  ['member', 'const kept = { last: undefined };', 'kept.last = hook', 'kept.last'],
+  ['variable', 'let kept;', 'kept = hook', 'kept'],
+];
+/** Ways to make the object from the body. */
+const MADE = {
+  'an object': '{ id: randomUUID(), address: body.address }',
+  'a schema': 'new Hook({ id: randomUUID(), address: body.address })',
+};
+
+const KEPT = Object.fromEntries(
+  WAYS.flatMap(([name, declared, written, read]) =>
+    Object.entries(MADE).map(([what, made]) => [
+      `an address in a ${name} as ${what}`,
+      `
+// FILE app.ts
+import { Field, Schema, Svc, str } from 'svc';
+import { add, deliver } from './hooks.ts';
+class NewHook extends Schema { address = Field(str, { maxLength: 300 }); }
+const app = new Svc();
+app.post('/hooks', { body: NewHook, public: 'demo' }, ({ body }) => add(body));
+app.post('/hooks/{id}/test', { public: 'demo' }, ({ params }) => deliver(params.id));
+// FILE hooks.ts
+import { randomUUID } from 'node:crypto';
+import { Field, Schema, str } from 'svc';
+class Hook extends Schema { id = Field(str); address = Field(str); }
+${declared}
+export const add = (body) => {
+  const hook = ${made};
+  ${written};
+  return { id: hook.id };
+};
+export const deliver = async (id) => {
+  const hook = ${read};
+  if (hook === undefined) return { status: 404 };
+  const answer = await fetch(hook.address, { method: 'POST', redirect: 'error', signal: AbortSignal.timeout(3_000) }); // SVC607
+  return { status: answer.status };
+};
+`,
+    ]),
+  ),
+);
+
 export const STATE: Readonly<Record<string, string>> = {
   'requests in module variables': `
 import { BearerAuth, Depends, Svc } from 'svc';
@@ -214,6 +265,23 @@ app.patch('/closed/{id}', { db: Depends(db), body: Closed }, async ({ db, body, 
   const row = await db.fetchOne('select * from account where id = ?', [params.id]);
   Object.assign(row, Object.fromEntries(Object.entries(body)));
   return await save(row);
+});
+`,
+  ...KEPT,
+  'right: addresses of the program in state that handlers change': `
+import { Svc } from 'svc';
+const app = new Svc();
+const state = { target: 'https://a.example', hits: 0 };
+let other = 'https://c.example';
+app.post('/switch', { public: 'demo' }, ({ body }) => {
+  state.target = body.second ? 'https://b.example' : 'https://a.example';
+  other = ['https://c.example', 'https://d.example'].find((each) => each === body.other) ?? other;
+  state.hits += 1;
+});
+app.post('/test', { public: 'demo' }, async () => {
+  await fetch(state.target, { redirect: 'error', signal: AbortSignal.timeout(3_000) });
+  await fetch(other, { redirect: 'error', signal: AbortSignal.timeout(3_000) });
+  return { hits: state.hits };
 });
 `,
 };
