@@ -20,6 +20,7 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { MAKERS } from './values/calls.ts';
 import { ROW } from './values/marks.ts';
+import { constantIn } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, madeIn } from './values/value.ts';
@@ -29,15 +30,28 @@ import type { Site } from './values/calls.ts';
 
 const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
+/** Whether the sources write a response as it is, name each of its members, or neither. The later one counts. */
+const OPENNESS = ['constant', 'named', 'open'] as const;
+type Openness = (typeof OPENNESS)[number];
+/** Whether a member of a response is a token that the program makes, comes from a row or variable, or neither. The later one counts. */
+const ORIGINS = ['token', 'other', 'kept'] as const;
+type MemberOrigin = (typeof ORIGINS)[number];
+
+/** Keeps the value of a key that counts most. */
+function keepMost<T>(all: Map<string, T>, ranks: readonly T[], key: string, value: T): void {
+  const before = all.get(key);
+  if (before === undefined || ranks.indexOf(before) < ranks.indexOf(value)) all.set(key, value);
+}
+
 /** Findings in the sources of a project, its modules, and the index of their nodes. */
 export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
-  /** Routes whose responses are objects of which the sources name each member, by file and line. */
-  readonly named: ReadonlySet<string>;
-  /** Members of responses that the program makes for the client, by file, line and name. */
-  readonly issued: ReadonlySet<string>;
+  /** What the sources say of the responses of routes, by file and line. */
+  readonly replies: ReadonlyMap<string, Openness>;
+  /** Where members of responses come from, by file, line and name. */
+  readonly members: ReadonlyMap<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
   readonly limited: ReadonlySet<string>;
   /** Whether texts lead to the host that a client names in its request. */
@@ -85,16 +99,17 @@ export function examineSources(
       ...(watch === undefined ? [] : [watch(report, sources)]),
     ];
   });
-  const replies = new Map<string, boolean>();
-  const issued = new Map<string, boolean>();
+  const replies = new Map<string, Openness>();
+  const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
   let hasHostLinks = false;
   const noteReply = (value: Value, route: RouteCall | undefined): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
-    replies.set(place, isNamed(value) && replies.get(place) !== false);
+    const openness = isConstant(value) ? 'constant' : isNamed(value) ? 'named' : 'open';
+    keepMost(replies, OPENNESS, place, openness);
     for (const [name, member] of membersOf(value)) {
-      const key = `${place} ${name}`;
-      issued.set(key, !isKept(member) && issued.get(key) !== false);
+      const origin = isToken(member) ? 'token' : isKept(member) ? 'kept' : 'other';
+      keepMost(members, ORIGINS, `${place} ${name}`, origin);
     }
   };
   watches.push({
@@ -130,15 +145,11 @@ export function examineSources(
     project,
     sources,
     statements,
-    named: trueIn(replies),
-    issued: trueIn(issued),
+    replies,
+    members,
     limited,
     hasHostLinks,
   };
-}
-
-function trueIn(all: ReadonlyMap<string, boolean>): ReadonlySet<string> {
-  return new Set([...all].flatMap(([key, isTrue]) => (isTrue ? [key] : [])));
 }
 
 /** Returns the members of a response, also those of its members. */
@@ -149,6 +160,24 @@ function membersOf({ members }: Value, depth = 0): readonly (readonly [string, V
         [name, member] as const,
         ...membersOf(member, depth + 1),
       ]);
+}
+
+/** Whether a value is a token or random text that the program makes, on each way to it. */
+function isToken({ texts }: Value): boolean {
+  const isMade = (part: Part): boolean => part.kind === 'own' && TOKEN_MAKERS.test(part.made?.by ?? '');
+  return texts.length > 0 && texts.every((text) => text.length > 0 && text.every(isMade));
+}
+
+/** Whether the sources write a value with all of its members. */
+function isConstant(value: Value, depth = 0): boolean {
+  const { members, items, source, whole, of, type } = value;
+  if (source !== undefined || items !== undefined || whole !== undefined || depth > 4) return false;
+  if (members === undefined) return depth > 0 && constantIn(value) !== undefined;
+  return (
+    of === undefined &&
+    type === undefined &&
+    [...members.values()].every((each) => isConstant(each, depth + 1))
+  );
 }
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
@@ -208,6 +237,7 @@ function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onSt
   };
 }
 
+const TOKEN_MAKERS = /^(?:svc\.createToken|jsonwebtoken\.sign|jose\.|crypto\.random)/;
 const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|createClient|connect|open)$/;
 
 /**

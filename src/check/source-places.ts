@@ -118,9 +118,9 @@ function namesOtherType({ args: [, options] }: Call): boolean {
 }
 
 /**
- * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, if the
- * program makes the secret of a response for this client, or if no response without security headers can be a page; not
- * at all, if the code does what the finding says is missing.
+ * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, if no row
+ * or variable is the secret of a response, or if no response without security headers can be a page; not at all, if
+ * the code does what the finding says is missing, writes the response as it is, or makes a token for the client.
  */
 function judged(
   finding: Finding,
@@ -131,10 +131,13 @@ function judged(
   if (lacks === 'rate limit' && report.limited.has(line)) return [];
   if (unused !== undefined && isNeeded(unused, line, report)) return [];
   if (cleanUp !== undefined && isSynchronous(cleanUp, report)) return [];
+  const openness = lacks === 'response schema' ? report.replies.get(line) : undefined;
+  const origin = field === undefined ? undefined : report.members.get(`${line} ${field}`);
+  if (openness === 'constant' || origin === 'token') return [];
   const isHarmless =
-    (lacks === 'response schema' && report.named.has(line)) ||
+    openness === 'named' ||
     (lacks === 'security headers' && !canSendPages(report.sources)) ||
-    (field !== undefined && report.issued.has(`${line} ${field}`));
+    origin === 'other';
   return [isHarmless ? { ...finding, severity: 'info' } : finding];
 }
 

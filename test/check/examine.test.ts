@@ -84,10 +84,63 @@ app.get('/7', { base: Depends(db) }, async ({ base }) => ({ first: await base.fe
 app.get('/8', async () => ({ data: await (await fetch('https://other.example')).json() }));
 `,
   });
-  const { named } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  const { replies } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  const named = [...replies].filter(([, openness]) => openness === 'named');
   assert.deepEqual(
-    [...named].map((place) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
+    named.map(([place]) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
     [6, 7, 8, 9, 10],
+  );
+});
+
+test('a response counts as constant if the sources write it as it is, on each way to it', (t) => {
+  const cwd = folder(t, {
+    'app.ts': `import { Svc, reply } from 'svc';
+export const app = new Svc();
+const up = { status: 'up', parts: { queue: 3 } };
+app.get('/1', () => ({ status: 'up' }));
+app.get('/2', async () => { await 1; return {}; });
+app.get('/3', () => up);
+app.post('/4', () => reply({ ok: true }, { status: 201 }));
+app.get('/5', ({ query }) => ({ text: query.text }));
+app.get('/6', ({ query }) => { if (query.a) return { ok: true }; return { ...query }; });
+app.get('/7', () => ({ at: Date.now() }));
+`,
+  });
+  const { replies } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  assert.deepEqual(
+    [...replies]
+      .filter(([, openness]) => openness === 'constant')
+      .map(([place]) => Number(place.split(':').at(-1)))
+      .sort((a, b) => a - b),
+    [4, 5, 6, 7],
+  );
+});
+
+test('a member of a response is a token if the program makes it, and kept if a row or a variable has it', (t) => {
+  const cwd = folder(t, {
+    'app.ts': `import { Depends, Svc, createToken } from 'svc';
+import { db } from 'svc/db';
+import { randomUUID } from 'node:crypto';
+export const app = new Svc();
+app.post('/a', () => ({ token: createToken('a', 'b') }));
+app.post('/b', () => ({ token: randomUUID() }));
+app.post('/c', () => ({ token: process.env['API_TOKEN'] }));
+app.get('/d', { db: Depends(db) }, async ({ db }) => { const row = await db.fetchOne('select token from a'); return { token: row.token }; });
+app.post('/e', ({ query }) => ({ token: query.token }));
+app.post('/f', () => ({ token: Math.random() > 0.5 ? createToken('a', 'b') : process.env['API_TOKEN'] }));
+`,
+  });
+  const { members } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  assert.deepEqual(
+    [...members].map(([key, origin]) => [Number(/:(\d+) token$/.exec(key)?.[1]), origin]).sort(),
+    [
+      [10, 'kept'],
+      [5, 'token'],
+      [6, 'token'],
+      [7, 'kept'],
+      [8, 'kept'],
+      [9, 'other'],
+    ],
   );
 });
 

@@ -281,7 +281,7 @@ test('svc check reports texts and lists without a maximum length in request bodi
   assert.deepEqual(found(app, 'SVC304'), [
     'POST /open: every client may send body.title and body.tags[].name and body.more and body.more[] and body.map.* of any length',
     'POST /form: every client may send form.text of any length',
-    'GET /query: every client may send query.q of any length',
+    'GET /query: every client may send query.q of up to "maxHeaderBytes" bytes',
   ]);
 });
 
