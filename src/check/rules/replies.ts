@@ -5,6 +5,7 @@
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
+import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
 import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
@@ -167,7 +168,12 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
+    for (const [name, member] of value.members ?? []) {
+      const made = SECRET_COLUMN.test(name) ? columnMadeIn(member) : undefined;
+      const table = made && sent.get(made.node)?.target;
+      if (made !== undefined && table !== undefined) report(made, revealedColumn(table, name));
+      judge(member, reply, depth + 1);
+    }
     judge(value.items, reply, depth + 1);
   };
   return {
@@ -197,7 +203,7 @@ const SECRET_COLUMN =
 /** Returns what a stack trace, the environment, or the rows of a statement reveal. */
 function revealed(
   { by }: Made,
-  { members }: Value,
+  { members, lacks }: Value,
   sending: Sending | undefined,
   secrets: ReadonlyMap<string, string>,
 ): string | undefined {
@@ -213,9 +219,20 @@ function revealed(
     selected.find((name) => name === known || SECRET_COLUMN.test(name)) ??
     (outline.hasStar ? known : undefined);
   // a member of the same name replaces the column: { ...user, password: undefined }
-  return column === undefined || members?.keys().some((key) => plain(key) === plain(column)) === true
+  const gone = [...(members?.keys() ?? []), ...(lacks ?? [])];
+  return column === undefined || gone.some((key) => plain(key) === plain(column))
     ? undefined
-    : `the response contains rows of the table "${target}" with the secret column "${column}": every client receives the values of the column`;
+    : revealedColumn(target, column);
+}
+
+function revealedColumn(table: string, column: string): string {
+  return `the response contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`;
+}
+
+/** Returns the query that read the column of a declared class; undefined if the class keeps it out of responses. */
+function columnMadeIn({ texts }: Value): Made | undefined {
+  const part = texts.flat().find((each) => each.kind === 'client' && each.isSecret !== true);
+  return part?.kind === 'client' && part.origin.made?.by === ROW ? part.origin.made : undefined;
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */

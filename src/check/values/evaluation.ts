@@ -135,7 +135,7 @@ export abstract class Evaluation extends Classes {
       case 'assign':
         return this.bind(
           target.target,
-          value === ABSENT ? this.value(target.value) : this.#orDefault(value, target.value),
+          value === ABSENT ? this.value(target.value) : values.oneOf([value, this.value(target.value)]),
         );
       case 'list':
         return target.items.forEach((item, index) =>
@@ -152,10 +152,6 @@ export abstract class Evaluation extends Classes {
       default:
         this.#assign(target, value);
     }
-  }
-
-  #orDefault(value: Value, fallback: Node): Value {
-    return values.oneOf([value, this.value(fallback)]);
   }
 
   #assign(target: Node, value: Value): void {
@@ -194,12 +190,14 @@ export abstract class Evaluation extends Classes {
     if (lasting !== undefined && isWorthFinding(value)) this.isStored = true;
   }
 
-  /** Forgets that a variable holds a whole row or environment, once code replaces or deletes a member of it. */
+  /** Notes that a variable holds a row or environment without a member, once code replaces or deletes the member. */
   #keepPart(target: Node, object: Value, source = object.source): void {
     if (target.type !== 'member' || target.object.type !== 'name') return;
     if (object.whole === undefined && source === object.source) return;
     const variable = this.scope.find(target.object.name);
-    if (variable !== undefined) this.path.set(variable, { ...object, whole: undefined, source });
+    const lacks = target.property === undefined ? undefined : [...(object.lacks ?? []), target.property];
+    const whole = lacks && object.whole;
+    if (variable !== undefined) this.path.set(variable, { ...object, whole, lacks, source });
   }
 
   protected value(node: Node): Value {
@@ -587,8 +585,8 @@ export abstract class Evaluation extends Classes {
         else this.value(entry.value);
       }
     }
-    const { source, items, whole } = spread ?? KNOWN;
-    return { texts: KNOWN.texts, members, source, items, whole };
+    const { source, items, whole, lacks } = spread ?? KNOWN;
+    return { texts: KNOWN.texts, members, source, items, whole, lacks };
   }
 }
 

@@ -364,15 +364,18 @@ export abstract class Invocation extends ControlFlow {
         ? receiver
         : undefined;
     const before = this.#transaction;
+    let ofWork: Value | undefined;
     for (const arg of args) {
       if (arg.fn === undefined || this.functions.isHandler(arg.fn.fn)) continue;
       const isolation = isolationIn(args.find((each) => each !== arg));
       const session =
         receiver?.type === undefined ? KNOWN : { ...receiver, ...(owner !== undefined && { isolation }) };
       if (owner !== undefined) this.#transaction = { owner, session, work: arg.fn.fn };
-      run(arg, [session]);
+      const result = run(arg, [session]);
+      if (owner !== undefined) ofWork = awaited(result);
       this.#transaction = before;
     }
+    if (ofWork !== undefined && ofWork !== KNOWN) return ofWork;
     if (method === 'get' && receiver !== undefined) {
       const entry = receiver.type === 'Map' ? constantIn(args[0]) : undefined;
       const { source, ...item } = receiver.members?.get(entry ?? '') ?? itemOf(receiver);

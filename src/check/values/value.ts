@@ -132,6 +132,8 @@ export interface Value {
   readonly isolation?: string | undefined;
   /** The call or member that made the whole object: a row of a query, or all environment variables. */
   readonly whole?: Made | undefined;
+  /** Members that code has taken out of the whole object. */
+  readonly lacks?: readonly string[] | undefined;
   readonly pattern?: Pattern | undefined;
   /** The expression that made an object which lives as long as the process. */
   readonly lasting?: Node | undefined;
@@ -207,12 +209,19 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
     depends: find('depends'),
     isolation: find('isolation'),
     whole: find('whole'),
+    lacks: lacksOf(present),
     byKey: find('byKey'),
     lasting: find('lasting'),
     fallback: find('fallback'),
     // a value that may be absent, or no promise, is not certainly one
     promise: values.every(({ promise }) => promise !== undefined) ? first.promise : undefined,
   };
+}
+
+/** Returns the members that each of the whole objects lacks. */
+function lacksOf(values: readonly Value[]): readonly string[] | undefined {
+  const [first, ...more] = values.filter(({ whole }) => whole !== undefined);
+  return first?.lacks?.filter((key) => more.every(({ lacks }) => lacks?.includes(key) === true));
 }
 
 /** A value is one of at most so many functions. More are dropped. */
@@ -317,9 +326,10 @@ export function givenOf(value: Value | undefined): Given | undefined {
 /** Returns an object without the members that a pattern names: it no longer counts as the whole input. */
 export function restOf(value: Value, named: readonly Node[]): Value {
   const keys = named.flatMap((each) => (each.type === 'entry' && each.key !== undefined ? [each.key] : []));
-  const { whole: _whole, members, source, ...rest } = value;
+  const { members, source, ...rest } = value;
   return {
     ...rest,
+    lacks: value.whole && [...(value.lacks ?? []), ...keys],
     members: members && new Map([...members].filter(([key]) => !keys.includes(key))),
     source: source && { ...source, whole: undefined, lacks: [...(source.lacks ?? []), ...keys] },
   };
@@ -543,7 +553,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${text}[${items}]${fn}${value.type ?? ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]${fn}${value.type ?? ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfPart(part: Part): string {

@@ -484,4 +484,58 @@ export const safe = () => digestOf(SIGNS[randomBytes(1)[0] % 16] + SIGNS[randomI
 export const other = () => digestOf(randomBytes(32).toString('hex'));
 export const shade = () => 'hsl(' + Math.floor(Math.random()) + ')';
 `,
+  'rows with a secret column, in parts, as classes and out of transactions': `
+import { Field, Schema, Svc, int, str, Depends, NotFound } from 'svc';
+import { db } from 'svc/db';
+class User extends Schema { id = Field(int); name = Field(str); password = Field(str); }
+class Safe extends Schema { id = Field(int); name = Field(str); password = Field(str, { secret: true }); }
+class Short extends Schema { id = Field(int); name = Field(str); }
+export const app = new Svc();
+const one = 'select id, name, password from account where id = ?';
+app.get('/rest/{id:int}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const user = await db.fetchOne(one, [params.id]); // SVC626
+  if (!user) throw new NotFound();
+  const { id, ...rest } = user;
+  return rest;
+});
+app.get('/without/{id:int}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const user = await db.fetchOne(one, [params.id]);
+  if (!user) throw new NotFound();
+  const { password, ...rest } = user;
+  return rest;
+});
+app.get('/deleted/{id:int}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const user = await db.fetchOne(one, [params.id]);
+  if (!user) throw new NotFound();
+  delete user['password'];
+  return user;
+});
+app.get('/other/{id:int}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const user = await db.fetchOne(one, [params.id]); // SVC626
+  if (!user) throw new NotFound();
+  delete user['name'];
+  return user;
+});
+app.get('/map', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  const users = await db.fetchAll('select id, name, password from account limit 9'); // SVC626
+  return users.map(({ id, ...rest }) => rest);
+});
+app.get('/as', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  return await db.fetchAll('select id, name, password from account limit 9', [], { as: User }); // SVC626
+});
+app.get('/assafe', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  return await db.fetchAll('select id, name, password from account limit 9', [], { as: Safe });
+});
+app.get('/asshort', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  return await db.fetchAll('select id, name from account limit 9', [], { as: Short });
+});
+app.get('/asspread', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  const users = await db.fetchAll('select id, name, password from account limit 9', [], { as: User }); // SVC626
+  return { users: users.map((user) => ({ ...user, me: false })) };
+});
+app.get('/tx', { db: Depends(db), public: 'x' }, async ({ db }) => {
+  const users = await db.transaction(async (tx) => tx.fetchAll('select id, name, password from account limit 9')); // SVC626
+  return { users };
+});
+`,
 };
