@@ -155,8 +155,8 @@ export interface About {
   readonly option?: { readonly key: string; readonly value: unknown };
   /** Environment variable that causes the finding. */
   readonly variable?: string;
-  /** Protection or schema that the route or the application does not have. */
-  readonly lacks?: 'rate limit' | 'response schema' | 'security headers';
+  /** Protection, schema or operation of the API document that the route or the application does not have. */
+  readonly lacks?: 'rate limit' | 'response schema' | 'security headers' | 'operation';
   /** Member of a response that may be a secret. */
   readonly field?: string;
   /** Name under which the route declares a dependency that its handler does not use. */

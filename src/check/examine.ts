@@ -33,6 +33,9 @@ const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 /** Whether the sources write a response as it is, name each of its members, or neither. The later one counts. */
 const OPENNESS = ['constant', 'named', 'open'] as const;
 type Openness = (typeof OPENNESS)[number];
+/** Whether a route responds with pages, or with anything else. The later one counts. */
+const MEDIA = ['page', 'other'] as const;
+type Media = (typeof MEDIA)[number];
 /** Whether a member of a response is a token that the program makes, comes from a row or variable, or neither. The later one counts. */
 const ORIGINS = ['token', 'other', 'kept'] as const;
 type MemberOrigin = (typeof ORIGINS)[number];
@@ -50,6 +53,8 @@ export interface SourceReport {
   readonly sources: Sources;
   /** What the sources say of the responses of routes, by file and line. */
   readonly replies: ReadonlyMap<string, Openness>;
+  /** Whether all responses of routes are pages, by file and line. */
+  readonly media: ReadonlyMap<string, Media>;
   /** Where members of responses come from, by file, line and name. */
   readonly members: ReadonlyMap<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
@@ -100,6 +105,7 @@ export function examineSources(
     ];
   });
   const replies = new Map<string, Openness>();
+  const media = new Map<string, Media>();
   const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
   let hasHostLinks = false;
@@ -115,6 +121,8 @@ export function examineSources(
   watches.push({
     onReply: ({ value, route }) => {
       hasHostLinks ||= leadsToHost(value);
+      if (route !== undefined)
+        keepMost(media, MEDIA, lineOfRoute(route), value.type === 'svc.HTMLResponse' ? 'page' : 'other');
       if (value.type !== 'svc.reply') noteReply(value, route);
     },
     onCall: ({ call, meaning, route, value }) => {
@@ -146,6 +154,7 @@ export function examineSources(
     sources,
     statements,
     replies,
+    media,
     members,
     limited,
     hasHostLinks,

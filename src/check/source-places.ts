@@ -124,11 +124,14 @@ function namesOtherType({ args: [, options] }: Call): boolean {
  */
 function judged(
   finding: Finding,
-  { lacks, unused, cleanUp, field }: About,
+  { lacks, unused, cleanUp, field, option }: About,
   report: SourceReport,
 ): readonly Finding[] {
   const line = lineOf(finding.place);
+  if (finding.rule === 'SVC208' && option !== undefined && isOfEnvironment(option.key, report.sources))
+    return [];
   if (lacks === 'rate limit' && report.limited.has(line)) return [];
+  if (lacks === 'operation' && report.media.get(line) === 'page') return [];
   if (unused !== undefined && isNeeded(unused, line, report)) return [];
   if (cleanUp !== undefined && isSynchronous(cleanUp, report)) return [];
   const openness = lacks === 'response schema' ? report.replies.get(line) : undefined;
@@ -139,6 +142,31 @@ function judged(
     (lacks === 'security headers' && !canSendPages(report.sources)) ||
     origin === 'other';
   return [isHarmless ? { ...finding, severity: 'info' } : finding];
+}
+
+/** Whether an environment variable decides a setting of the application, which may be another one in production. */
+function isOfEnvironment(key: string, sources: Sources): boolean {
+  return sources
+    .all('call')
+    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.Svc')
+    .some(({ module, node }) => {
+      const options = node.args[0] && constantOf(node.args[0], module);
+      const value = entryOf(options?.node, key);
+      return options !== undefined && value !== undefined && readsVariables(value, options.module, sources);
+    });
+}
+
+/** Whether an expression, or a constant or function that it names, reads an environment variable. */
+function readsVariables(node: Node, module: SourceModule, sources: Sources, depth = 0): boolean {
+  return partsIn(node).some((part) => {
+    if (part.type === 'member' && pathOf(part.object) === 'process.env') return true;
+    if (depth > 3 || !/^(?:name|member|call)$/.test(part.type)) return false;
+    const called = part.type === 'call' ? sources.handlers.resolve(part.callee, module) : undefined;
+    const used = called === undefined ? constantOf(part, module) : undefined;
+    const [inner, home] =
+      called === undefined ? [used?.node, used?.module] : [called, sources.handlers.homeOf(called)];
+    return inner !== undefined && inner !== part && readsVariables(inner, home ?? module, sources, depth + 1);
+  });
 }
 
 /** Returns the file and line of a place. */

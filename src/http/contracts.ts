@@ -373,6 +373,12 @@ export interface CompiledView {
   readonly env: Env;
   readonly routes: readonly CompiledRoute[];
   readonly middleware: readonly Middleware[];
+  /**
+   * For the middleware of a route or of its routers: the middleware that is declared beside it. Its order among these can be
+   * changed, its order among others cannot. Undefined for middleware of the application.
+   * @internal
+   */
+  readonly siblings?: readonly Middleware[] | undefined;
   readonly plugins: readonly Plugin[];
   readonly services: Services;
   /** Returns the value of a setting by its name. */

@@ -186,10 +186,15 @@ function askAllMiddleware(
   for (const layer of middleware)
     askMiddleware(layer, { ...view, routes }, declarations.placeOfMiddleware(layer), report);
   // routes of one router share one list of middleware, and the Map contains each list once
-  const lists = new Map([...details, ...tools].map(({ declared }) => [declared.use, declared.declared]));
-  for (const [use, { place }] of lists)
-    for (const layer of use)
-      askMiddleware(layer, { ...view, routes, middleware: [...middleware, ...use] }, place, report);
+  const lists = new Map([...details, ...tools].map(({ declared }) => [declared.use, declared]));
+  for (const [use, { spec, declared }] of lists) {
+    const isOfRoute = (layer: Middleware): boolean => spec.use?.includes(layer) ?? false;
+    for (const layer of use) {
+      const siblings = use.filter((other) => isOfRoute(other) === isOfRoute(layer));
+      const around = { ...view, routes, middleware: [...middleware, ...use], siblings };
+      askMiddleware(layer, around, declared.place, report);
+    }
+  }
 }
 
 function serving(

@@ -315,6 +315,7 @@ function reportDocument(view: ApplicationView, report: ReportFinding): void {
         severity: 'info',
         remedy:
           'If you generate clients from the OpenAPI document, add a fixed word to one of the two paths, such as /users/by-name/{name}',
+        about: { lacks: 'operation' },
       });
   for (const detail of ownRoutes(view)) {
     const tell = aboutRoute(detail, report);

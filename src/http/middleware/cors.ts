@@ -129,11 +129,13 @@ export class CORSMiddleware implements Middleware {
     return whenReady(fields, (ready) => pass(ready, next));
   }
 
-  *compile({ middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
+  *compile({ middleware, siblings = middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
     yield* this.#unsafeOrigins(env);
     const mine = { rule: 'SVC121', severity: 'error', subject: 'middleware cors' } as const;
     const outer = middleware.slice(0, middleware.indexOf(this));
-    const misplaced = outer.find((layer) => INSIDE.has(layer.kind));
+    const misplaced = siblings
+      .slice(0, siblings.indexOf(this))
+      .find((layer) => INSIDE.has(layer.kind));
     if (misplaced !== undefined) {
       yield {
         ...mine,

@@ -215,9 +215,12 @@ export class RateLimitMiddleware implements Middleware {
     }
   }
 
-  *#misplaced(subject: string, { middleware }: CompiledView): Generator<Omit<Finding, 'place'>> {
-    const outer = middleware
-      .slice(0, middleware.indexOf(this))
+  *#misplaced(
+    subject: string,
+    { middleware, siblings = middleware }: CompiledView,
+  ): Generator<Omit<Finding, 'place'>> {
+    const outer = siblings
+      .slice(0, siblings.indexOf(this))
       .find(({ kind }) => kind === 'idempotency' || (kind === 'session' && this.keys.length === 0));
     if (outer !== undefined) {
       yield {
