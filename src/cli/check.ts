@@ -188,7 +188,10 @@ async function print(
   // why a module could not be imported is shown whatever rules are selected
   const selected = isLoaded ? selectedOf(answer, options) : answer.report;
   const isKept = file === undefined || !isLoaded;
-  const report = isKept ? selected : withoutKnown(selected, answer.rules, { ...options, known: file });
+  // the file of known findings lists every route, so a new one in a table of routes is a new finding
+  const report = withoutRepeats(
+    isKept ? selected : withoutKnown(selected, answer.rules, { ...options, known: file }),
+  );
   const cwd = process.cwd();
   const isVerbose = values['verbose'] === true;
   // calls that no rule could judge are listed only if the user asks for them
@@ -215,6 +218,25 @@ function selectedOf(
     ({ rule }) => !isSelected(rule, options) && isSelected(rule, { only: [], skip: options.skip }),
   );
   return makeReport([...findings, ...hidden], suppressed);
+}
+
+/** Joins the findings of one mistake: a router with two prefixes, or a loop over a table, declares several routes at one place. */
+function withoutRepeats({ findings, suppressed }: Report): Report {
+  const groups = Map.groupBy(findings, (finding) => {
+    const { rule, severity, message, subject, place } = finding;
+    const isOfRoute = /^[A-Z]+ \//.test(subject) && place !== undefined;
+    return JSON.stringify([rule, severity, message, place, isOfRoute ? '' : subject]);
+  });
+  const joined = [...groups.values()].flatMap((group) => {
+    const others = new Set(group.map(({ subject }) => subject)).size - 1;
+    const more = others === 1 ? 'one more route is' : `${others} more routes are`;
+    return group
+      .slice(0, 1)
+      .map((first) =>
+        others === 0 ? first : { ...first, message: `${first.message}; ${more} declared here` },
+      );
+  });
+  return makeReport(joined, suppressed);
 }
 
 /**

@@ -633,6 +633,27 @@ test('svc check --known FILE writes the findings to a new file, and later runs r
   assert.match(unwritable.stderr, /the file "app\.ts\/known\.json" of --known cannot be written: ENOTDIR/);
 });
 
+test('svc check reports a mistake of several routes that one line declares once, and --known keeps each of them', async (t) => {
+  const declared = (paths: string): string =>
+    `for (const path of [${paths}]) app.post(path, { public: 'open', timeoutMs: 5_000 }, ({ req }) => req.json());\n`;
+  const head = `import { Router, Svc } from 'svc';\nexport const app = new Svc();\nconst api = new Router();\n`;
+  const twice = `api.post('/x', { public: 'open' }, ({ req }) => req.json());\napp.includeRouter(api, '/v1');\napp.includeRouter(api, '/v2');\n`;
+  const cwd = project(t, { 'app.ts': head + declared(`'/a', '/b', '/c'`) + twice });
+  const args = ['check', 'app.ts', '--only', 'SVC301', '--format', 'json'];
+  const found = async (more: readonly string[] = []): Promise<readonly string[]> => {
+    const { stdout } = await svc([...args, ...more], { cwd, env: { CI: '' } });
+    return (JSON.parse(stdout) as Document).findings.map(({ subject, message }) => `${subject}: ${message}`);
+  };
+  const what = 'the handler reads the request body, but the route declares no schema for the body';
+  assert.deepEqual(await found(), [
+    `POST /a: ${what}; 2 more routes are declared here`,
+    `POST /v1/x: ${what}; one more route is declared here`,
+  ]);
+  assert.deepEqual(await found(['--known', 'known.json']), []);
+  writeFileSync(join(cwd, 'app.ts'), head + declared(`'/0', '/a', '/b', '/c'`) + twice);
+  assert.deepEqual(await found(['--known', 'known.json']), [`POST /0: ${what}`]);
+});
+
 test('svc check prints the environment, and the numbers of routes, WebSocket routes, MCP tools and files that it checked', async (t) => {
   const files = {
     'app.ts': `${APP}import { a } from './a.ts';\napp.get('/a', a);\napp.websocket('/b', () => undefined);\n`,

@@ -19,6 +19,9 @@ import { constantIn } from '../values/tests.ts';
 import { ASKS, isCount } from './availability.ts';
 import { isLog } from './logs.ts';
 import { methodsOf } from './routes.ts';
+import { clientsIn, madeIn } from '../values/value.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { Value } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
@@ -266,7 +269,9 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
 
 /** SVC659: the only work of a request, whose errors a `catch` keeps. */
 function watchSwallowed(report: ReportAt, sources: Sources): Watch {
-  const [writes, asked] = [new Map<Fn, Call[]>(), new Map<Fn, Call[]>()];
+  const [writes, asked] = [new Map<Fn, Work[]>(), new Map<Fn, Work[]>()];
+  /** Calls that read rows, and the calls whose rows a response of a handler contains. */
+  const [reads, told] = [new Set<Node>(), new Map<Call, Set<Node>>()];
   const logs = new Set<Call>();
   /** Writing statements in callbacks of timers. */
   const delayed: (Spot & { readonly handler: Fn | undefined; readonly call: Call })[] = [];
@@ -274,19 +279,30 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   const telling = new Set<Fn | undefined>();
   /** Requests that change something elsewhere, and the statements after them that write a constant. */
   const recorded = new Map<Call, Recorded>();
-  const add = (to: Map<Fn, Call[]>, handler: Fn | undefined, call: Call): void => {
-    if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), call]);
+  const add = (to: Map<Fn, Work[]>, handler: Fn | undefined, work: Work): void => {
+    if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), work]);
+  };
+  const tell = (route: RouteCall | undefined, value: Value | undefined): void => {
+    if (route === undefined || value === undefined) return;
+    const rows = [...madeIn(value), ...clientsIn(value).flatMap(({ origin }) => origin.made ?? [])];
+    const all = told.get(route.call) ?? new Set();
+    for (const { node } of rows) all.add(node);
+    told.set(route.call, all);
   };
   return {
     onCall(site) {
       if (isLog(site)) logs.add(site.call);
+      if (RESPONSES.test(site.meaning)) for (const arg of site.call.args) tell(site.route, site.value(arg));
       if (!ASKS.test(site.meaning)) return;
-      add(asked, site.handler, site.call);
+      const way = site.stack.map(({ fn, call }) => call ?? fn);
+      add(asked, site.handler, { call: site.call, way: [...way, site.call] });
       const { handler, module } = site;
       if (isChange(site)) recorded.set(site.call, { handler, module, isUnread: isUnread(site), records: [] });
     },
+    onReply: ({ value, route }) => tell(route, value),
     onStatement({ isWrite, handler, call, module, outline, statement, way }) {
-      if (isWrite || isDropped(call)) add(writes, handler, call);
+      if (!isWrite) reads.add(call);
+      if (isWrite || isDropped(call)) add(writes, handler, { call, way: way.map(({ node }) => node) });
       if (isWrite || !isDropped(call)) telling.add(handler);
       if (isWrite && way.some(({ node }) => isTimer(takerOf(node))))
         delayed.push({
@@ -335,16 +351,20 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         const work = writes.get(handler) ?? asked.get(handler) ?? [];
         const isReading =
           route !== undefined && methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method));
-        if (route === undefined || (isReading && (telling.has(handler) || !work.every(isDropped)))) continue;
-        const found = work.map((call) =>
+        const isDone = isReading && (telling.has(handler) || !work.every(({ call }) => isDropped(call)));
+        if (route === undefined || isDone) continue;
+        const found = work.map(({ way }) =>
           keeping.find(
-            ({ work: kept, module, isOfRows }) =>
-              (isOfRows !== true || writes.has(handler)) &&
-              callsIn(kept, module, sources).some((each) => each.call === call),
+            ({ work: kept, isOfRows }) =>
+              (isOfRows !== true || writes.has(handler)) && way.some((node) => isWithin(node, kept)),
           ),
         );
         const [first] = found;
-        if (first !== undefined && !found.includes(undefined))
+        // the work of the request is its answer, and what nothing waits for comes beside it
+        const isBeside =
+          found.every((each) => each?.isOfRows === true) &&
+          [...(told.get(route.call) ?? [])].some((node) => reads.has(node));
+        if (first !== undefined && !found.includes(undefined) && !isBeside)
           report(
             first,
             'the work of the request fails here without a trace in the response: the client gets a successful response',
@@ -352,6 +372,15 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
       }
     },
   };
+}
+
+/** Calls that respond with their arguments. */
+const RESPONSES = /^svc\.(?:reply|\w+Response)$|^Response(?:\.\w+)?$/;
+
+/** A call that is the work of a handler, and the calls that lead to it, itself the last. */
+interface Work {
+  readonly call: Call;
+  readonly way: readonly Node[];
 }
 
 /** A constant that a statement writes into a column, such as a state, or the time at which something was done. */
