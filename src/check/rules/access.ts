@@ -7,10 +7,12 @@ import { UNKNOWN_ORIGIN } from '../../http/origins.ts';
 import { RateLimitMiddleware } from '../../http/middleware/rate-limit.ts';
 import { CSRFMiddleware } from '../../http/session/csrf.ts';
 import { codeOf } from '../reader/functions.ts';
+import { isSecret } from '../../observability/redact.ts';
 import { placeOfGuard } from '../../auth/auth.ts';
 import { trustedBy } from '../../auth/issuer/guard.ts';
 import { predicateOf } from '../../auth/require.ts';
 import { functionOf } from '../../routing/di.ts';
+import { plansOf, plansWithin } from '../../schema/schema.ts';
 import {
   dependenciesOf,
   layersWithPlaces,
@@ -27,6 +29,7 @@ import {
 import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
 import type { Middleware, SecurityRequirement } from '../../http/contracts.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
+import type { ObjectPlan } from '../../schema/schema.ts';
 
 /** Rules about access, sorted by id. */
 export const ACCESS_RULES: readonly CoreRule[] = [
@@ -447,6 +450,23 @@ function wordsOf({ declared: { template, tags } }: RouteDetail): readonly string
   return [...template.template.split('/').filter((segment) => !segment.includes('{')), ...tags];
 }
 
+/** Returns the objects in the body and in the form of a route. */
+export function plansOfInputs({ body, form }: RouteDetail['inputs']): Set<ObjectPlan> {
+  const plans = new Set<ObjectPlan>();
+  if (body !== undefined) plansWithin(body.node, plans);
+  if (form !== undefined) plansOf(form, plans);
+  return plans;
+}
+
+/** Whether a route receives the address of an account, and nothing that a client could guess: it sends a mail. */
+function sendsMail({ inputs }: RouteDetail): boolean {
+  const names = [...plansOfInputs(inputs)].flatMap(({ fields }) => fields.map(({ wireName }) => wireName));
+  return (
+    names.some((name) => /mail/i.test(name)) &&
+    !names.some((name) => isSecret(name, 'text') || /code$|^(?:pin|otp)$/i.test(name))
+  );
+}
+
 /** SVC204: routes for passwords, codes or tokens without a rate limit. */
 function findGuessable(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
@@ -456,15 +476,26 @@ function findGuessable(view: ApplicationView, report: ReportFinding): void {
     if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
     const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
     if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
-    else
+    else {
+      const reason =
+        route.rateLimit === false
+          ? 'the option rateLimit of the route is false'
+          : 'no rate limit applies to the route';
+      const isMail = sendsMail(detail);
       report(
         subjectOf(detail),
-        route.rateLimit === false
-          ? 'clients can try passwords, codes or tokens without limit, because the option rateLimit of the route is false'
-          : 'clients can try passwords, codes or tokens without limit, because no rate limit applies to the route',
+        isMail
+          ? `clients can have mails sent to any address without limit, because ${reason}`
+          : `clients can try passwords, codes or tokens without limit, because ${reason}`,
         route.place,
-        { about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) } },
+        {
+          ...(isMail && {
+            why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
+          }),
+          about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) },
+        },
       );
+    }
   }
 }
 

@@ -4,7 +4,7 @@
  * duplicate names, missing descriptions, and parts of the application that the document cannot express.
  */
 import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
-import { isAboutSecrets, isIssuing } from './access.ts';
+import { isAboutSecrets, isIssuing, plansOfInputs } from './access.ts';
 import { aboutRoute, isGuarded, isPublic, isWrite, ownRoutes, shapeOf, subjectOf } from '../check.ts';
 import { FetchMount } from '../../http/fetch-mount.ts';
 import { McpGuard } from '../../mcp/mount.ts';
@@ -361,14 +361,6 @@ function findNamesakes(view: ApplicationView, report: ReportFinding): void {
       );
     }
   }
-}
-
-/** Returns the objects in the body and in the form of a route. */
-function plansOfInputs({ body, form }: RouteDetail['inputs']): Set<ObjectPlan> {
-  const plans = new Set<ObjectPlan>();
-  if (body !== undefined) plansWithin(body.node, plans);
-  if (form !== undefined) plansOf(form, plans);
-  return plans;
 }
 
 /** Returns the objects in the body, the form and the responses of a route. */

@@ -184,10 +184,10 @@ const LOOKS_DANGEROUS =
   /^(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|query|raw|exec|prepare|scalar|script|\$\w+RawUnsafe|execFile|spawn|readFile|writeFile|createReadStream|createWriteStream|unlink|sendFile|redirect)$/;
 
 /** Notes a call with text of a client that looks dangerous, if the type of its object is not known. */
-function noteUnknown({ call, module, meaning, given }: Site, sources: Sources): void {
+function noteUnknown({ call, module, meaning, receiver, given }: Site, sources: Sources): void {
   const { callee, args } = call;
   const method = methodOf(call);
-  if (meaning !== '' || !LOOKS_DANGEROUS.test(method)) return;
+  if (meaning !== '' || receiver?.pattern !== undefined || !LOOKS_DANGEROUS.test(method)) return;
   if (sources.handlers.resolve(callee, module) !== undefined) return;
   const part = args.map(given).find((each) => each !== undefined);
   if (part !== undefined)

@@ -105,7 +105,7 @@ export const STATEMENT_RULES: readonly SourceRule[] = [
     severity: 'warning',
     cwe: [1188, 276],
     sources: ['PostgreSQL: ALTER TABLE, Building Indexes Concurrently'],
-    why: 'A default applies to each row that a statement inserts without the column, and to all rows that are there. A change of a large table fails, or keeps all writers waiting',
+    why: 'A default applies to each row that a statement inserts without the column, and to all rows that are there',
     remedy:
       'Give rights by a statement of their own, and let the default be the least: is_admin boolean not null default false',
     wrong: 'alter table person add column is_admin boolean not null default true;',

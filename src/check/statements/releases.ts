@@ -177,6 +177,7 @@ interface Risk {
   readonly token: Token;
   readonly message: string;
   readonly remedy?: string;
+  readonly why?: string;
 }
 
 /** Returns the columns of statements that have rights by default. */
@@ -210,6 +211,7 @@ function delaysIn(text: string, old: ReadonlySet<string>, dialect: Migratable['d
     })
     .map(({ table, part }) => ({
       token: part[0]!, // a part has a token
+      why: 'A database in use has rows, so the migration fails there, although it succeeds on an empty one',
       message: `the rows that are in the table "${table}" have no value for the column "${part[0]!.name}", which is not null and has no default, so the migration fails`,
       remedy:
         'Add the column with a default, or without "not null", fill it, and require it in a later migration',
@@ -222,6 +224,7 @@ function delaysIn(text: string, old: ReadonlySet<string>, dialect: Migratable['d
         {
           token: index.token,
           message: `all writers of the table "${index.table}" wait until the index is complete`,
+          why: 'A plain create index locks the table against writers, and for a large table it takes minutes',
           remedy: 'Write -- svc: no-transaction at the beginning of the file, and create index concurrently',
         },
       ];
@@ -238,11 +241,12 @@ export function riskyMigrations(
       const file = pathToFileURL(resolve(up.origin)).href;
       const found = (isContributed ? [] : up.statements).flatMap(({ text, line }) =>
         [...rightsIn(text), ...delaysIn(text, old, plugin.dialect)].map(
-          ({ token, message, remedy = usual }): Finding => ({
+          ({ token, message, why, remedy = usual }): Finding => ({
             rule: 'SVC423',
             severity,
             subject: `database ${plugin.name}`,
             message,
+            ...(why !== undefined && { why }),
             remedy,
             place: { file, line: line + text.slice(0, token.start).split('\n').length - 1, column: 1 },
           }),

@@ -9,6 +9,7 @@ import { requireRoles, requireScopes } from '../../../src/auth/require.ts';
 import { Depends, provide } from '../../../src/routing/di.ts';
 import { Router } from '../../../src/routing/route.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
+import { Field, Schema, str } from '../../../src/schema/schema.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
 import type { Svc } from '../../../src/app/svc.ts';
 
@@ -173,4 +174,21 @@ test('svc check requires no rate limit for a path with "reset" or "change" that 
     .post('/account/reset', { public: true }, handler)
     .post('/reset-password', { public: true }, handler);
   assert.deepEqual(subjects(app, 'SVC204').sort(), ['POST /account/reset', 'POST /reset-password']);
+});
+
+test('svc check says of a route that sends mails, and receives no secret, that mails can be sent without limit (SVC204)', () => {
+  class Address extends Schema {
+    email = Field(str, { maxLength: 60 });
+  }
+  class Login extends Schema {
+    email = Field(str, { maxLength: 60 });
+    password = Field(str, { maxLength: 60 });
+  }
+  const app = quiet()
+    .post('/reset-password', { public: true, body: Address }, handler)
+    .post('/login', { public: true, form: Login }, handler);
+  assert.deepEqual(found(app, 'SVC204').sort(), [
+    'POST /login: clients can try passwords, codes or tokens without limit, because no rate limit applies to the route',
+    'POST /reset-password: clients can have mails sent to any address without limit, because no rate limit applies to the route',
+  ]);
 });

@@ -73,6 +73,7 @@ app.get('/c', {}, ({ query }) => own.query('select ' + query.c));
 app.get('/d', {}, ({ query }) => find(app.state.db, query.d));
 const own = { query: (text) => text };
 function find(store: Database, text: string) { return store.fetchAll('select ' + text); }
+app.get('/e', {}, ({ query }) => ({ unit: /^\\d+(ms|s)$/.exec(query.e)?.[1] }));
 `,
   });
   const { findings, sources } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
