@@ -65,6 +65,7 @@ const OF_RULES: Readonly<Record<Severity, readonly string[]>> = {
     'SVC650',
     'SVC640',
     'SVC651',
+    'SVC677',
   ],
   warning: [
     'SVC103',

@@ -1,18 +1,21 @@
 /**
- * Rules about cryptography: predictable secrets, constant initialisation vectors, and connections without a check of the
- * certificate (SVC622, SVC628, SVC629).
+ * Rules about cryptography: predictable secrets, constant initialisation vectors, connections without a check of the
+ * certificate, and passwords that are stored as they are (SVC622, SVC628, SVC629, SVC677).
  */
 import { entryOf, functionAround, isRaw, methodOf } from '../reader/nodes.ts';
 import { namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
-import { PRINCIPAL } from '../values/marks.ts';
+import { PRINCIPAL, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { isLasting, isStored, literalOf } from '../values/text.ts';
-import { clientIn, madeIn } from '../values/value.ts';
+import { clientIn, clientsIn, madeIn } from '../values/value.ts';
+import { columnOf, plain } from '../statements/sending.ts';
+import { rowsIn } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -53,7 +56,83 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     onCall: findUnverifiedServers,
     find: findUnverifiedProcess,
   },
+  {
+    id: 'SVC677',
+    severity: 'error',
+    cwe: [256, 312],
+    sources: ['OWASP Cheat Sheet: Password Storage'],
+    why: 'Who reads the table, a backup or a log of the database has every password, and people use one password in many places',
+    remedy: 'Store await hashPassword(password), and compare with checkPassword()',
+    wrong: "db.execute('insert into person (name, password) values (?, ?)', [body.name, body.password])",
+    right:
+      "db.execute('insert into person (name, password) values (?, ?)', [body.name, await hashPassword(body.password)])",
+    watch: watchStoredPasswords,
+  },
 ];
+
+/** Functions that compare a password with its hash, and the argument that is the hash. */
+const COMPARE_HASH: ReadonlyMap<string, number> = new Map([
+  ['svc.checkPassword', 1],
+  ['bcrypt.compare', 1],
+  ['bcrypt.compareSync', 1],
+  ['bcryptjs.compare', 1],
+  ['bcryptjs.compareSync', 1],
+  ['argon2.verify', 0],
+]);
+const PASSWORD_COLUMN = /(?:password|passwd|pwd|passphrase|passcode)$/;
+
+/**
+ * SVC677: inputs in columns whose rows log clients in: a function compares the column as a hash, or code compares a column
+ * that is named like a password with an input. A password that nothing compares may be one for another service.
+ */
+function watchStoredPasswords(report: ReportAt): Watch {
+  const sent: Sending[] = [];
+  /** Statements whose rows are compared, and the compared column; '' for each column that is named like a password. */
+  const compared = new Map<Node, Set<string>>();
+  const note = (value: Value | undefined, isHash: boolean): void => {
+    if (value === undefined) return;
+    const names = [
+      ...madeIn(value).map(({ column = '' }) => plain(column)),
+      ...clientsIn(value).map((part) => columnOf(part)?.name ?? ''),
+    ].filter((name) => (isHash ? true : PASSWORD_COLUMN.test(name)));
+    for (const node of names.length === 0 ? [] : rowsIn(value, [ROW]))
+      compared.set(node, new Set([...(compared.get(node) ?? []), ...names]));
+  };
+  return {
+    onCall({ meaning, call, value }) {
+      const hash = COMPARE_HASH.get(meaning);
+      if (hash !== undefined) note(value(call.args[hash]), true);
+    },
+    onCompare({ sides }) {
+      const isOfInput = sides.some((side) => clientsIn(side).some((part) => !isStored(part)));
+      if (isOfInput) for (const side of sides) note(side, false);
+    },
+    onStatement: (sending) => void sent.push(sending),
+    finish() {
+      const columns = new Set<string>();
+      for (const { call, tables, equal } of sent) {
+        for (const name of compared.get(call) ?? [])
+          for (const table of tables) columns.add(`${table}.${name}`);
+        for (const { kind, table, column } of equal)
+          if (kind === 'input' && PASSWORD_COLUMN.test(plain(column)))
+            columns.add(`${table}.${plain(column)}`);
+      }
+      for (const sending of sent)
+        for (const { kind, value, table, column, token } of sending.written) {
+          const name = plain(column);
+          const isPassword =
+            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD_COLUMN.test(name));
+          const parts = kind === 'input' && value !== undefined ? clientsIn(value) : [];
+          const given = parts.find(({ unknown }) => unknown === undefined);
+          if (!isPassword || given === undefined || given.origin.what.match(/hash|digest|encrypt/i)) continue;
+          report(
+            sending.nodeAt(token),
+            `${given.origin.what} is stored in the column "${column}" as a client sends it, so who reads the table knows the password`,
+          );
+        }
+    },
+  };
+}
 
 /** SVC628: encryption whose initialisation vector is always the same. */
 function watchCiphers(report: ReportAt): Watch {

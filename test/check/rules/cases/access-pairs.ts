@@ -181,7 +181,18 @@ app.post('/hash', { who: Depends(signedIn), base, body: Name }, ({ base, who, bo
   ${more}
 }));`);
 
-/** The pairs of SVC673 to SVC676. */
+const stored = (password: string): string =>
+  application(`import { Unauthorized, checkPassword, hashPassword } from 'svc';
+class Login extends Schema { name: string = Field(str); password: string = Field(str); }
+app.post('/people', { me, base, body: Login }, async ({ base, body }) => {
+  await base.execute('insert into person (name, password) values (?, ?)', [body.name, ${password}]);
+});
+app.post('/login', { base, body: Login }, async ({ base, body }) => {
+  const hash = String(await base.scalar('select password from person where name = ?', [body.name]));
+  if (!(await checkPassword(body.password, hash))) throw new Unauthorized();
+});`);
+
+/** The pairs of SVC673 to SVC677. */
 export const SWITCH_PAIRS: Readonly<Record<string, { readonly wrong: string; readonly right: string }>> = {
   SVC673: {
     wrong: guarded("if (req.headers.get('x-internal') === '1') return next();"),
@@ -199,4 +210,5 @@ export const SWITCH_PAIRS: Readonly<Record<string, { readonly wrong: string; rea
     wrong: application("app.onStartup(({ state }) => state.db.script('drop table if exists job'));"),
     right: application("app.onStartup(({ state }) => state.db.script('drop table if exists temp_job'));"),
   },
+  SVC677: { wrong: stored('body.password'), right: stored('await hashPassword(body.password)') },
 };
