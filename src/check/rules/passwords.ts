@@ -8,7 +8,6 @@ import {
   calledName,
   entryOf,
   functionAround,
-  isRaw,
   leaveIn,
   loopAround,
   nodesAround,
@@ -23,10 +22,10 @@ import { constantOf, hasClient, isStored } from '../values/text.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
-import { specOf } from '../values/functions.ts';
 import { ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
+import { limitOfRoute, limitersIn } from './routes.ts';
 import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Sending } from '../statements/sending.ts';
@@ -275,11 +274,11 @@ const COMPARES =
   /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
-  const general = limitOf(sources);
+  const limits = limitersIn(sources);
   const codes = codesIn(trace);
   for (const run of trace.runs) {
     if (run.route === undefined || countsTries(run, trace)) continue;
-    const limit = limitOfRoute(run, general);
+    const limit = limitOfRoute(run, limits);
     if (limit <= MOST_TRIES) continue;
     const code = chosenCode(run, trace, codes) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
     if (code !== undefined)
@@ -387,6 +386,12 @@ function guessable(value: Value | undefined): ClientPart | undefined {
   return found?.kind === 'client' && !hasLongPart ? (clientIn({ texts: [[found]] }) ?? undefined) : undefined;
 }
 
+/** Whether a statement returns a column that it changes. */
+function returns({ outline }: Sending, column: string): boolean {
+  const at = outline.tokens.findIndex(({ word }) => word === 'returning');
+  return at !== -1 && (outline.hasStar || outline.isNamedAfter(at, column));
+}
+
 /** Whether the handler refuses a wrong code, or lets the client in with a right one. */
 function refuses(run: Run, trace: Trace): boolean {
   return trace
@@ -398,30 +403,17 @@ function refuses(run: Run, trace: Trace): boolean {
     );
 }
 
-/** Whether a handler counts tries: by a limiter, or in a column. */
+/** Whether a handler counts tries: by a limiter, or in a column that it reads or compares. */
 function countsTries(run: Run, trace: Trace): boolean {
+  const sent = trace.sentBy(run);
+  const isRead = (column: string): boolean =>
+    sent.some((each) =>
+      addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : names(each, column),
+    ) || trace.comparedBy(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
   return (
     trace.callsOf(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
-    trace.sentBy(run).some((sending) => addedBy(sending) !== undefined)
+    sent.map(addedBy).some((column) => column !== undefined && isRead(column))
   );
-}
-
-/** Returns the requests per minute that the middleware of the application allows. */
-function limitOf(sources: Sources): number {
-  const limits = sources
-    .all('call')
-    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware')
-    .map(({ node }) =>
-      node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
-    );
-  return Math.min(...limits);
-}
-
-function limitOfRoute({ route }: Run, general: number): number {
-  const own = route === undefined ? undefined : entryOf(specOf(route), 'rateLimit');
-  if (own === undefined) return general;
-  if (isRaw(own, 'false')) return Infinity;
-  return own.type === 'object' ? (numberOf(entryOf(own, 'perMinute')) ?? 0) : 0;
 }
 
 /** SVC648: a refusal that says that there is no account, where any client may ask for a link or try passwords. */

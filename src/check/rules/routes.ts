@@ -2,8 +2,18 @@
  * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
  * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
  */
-import { constantOf, literal } from '../reader/constants.ts';
-import { calledName, entryOf, methodOf, partsIn, pathOf, walk } from '../reader/nodes.ts';
+import { constantOf, literal, numberOf } from '../reader/constants.ts';
+import {
+  calledName,
+  entryOf,
+  functionAround,
+  isRaw,
+  methodOf,
+  nodesAround,
+  partsIn,
+  pathOf,
+  walk,
+} from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
@@ -12,7 +22,8 @@ import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Run } from '../statements/trace.ts';
+import type { Call, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
@@ -284,4 +295,79 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
         },
       );
   });
+}
+
+/** A middleware that limits requests. */
+interface Limiter {
+  readonly perMinute: number;
+  /** The routes to which it belongs; undefined for a middleware of the application or of a router. */
+  readonly routes: ReadonlySet<Call> | undefined;
+}
+
+export function limitersIn(sources: Sources): readonly Limiter[] {
+  return sources
+    .all('call')
+    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware')
+    .map(({ node }) => ({
+      perMinute: node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
+      routes: routesWith(node, sources),
+    }))
+    .toArray();
+}
+
+/**
+ * Returns the routes whose option `use` receives a value, also through lists, constants and functions of the project.
+ * Undefined if it may go anywhere else.
+ */
+function routesWith(value: Node, sources: Sources, depth = 0): ReadonlySet<Call> | undefined {
+  const { parent } = value;
+  if (parent === undefined || depth > 8) return undefined;
+  if (/^(?:list|spread|choice|binary)$/.test(parent.type)) return routesWith(parent, sources, depth + 1);
+  if (parent.type === 'entry' && parent.key === 'use') {
+    const route = nodesAround(parent).find((node) => node.type === 'call');
+    return route?.type === 'call' && sources.handlers.isRoute(route) ? new Set([route]) : undefined;
+  }
+  const fn =
+    parent.type === 'leave' && parent.how === 'return'
+      ? functionAround(parent)
+      : parent.type === 'function' && parent.isExpression
+        ? parent
+        : undefined;
+  const uses =
+    fn !== undefined
+      ? sources
+          .all('call')
+          .filter(({ module, node }) => sources.handlers.resolve(node.callee, module) === fn)
+          .map(({ node }): Node => node)
+          .toArray()
+      : parent.type === 'declarator'
+        ? usesOf(parent, sources)
+        : [];
+  const found = uses.map((use) => routesWith(use, sources, depth + 1));
+  return found.length === 0 || found.includes(undefined)
+    ? undefined
+    : new Set(found.flatMap((routes) => [...(routes ?? [])]));
+}
+
+/** Returns the names that refer to a declaration, in all modules. */
+function usesOf(declarator: NodeOf<'declarator'>, sources: Sources): readonly Node[] {
+  const { target } = declarator;
+  if (target.type !== 'name') return [];
+  return sources
+    .all('name')
+    .filter(({ module, node }) => {
+      const binding = node === target ? undefined : module.lookup(node.name, node);
+      return binding?.kind === 'declared' && binding.node === declarator;
+    })
+    .map(({ node }): Node => node)
+    .toArray();
+}
+
+/** Returns the requests per minute that a client may send to the route of a handler. */
+export function limitOfRoute({ route }: Run, limiters: readonly Limiter[]): number {
+  const own = route === undefined ? undefined : entryOf(specOf(route), 'rateLimit');
+  if (isRaw(own, 'false')) return Infinity;
+  if (own !== undefined) return own.type === 'object' ? (numberOf(entryOf(own, 'perMinute')) ?? 0) : 0;
+  const applied = limiters.filter(({ routes }) => routes === undefined || (route && routes.has(route.call)));
+  return Math.min(...applied.map(({ perMinute }) => perMinute));
 }

@@ -1,5 +1,5 @@
 /** Promises: which calls return one, and how code uses it without `await`. */
-import { methodOf } from '../reader/nodes.ts';
+import { isRaw, methodOf, pathOf } from '../reader/nodes.ts';
 import { innerOf } from './value.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Call } from '../reader/nodes.ts';
@@ -65,8 +65,10 @@ export function settledItems({ promise: _promise, ...value }: Value): Value {
   return { ...value, members, items: value.items && awaited(value.items) };
 }
 
-/** Whether a chain of calls ends with a `catch()`, or a `then()` with two functions. */
+/** Whether a chain of calls ends with a `catch()` that has a handler, or a `then()` with two functions. */
 export function isCaught(call: Call): boolean {
   const method = methodOf(call);
-  return method === 'catch' || (method === 'then' && call.args.length > 1);
+  const handler = method === 'catch' ? call.args[0] : method === 'then' ? call.args[1] : undefined;
+  const isNone = handler === undefined || isRaw(handler, 'null') || pathOf(handler) === 'undefined';
+  return !isNone;
 }

@@ -141,4 +141,87 @@ import { promisify } from 'node:util';
 const derive = promisify(scrypt);
 export const digest = async (text: string): Promise<string> => Buffer.from(await derive(text, 'salt of the house', 64)).toString('hex');
 `,
+  'tries without a limit beside limited routes and counted visits': `
+// FILE app.ts
+import { Depends, Field, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { db } from 'svc/db';
+import type { Database } from 'svc/db';
+import { limit } from './limits.ts';
+export const app: Svc = new Svc();
+class Open extends Schema { phrase = Field(str, { maxLength: 64 }); }
+const ofMails = new RateLimitMiddleware({ name: 'mails', perMinute: 5 });
+app.post('/contact', { body: Open, public: 'anyone', use: [ofMails] }, ({ body }) => ({ length: body.phrase.length }));
+app.post('/search', { body: Open, public: 'anyone', use: limit('search') }, ({ body }) => ({ length: body.phrase.length }));
+const unlock = async (db: Database, id: number, phrase: string) => {
+  const link = await db.fetchOne('select target, hash from link where id = ?', [id]);
+  if (!link || !(await checkPassword(phrase, String(link['hash'])))) throw new Unauthorized();
+  await db.execute('update link set visits = visits + 1 where id = ?', [id]);
+  return { target: link['target'] };
+};
+app.post('/links/{id:int}/open', { db: Depends(db), body: Open, public: 'visitors' }, ({ db, params, body }) => unlock(db, params.id, body.phrase)); // SVC204
+app.post('/links/{id:int}/look', { db: Depends(db), body: Open, public: 'visitors', use: limit('look') }, ({ db, params, body }) => unlock(db, params.id, body.phrase));
+// FILE limits.ts
+import { RateLimitMiddleware } from 'svc';
+export function limit(name: string) {
+  return process.env['LIMITS'] === 'off' ? [] : [new RateLimitMiddleware({ name, perMinute: 5 })];
+}
+`,
+  'right: tries that are counted, or limited for all routes': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { db } from 'svc/db';
+import type { Database } from 'svc/db';
+export const app: Svc = new Svc();
+class Open extends Schema { phrase = Field(str, { maxLength: 64 }); }
+const compare = async (phrase: string, hash: unknown) => { if (!(await checkPassword(phrase, String(hash)))) throw new Unauthorized(); };
+app.post('/a/{id:int}', { db: Depends(db), body: Open, public: 'visitors' }, async ({ db, params, body }) => {
+  const link = await db.fetchOne('update link set tries = tries + 1 where id = ? returning target, tries, hash', [params.id]);
+  if (!link || Number(link['tries']) > 5) throw new Unauthorized();
+  await compare(body.phrase, link['hash']);
+  return { target: link['target'] };
+});
+app.post('/b/{id:int}', { db: Depends(db), body: Open, public: 'visitors' }, async ({ db, params, body }) => {
+  const { count } = await counted(db, params.id);
+  if (Number(count) > 5) throw new Unauthorized();
+  const link = await db.fetchOne('select target, hash from link where id = ?', [params.id]);
+  await compare(body.phrase, link?.['hash']);
+  return { ok: true };
+});
+const counted = async (db: Database, id: number) =>
+  (await db.fetchOne('insert into attempt (link, n) values (?, 1) on conflict (link) do update set n = attempt.n + 1 returning n as count', [id])) ?? { count: 0 };
+app.post('/c/{id:int}', { db: Depends(db), body: Open, public: 'visitors' }, async ({ db, params, body }) => {
+  const link = await db.fetchOne('update link set tries = tries + 1 where id = ? and tries < 5 returning hash', [params.id]);
+  if (!link) throw new Unauthorized();
+  await compare(body.phrase, link['hash']);
+  return { ok: true };
+});
+`,
+  'right: a limit of the application': `
+// FILE app.ts
+import { Depends, Field, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { db } from 'svc/db';
+import { protect } from './limits.ts';
+export const app: Svc = protect(new Svc());
+class Open extends Schema { phrase = Field(str, { maxLength: 64 }); }
+app.post('/links/{id:int}/open', { db: Depends(db), body: Open, public: 'visitors' }, async ({ db, params, body }) => {
+  const link = await db.fetchOne('select target, hash from link where id = ?', [params.id]);
+  if (!link || !(await checkPassword(body.phrase, String(link['hash'])))) throw new Unauthorized();
+  return { target: link['target'] };
+});
+// FILE limits.ts
+import { RateLimitMiddleware, type Svc } from 'svc';
+const limiter = new RateLimitMiddleware({ perMinute: 60 });
+export const protect = (app: Svc): Svc => app.use(limiter);
+`,
+  'promises with a catch that catches nothing': `
+// FILE app.ts
+import { Depends, Svc, requireRoles } from 'svc';
+import { db } from 'svc/db';
+export const app: Svc = new Svc();
+app.post('/sweep', { db: Depends(db), me: Depends(requireRoles('staff')) }, ({ db }) => {
+  db.execute('delete from link where visits < 0').catch(); // SVC611
+  db.execute('delete from link where visits < 1').then((done) => done, undefined); // SVC611
+  return { started: true };
+});
+`,
 };
