@@ -353,3 +353,43 @@ export function endsFunction(node: Node): boolean {
     );
   return node.type === 'block' && node.body.some(endsFunction);
 }
+
+/**
+ * Returns the only part of the code for which a test of a name holds: an operand of `...(name && {})` or of a member, or a
+ * branch that nothing leaves. Undefined for each other use, which may say more.
+ */
+export function provedBy(use: Node): Node | undefined {
+  const { parent: around } = use;
+  const isCompared =
+    around?.type === 'binary' &&
+    /^!==?$/.test(around.operator) &&
+    isAbsent(around.left === use ? around.right : around.left);
+  const test = isCompared ? around : use;
+  const { parent } = test;
+  const isPart = parent?.parent?.type === 'spread' || parent?.parent?.type === 'entry';
+  if (parent?.type === 'binary' && parent.operator === '&&' && parent.left === test && isPart)
+    return parent.right;
+  if (parent?.type === 'choice' && parent.test === test && isPart) return parent.yes;
+  if (parent?.type !== 'if' || parent.test !== test || parent.no !== undefined) return undefined;
+  const decides = partsIn(parent.yes).some(({ type }) => type === 'leave' || type === 'assign');
+  return decides ? undefined : parent.yes;
+}
+
+function isAbsent(node: Node): boolean {
+  return isRaw(node, 'null') || pathOf(node) === 'undefined';
+}
+
+/** Whether code before a call has awaited something with the same arguments. */
+export function isAskedBefore(call: Call): boolean {
+  const namesIn = (node: Node): string[] =>
+    partsIn(node).flatMap((part) => (/^(?:name|member)$/.test(part.type) ? (pathOf(part) ?? []) : []));
+  const given = new Set(call.args.flatMap(namesIn));
+  const fn = functionAround(call);
+  return partsIn(fn ?? call).some(
+    (part) =>
+      part.type === 'await' &&
+      part.end < call.start &&
+      part.value.type === 'call' &&
+      part.value.args.flatMap(namesIn).some((name) => given.has(name)),
+  );
+}

@@ -9,13 +9,17 @@ import {
   isWithin,
   methodOf,
   nodesAround,
+  isAskedBefore,
   partsIn,
   pathOf,
+  provedBy,
 } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
+import { givenTo } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
+import { boundIn } from '../values/sql-texts.ts';
 import { isPiece, literalOf } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
@@ -520,17 +524,27 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
  * db.fetchOne(…); return user.name`.
  */
-function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void {
+function findAbsentRows(site: Site, report: ReportAt): void {
+  const { call, module, meaning, value } = site;
   if (!OUR_DATABASE.test(meaning) || !meaning.endsWith('.fetchOne')) return;
   const text = statementOf(call.args[0], module);
-  const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
+  const given = givenTo(site);
+  const declarator = given.call.parent?.type === 'await' ? given.call.parent.parent : undefined;
   if (text === '' || ALWAYS_ONE.test(text) || declarator?.type !== 'declarator') return;
-  const use = unprovedUse(declarator, module);
+  const isByInput = call.args.map(value).some((arg) => arg !== undefined && isOfInput(arg));
+  // a helper may read rows that code before has found
+  if (given.call !== call && (!isByInput || isAskedBefore(given.call))) return;
+  const use = unprovedUse(declarator, given.module);
   if (use !== undefined)
     report(
-      { module, node: use },
+      { module: given.module, node: use },
       'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
     );
+}
+
+/** Whether a client sends a value of a statement. */
+function isOfInput(value: Value): boolean {
+  return [value, ...boundIn(value)].some((each) => inputsOf(each).length > 0);
 }
 
 /**
@@ -545,12 +559,14 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
   const uses = partsIn(fn).filter(
     (node) => node.type === 'name' && node.name === target.name && node !== target,
   );
+  const isRead = (use: Node): boolean =>
+    use.parent?.type === 'member' && use.parent.object === use && !module.source.startsWith('?.', use.end);
+  const tests = uses.filter((use) => !isRead(use));
+  const proved = tests.flatMap((use) => provedBy(use) ?? []);
+  const outside = (use: Node): boolean => !proved.some((part) => isWithin(use, part));
   // code tests the row, or passes it to a function that may test it
-  const isProved = uses.some(
-    (use) =>
-      use.parent?.type !== 'member' || use.parent.object !== use || module.source.startsWith('?.', use.end),
-  );
-  return isProved ? undefined : uses[0]?.parent;
+  const isProved = tests.some((use) => provedBy(use) === undefined && outside(use));
+  return isProved ? undefined : uses.find((use) => isRead(use) && outside(use))?.parent;
 }
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */

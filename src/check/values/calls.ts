@@ -1,7 +1,7 @@
 /** Calls, as the interpreter knows them: results of statements, lists, packages, and the arguments of callers. */
 import { isBuiltin } from 'node:module';
 import { literal } from '../reader/constants.ts';
-import { isWithin } from '../reader/nodes.ts';
+import { isWithin, returnsOf } from '../reader/nodes.ts';
 import { FALLBACK, GUARDS, OWN_CHANGE, OWN_ROW, PRINCIPAL, isOfPrincipal } from './marks.ts';
 import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
@@ -237,6 +237,17 @@ export function argumentAt(
     : isNearest
       ? { node: arg, module: frame.module }
       : argumentAt(arg, frame.module, stack.slice(0, at));
+}
+
+/** Returns the call whose caller receives the result: that of the outermost function which only returns it. */
+export function givenTo({ call, module, stack }: Site): Pick<Site, 'call' | 'module'> {
+  let given = { call, module };
+  for (const { fn, call: outer, module: at } of stack.toReversed()) {
+    const result = given.call.parent?.type === 'await' ? given.call.parent : given.call;
+    if (outer === undefined || !returnsOf(fn).includes(result)) return given;
+    given = { call: outer, module: at };
+  }
+  return given;
 }
 
 /** Whether a dependency lets in only clients that it knows: a guard, or one of the project that declares `security` or needs such a one. */

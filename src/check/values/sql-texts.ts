@@ -30,11 +30,16 @@ export function boundValue({ bound }: Piece): Value | undefined {
   return bound && boundValues.get(bound);
 }
 
-/** Returns the marks of the values that an SQL template binds. */
-export function boundMarks({ type, texts }: Value): readonly Made[] {
+/** Returns the values that an SQL template binds. */
+export function boundIn({ type, texts }: Value): readonly Value[] {
   if (type !== SQL) return [];
   const pieces = texts.flat().flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
-  return pieces.flatMap((piece) => values.madeIn(boundValue(piece)));
+  return pieces.flatMap((piece) => boundValue(piece) ?? []);
+}
+
+/** Returns the marks of the values that an SQL template binds. */
+export function boundMarks(value: Value): readonly Made[] {
+  return boundIn(value).flatMap((bound) => values.madeIn(bound));
 }
 
 /** Returns the value of an SQL template: `literals` has one text more than `parts`. */
