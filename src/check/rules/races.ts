@@ -131,6 +131,7 @@ function findDoubled(trace: Trace, report: ReportAt): void {
         (each) =>
           isStale(each) &&
           each.target === write.target &&
+          sent.indexOf(each) < sent.indexOf(write) &&
           asksFor(each, write) &&
           !holdsKey(table, columnsOf(each.equal)),
       );

@@ -485,6 +485,19 @@ export function negation(value: Value): Value {
   };
 }
 
+/**
+ * Whether a condition asks for a member that a caller has certainly left out: `match.id !== undefined` for `{ name }`. Other
+ * variables without a value may have one later.
+ */
+export function isLeftOut(test: Node, seen: ReadonlyMap<Node, Value>): boolean {
+  if (test.type === 'unary' && test.operator === '!' && test.value?.type === 'unary')
+    return test.value.operator === '!' && test.value.value !== undefined && isLeftOut(test.value.value, seen);
+  const asked = test.type === 'binary' && /^!==?$/.test(test.operator) ? test : undefined;
+  const member = asked?.left ?? test;
+  const isOfAbsence = asked === undefined || seen.get(asked.right) === ABSENT;
+  return member.type === 'member' && isOfAbsence && seen.get(member) === ABSENT;
+}
+
 /** Returns the facts that hold if a value is true, or if it is false. */
 export function factsIf(value: Value, isTrue: boolean): Facts {
   const facts = (isTrue ? value.yes : value.no) ?? NO_FACTS;

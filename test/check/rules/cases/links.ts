@@ -301,4 +301,47 @@ export async function need(db: Database, id: number): Promise<{ target: string }
   return link;
 }
 `,
+  'an address that is tested by conditions of which callers leave some out': `
+// FILE app.ts
+import { Conflict, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { db } from 'svc/db';
+import { add, find } from './links.ts';
+export const app: Svc = new Svc();
+class In extends Schema { address = Field(str, { maxLength: 64 }); }
+app.onStartup(({ state }) => state.db.script('create table link (id integer primary key, address text not null, visits integer)'));
+app.post('/links', { db: Depends(db), me: Depends(requireRoles('staff')), body: In }, async ({ db, body }) => {
+  if (await find(db, { address: body.address })) throw new Conflict();
+  await add(db, body.address);
+  return { ok: true };
+});
+// FILE links.ts
+import { sql, type Database } from 'svc/db';
+interface Match { id?: number; address?: string; owner?: string }
+const where = (match: Match) => sql.and(
+  match.id !== undefined && sql\`id = \${match.id}\`,
+  match.address != null && sql\`address = \${match.address}\`,
+  !!match.owner && sql\`owner = \${match.owner}\`,
+);
+export const find = (db: Database, match: Match) => db.fetchOne(sql\`select id from link where \${where(match)} limit 1\`);
+export const add = (db: Database, address: string) => db.execute('insert into link (address) values (?)', [address]); // SVC642
+`,
+  'right: an address with a unique key, and rows that are listed after the insert': `
+// FILE app.ts
+import { Conflict, Depends, Field, Schema, Svc, requireRoles, str } from 'svc';
+import { db, sql } from 'svc/db';
+import type { Database } from 'svc/db';
+export const app: Svc = new Svc();
+class In extends Schema { address = Field(str, { maxLength: 64 }); }
+app.onStartup(({ state }) => state.db.script('create table link (id integer primary key, address text not null unique, kind text)'));
+interface Match { id?: number; address?: string; kind?: string }
+const where = (match: Match) => sql.and(match.id !== undefined && sql\`id = \${match.id}\`, match.address !== undefined && sql\`address = \${match.address}\`, match.kind !== undefined && sql\`kind = \${match.kind}\`);
+const find = (db: Database, match: Match) => db.fetchOne(sql\`select id from link where \${where(match)} limit 1\`);
+const list = (db: Database, match: Match) => db.fetchAll(sql\`select id, address from link where \${where(match)} order by id limit 50\`);
+app.post('/links', { db: Depends(db), me: Depends(requireRoles('staff')), body: In }, async ({ db, body }) => {
+  if (await find(db, { address: body.address })) throw new Conflict();
+  await db.execute('insert into link (address, kind) values (?, ?)', [body.address, 'short']);
+  const links = await list(db, { kind: 'short' });
+  return links.map((link) => ({ id: link['id'], isLong: String(link['address']).length > 20 }));
+});
+`,
 };
