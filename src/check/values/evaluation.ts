@@ -538,7 +538,7 @@ export abstract class Evaluation extends Classes {
       return { ...result, yes: allFacts(...yes!), no: sharedFacts(...no!), keys: undefined };
     // (count ?? 0) is true only where the count is
     const keys = result.constant === false ? first.keys : undefined;
-    return { ...values.oneOf([first, result]), yes: sharedFacts(...yes!), no: allFacts(...no!), keys };
+    return { ...values.either(first, result), yes: sharedFacts(...yes!), no: allFacts(...no!), keys };
   }
 
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {

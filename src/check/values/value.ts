@@ -218,6 +218,12 @@ export function oneOf(values: readonly Value[], depth = 0): Value {
   };
 }
 
+/** Returns the value of `first || other`. An input keeps its type if it can only be left out: `body.note || null`. */
+export function either(first: Value, other: Value): Value {
+  const value = oneOf([first, other]);
+  return other === ABSENT && first.declared !== undefined ? { ...value, declared: first.declared } : value;
+}
+
 /** Returns the members that each of the whole objects lacks. */
 function lacksOf(values: readonly Value[]): readonly string[] | undefined {
   const [first, ...more] = values.filter(({ whole }) => whole !== undefined);

@@ -1,6 +1,14 @@
 /** Values of declared inputs against columns: types, lengths and words. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { readProject } from '../../../src/check/reader/modules.ts';
+import { CORE_RULES } from '../../../src/check/rules/rules.ts';
+import { examineSources } from '../../../src/check/examine.ts';
+import { DeclaredInputs } from '../../../src/check/values/inputs.ts';
+import { project } from '../../support/run.ts';
+import type { Svc } from 'svc';
 import {
   compileType,
   int,
@@ -147,4 +155,38 @@ test('a text with a number fits a flag of MySQL, which is a small integer, and n
   };
   assert.deepEqual([rules('mysql', '7'), rules('postgres', '7')], [[], ['SVC415']]);
   assert.deepEqual([rules('mysql', 'later'), rules('postgres', 'yes')], [['SVC415'], []]);
+});
+
+test('an input that is NULL where it is empty keeps the length of its type, also through helpers (SVC416)', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `import { Depends, Field, Schema, Svc, nullable, str } from 'svc';
+import { db, sql, type Database } from 'svc/db';
+export const app = new Svc();
+class In extends Schema { title = Field(nullable(str), { default: null, maxLength: 2040 }); short = Field(nullable(str), { default: null, maxLength: 20 }); }
+interface New { title: string | null }
+const change = (db: Database, params: New) => db.execute(sql\`update note set title = \${params.title || null} where id = 3\`);
+app.post('/', { db: Depends(db), body: In }, async ({ db, body }) => {
+  await db.execute('update note set title = ? where id = 1', [body.title || null]);
+  await db.execute('update note set title = ? where id = 2', [body.title ?? undefined]);
+  const { title } = body;
+  await change(db, { title });
+  await db.execute('update note set title = ? where id = 4', [body.short || null]);
+  await db.execute('update note set title = ? where id = 5', [body.title === 'x' ? body.title : null]);
+});
+`,
+  });
+  const file = join(cwd, 'app.ts');
+  const { app } = (await import(pathToFileURL(file).href)) as { readonly app: Svc };
+  const inputs = new DeclaredInputs(app.inspect().details);
+  const { statements } = examineSources(readProject([file]), CORE_RULES, inputs);
+  const found = statements.calls.flatMap((call) =>
+    [...call.statements.values()].flatMap((each) => {
+      const text = each.text('postgres');
+      const about = { tables: [NOTE], dialect: 'postgres' } as const;
+      return judgeValues(new Outline(text, 'postgres'), each.values ?? [], about).map(
+        ({ rule }) => `${rule} ${/\d$/.exec(text.trim())?.[0]}`,
+      );
+    }),
+  );
+  assert.deepEqual(found.sort(), ['SVC416 1', 'SVC416 2', 'SVC416 3']);
 });
