@@ -48,6 +48,9 @@ export function joinFindings(
   const { findings: written, project, sources } = report;
   const placed = declared.flatMap((finding) => {
     const about = abouts.get(finding) ?? {};
+    const { option } = about;
+    if (finding.rule === 'SVC208' && option !== undefined && isOfEnvironment(option.key, finding, sources))
+      return [];
     const place = placeOfCause(about, sources);
     return judged(place === undefined ? finding : { ...finding, place }, about, report);
   });
@@ -124,12 +127,10 @@ function namesOtherType({ args: [, options] }: Call): boolean {
  */
 function judged(
   finding: Finding,
-  { lacks, unused, cleanUp, field, option }: About,
+  { lacks, unused, cleanUp, field }: About,
   report: SourceReport,
 ): readonly Finding[] {
   const line = lineOf(finding.place);
-  if (finding.rule === 'SVC208' && option !== undefined && isOfEnvironment(option.key, report.sources))
-    return [];
   if (lacks === 'rate limit' && report.limited.has(line)) return [];
   if (lacks === 'operation' && report.media.get(line) === 'page') return [];
   if (unused !== undefined && isNeeded(unused, line, report)) return [];
@@ -145,10 +146,13 @@ function judged(
 }
 
 /** Whether an environment variable decides a setting of the application, which may be another one in production. */
-function isOfEnvironment(key: string, sources: Sources): boolean {
+function isOfEnvironment(key: string, { place }: Finding, sources: Sources): boolean {
   return sources
     .all('call')
-    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.Svc')
+    .filter(
+      ({ module, node }) =>
+        meaningOfCall(node, module) === 'svc.Svc' && lineOf(module.placeAt(node.start)) === lineOf(place),
+    )
     .some(({ module, node }) => {
       const options = node.args[0] && constantOf(node.args[0], module);
       const value = entryOf(options?.node, key);

@@ -1,3 +1,4 @@
+// args: --skip SVC404
 /** The sources set the environment, so production has it, too. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 

@@ -1,3 +1,4 @@
+// args: --skip SVC404
 /** A variable decides the environment, so production may have another one. */
 import { Field, Schema, SecurityHeadersMiddleware, Svc, str } from 'svc';
 
