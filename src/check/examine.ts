@@ -19,7 +19,7 @@ import type { Engine } from './statements/trace.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { MAKERS } from './values/calls.ts';
-import { ROW } from './values/marks.ts';
+import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
@@ -193,7 +193,7 @@ function isNamed(value: Value, depth = 0): boolean {
   const { texts, members, items, whole, source, type, of, declared } = value;
   // a client may have back what it has sent
   if (source !== undefined) return depth > 0;
-  if (whole !== undefined || depth > 4) return false;
+  if ((whole !== undefined && whole.by !== CLASS_ROW) || depth > 4) return false;
   // the class of a row names its columns
   if (of !== undefined && (members === undefined || value.isInstance !== true)) return false;
   if (members === undefined && items === undefined)

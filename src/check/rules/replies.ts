@@ -5,7 +5,7 @@
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
-import { ROW } from '../values/marks.ts';
+import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
 import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
@@ -168,12 +168,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    for (const [name, member] of value.members ?? []) {
-      const made = SECRET_COLUMN.test(name) ? columnMadeIn(member) : undefined;
-      const table = made && sent.get(made.node)?.target;
-      if (made !== undefined && table !== undefined) report(made, revealedColumn(table, name));
-      judge(member, reply, depth + 1);
-    }
+    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
     judge(value.items, reply, depth + 1);
   };
   return {
@@ -213,6 +208,12 @@ function revealed(
     return 'the response contains all environment variables, including passwords and tokens';
   if (sending?.outline.verb !== 'select') return undefined;
   const { outline, target = '' } = sending;
+  if (by === CLASS_ROW) {
+    const secret = [...(members ?? [])].find(
+      ([name, member]) => SECRET_COLUMN.test(name) && isColumnOf(sending, member),
+    );
+    return secret && revealedColumn(target, secret[0]);
+  }
   const known = secrets.get(target);
   const selected = outline.before('from').map(({ name }) => name);
   const column =
@@ -229,10 +230,11 @@ function revealedColumn(table: string, column: string): string {
   return `the response contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`;
 }
 
-/** Returns the query that read the column of a declared class; undefined if the class keeps it out of responses. */
-function columnMadeIn({ texts }: Value): Made | undefined {
-  const part = texts.flat().find((each) => each.kind === 'client' && each.isSecret !== true);
-  return part?.kind === 'client' && part.origin.made?.by === ROW ? part.origin.made : undefined;
+/** Whether a value is the column of a declared class, and the class does not keep it out of responses. */
+function isColumnOf({ call }: Sending, { texts }: Value): boolean {
+  return texts
+    .flat()
+    .some((part) => part.kind === 'client' && part.isSecret !== true && part.origin.made?.node === call);
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */

@@ -13,7 +13,7 @@ import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, literalOf, sharedFacts, startsOf } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, sharedFacts, startsOf } from './text.ts';
 import { among, chosenOf, constantIn, decidedBy, equality, freeKeyIn, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -346,13 +346,13 @@ export abstract class Evaluation extends Classes {
   /** Joins values as texts. Parts of clients keep the expression that brought them into the text, or into markup. */
   #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
     const { module } = this;
-    const isMarkup = hasMarkup(values.joined(parts));
+    const isMarkup = values.hasMarkup(values.joined(parts));
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
         const entry = node && { node, module };
         if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
-        const isNew = isMarkup && !hasMarkup(value);
+        const isNew = isMarkup && !values.hasMarkup(value);
         return values.mapParts(value, (part) =>
           isNew || part.entry === undefined ? { ...part, entry } : part,
         );
@@ -593,8 +593,4 @@ export abstract class Evaluation extends Classes {
 /** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */
 function isMadeHere({ members, lasting, type }: Value): boolean {
   return members !== undefined && lasting === undefined && type === undefined;
-}
-
-function hasMarkup({ texts }: Value): boolean {
-  return texts.some((text) => literalOf(text).includes('<'));
 }

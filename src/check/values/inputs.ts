@@ -7,7 +7,8 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, addressText, clientIn, judged, mapParts } from './value.ts';
+import { KNOWN, addressText, clientIn, judged, mapParts, textValue } from './value.ts';
+import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
@@ -259,6 +260,9 @@ const SAFE_HEADERS: ReadonlySet<string> = new Set([
   'content-length',
 ]);
 
+/** The canonical path: it keeps `..`, and separators and controls stay percent-encoded. */
+const PATH: Fact = { may: ALL & ~charsOf('\n\r\t #?\\'), begins: '/' };
+
 /** Returns the value of an input that is not narrowed by a declared type. */
 export function inputValue(source: Source): Value {
   const { id, origin, type } = source;
@@ -292,7 +296,7 @@ export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]]
           }),
         );
   }
-  return { texts: KNOWN.texts, members, of, isInstance: true };
+  return { texts: KNOWN.texts, members, of, isInstance: true, whole: { ...by, by: CLASS_ROW } };
 }
 
 /** Id of the e-mail address that a login provider sends. */
@@ -400,6 +404,10 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
         source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
         type: 'URL',
       };
+    if (key === 'path')
+      return textValue(
+        clientPart(`${source.id} path`, { what: 'the path', input: 'path', route: source.route }, PATH),
+      );
     if (key === 'pathParams') return memberOfInput(source, 'params', typeOf);
     if (key === 'session') return { texts: KNOWN.texts, type: 'svc.Session' };
     if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;

@@ -9,6 +9,7 @@ import {
   constantOf,
   hasClient,
   inputMark,
+  literalOf,
   narrowed,
   sharedFacts,
 } from './text.ts';
@@ -470,6 +471,11 @@ export function listOf(items: readonly Value[]): Value {
     texts: textsOf(items),
     members: new Map(items.map((item, index) => [String(index), item])),
   };
+}
+
+/** Whether the program writes a piece of markup in a text. */
+export function hasMarkup({ texts }: Value): boolean {
+  return texts.some((text) => literalOf(text).includes('<'));
 }
 
 /** Returns a boolean with the facts that hold where it is true and where it is false. */

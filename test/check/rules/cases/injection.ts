@@ -494,4 +494,18 @@ app.get('/layouts/{id}', { db: Depends(db) }, async ({ db, params }) => {
   return layout === undefined ? [] : await db.fetchAll(\`select \${layout.column} from sale\`);
 });
 `,
+  'files at the path of the request': `
+import { join, resolve, sep } from 'node:path';
+import { FileResponse, NotFound, Svc, localPath } from 'svc';
+const uploads = resolve('uploads');
+const app = new Svc();
+app.get('/a/{file:path}', { public: 'files' }, ({ req }) => new FileResponse(uploads + req.path)); // SVC606
+app.get('/b/{file:path}', { public: 'files' }, ({ req: { path } }) => new FileResponse(join(uploads, path))); // SVC606
+app.get('/c/{file:path}', { public: 'files' }, ({ req }) => {
+  const file = resolve(uploads, \`.\${req.path}\`);
+  if (!file.startsWith(uploads + sep)) throw new NotFound();
+  return new FileResponse(file);
+});
+app.get('/d', { public: 'x' }, ({ req }) => ({ path: req.path }));
+`,
 };
