@@ -1,6 +1,6 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
-import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
+import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
 import { abouts } from '../base/findings.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
@@ -214,8 +214,11 @@ function isSingle(type: string | undefined): boolean {
   );
 }
 
+/** Whether a part is of a column. The result of a change has numbers only. */
 function isOfRow(part: Part): boolean {
-  return part.kind === 'own' && part.made?.by === ROW;
+  if (part.kind !== 'own' || part.made?.by !== ROW) return false;
+  const { node } = part.made;
+  return node.type !== 'call' || methodOf(node) !== 'execute';
 }
 
 function rankOf(severity: Severity): number {

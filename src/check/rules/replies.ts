@@ -12,7 +12,7 @@ import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
@@ -56,7 +56,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
       'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
     wrong: '({ ...user, passwordHash: user.hash })',
     right: '{ response: User }',
-    find: findRevealed,
     watch: watchRevealed,
   },
   {
@@ -154,7 +153,10 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   /** Tables with a secret column. */
   const secrets = new Map<string, string>();
   const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
+  const shown: RepliesOf = new Map();
   const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
+    if (route !== undefined && value !== undefined)
+      shown.set(route.call, [...(shown.get(route.call) ?? []), value]);
     // a response schema removes members that it does not declare
     if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
   };
@@ -183,7 +185,10 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
         if (SECRET_COLUMN.test(column) || madeIn(value).some(({ by }) => HASHES.test(by)))
           secrets.set(table, column);
     },
-    finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
+    finish() {
+      replies.forEach(([value, reply]) => judge(value, reply));
+      findRevealed(sources, report, shown);
+    },
   };
 }
 
@@ -350,21 +355,43 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** SVC626: secrets, stack traces and environment variables in responses. */
-function findRevealed(sources: Sources, report: ReportAt): void {
+/** Responses by the calls that declare their routes. */
+type RepliesOf = Map<Node, readonly Value[]>;
+
+/** Whether a text is random, or what the client itself has sent: no hash, and nothing that is stored. */
+function isOwnText({ texts }: Value): boolean {
+  return (
+    texts.length > 0 &&
+    texts.every((text) =>
+      text.every((part) =>
+        part.kind === 'client'
+          ? !isStored(part)
+          : part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
+      ),
+    )
+  );
+}
+
+/** SVC626: secrets in responses, by their names. */
+function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): void {
   for (const { module, node } of sources.all('entry')) {
-    if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
-      continue;
+    const { key = '' } = node;
+    if (node.parent?.type !== 'object' || !REVEALED.test(bare(key)) || node.value === undefined) continue;
     if (
       node.value.type === 'text' ||
       node.value.type === 'value' ||
       (node.value.type === 'name' && node.value.name === 'undefined')
     )
       continue;
-    if (isReturned(node.parent, sources))
+    const handler = returnsObject(node.parent, sources);
+    if (handler === undefined) continue;
+    const route = sources.handlers.routeOf(handler);
+    const given = (route && shown.get(route.call)) ?? [];
+    const members = given.flatMap((value) => value.members?.get(key) ?? []);
+    if (members.length === 0 || !members.every(isOwnText))
       report(
         { module, node },
-        `the response contains "${node.key!}", which clients should not see: every client receives the value`,
+        `the response contains "${key}", which clients should not see: every client receives the value`,
       );
   }
 }
@@ -374,20 +401,21 @@ export function isUnderCondition(node: Node, module: SourceModule): boolean {
   return dependsOn(node, module, /prod|dev|debug|env|\btest/i);
 }
 
-/** Whether a handler returns a value directly and has no response schema that could remove it. */
-function isReturned(node: Node, sources: Sources): boolean {
+/** Returns the handler that returns an object directly, without a response schema that could remove members. */
+function returnsObject(node: Node, sources: Sources): Fn | undefined {
   const fn = functionAround(node);
-  if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
+  if (fn === undefined || !sources.handlers.isHandler(fn)) return undefined;
   const route = sources.handlers.routeOf(fn);
-  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return false;
+  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return undefined;
   let at: Node = node;
   for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
-    if (up.type === 'leave') return up.how === 'return';
-    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? '')) return false;
+    if (up.type === 'leave') return up.how === 'return' ? fn : undefined;
+    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? ''))
+      return undefined;
     if (up.type === 'statement' || up.type === 'declarator' || up.type === 'if' || up.type === 'binary')
-      return false;
+      return undefined;
   }
-  return fn.isExpression && fn.body[0] === at;
+  return fn.isExpression && fn.body[0] === at ? fn : undefined;
 }
 
 /** A field that code writes into the header of a response. */

@@ -4,10 +4,10 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
-import { SQL, characterAt, itemOf } from './effects.ts';
+import { SQL, characterAt } from './effects.ts';
 import { isWorthFinding } from './calls.ts';
 import { Classes } from './classes.ts';
-import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
+import { claimOf, inputValue, itemOf, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';

@@ -31,6 +31,8 @@ export interface ClassValue {
   readonly node: ClassNode;
   readonly module: SourceModule;
   readonly scope: Scope;
+  /** For a class that `pick()` or `omit()` made: whether it has a field of the class. */
+  readonly keeps?: ((field: string) => boolean) | undefined;
 }
 
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */

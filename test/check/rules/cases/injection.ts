@@ -508,4 +508,28 @@ app.get('/c/{file:path}', { public: 'files' }, ({ req }) => {
 });
 app.get('/d', { public: 'x' }, ({ req }) => ({ path: req.path }));
 `,
+  'extensions of uploaded names': `
+import { randomUUID } from 'node:crypto';
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Field, Schema, Svc, str } from 'svc';
+class Body extends Schema { original = Field(str, { maxLength: 200 }); other = Field(str, { maxLength: 200 }); }
+const after = (name: string): string => name.slice(name.lastIndexOf('.'));
+export const app = new Svc();
+app.post('/a', { body: Body, public: 'x', status: 204 }, async ({ body }) => { await rename('tmp', join('uploads', randomUUID() + after(body.original))); });
+app.post('/b', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  const ext = after(body.original);
+  const name = randomUUID() + ext;
+  await rm(join('thumbs', \`\${name.slice(0, -ext.length)}.png\`));
+});
+app.post('/c', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.indexOf('.')))); // SVC606
+});
+app.post('/d', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.other.lastIndexOf('.')))); // SVC606
+});
+app.post('/e', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('/')))); // SVC606
+});
+`,
 };
