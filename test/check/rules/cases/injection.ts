@@ -514,7 +514,7 @@ import { rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Field, Schema, Svc, str } from 'svc';
 class Body extends Schema { original = Field(str, { maxLength: 200 }); other = Field(str, { maxLength: 200 }); }
-const after = (name: string): string => name.slice(name.lastIndexOf('.'));
+const after = (name) => name.slice(name.lastIndexOf('.'));
 export const app = new Svc();
 app.post('/a', { body: Body, public: 'x', status: 204 }, async ({ body }) => { await rename('tmp', join('uploads', randomUUID() + after(body.original))); });
 app.post('/b', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
