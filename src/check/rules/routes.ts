@@ -5,11 +5,12 @@
 import { constantOf, literal } from '../reader/constants.ts';
 import { calledName, entryOf, methodOf, partsIn, pathOf, walk } from '../reader/nodes.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
-import { GUARDS } from '../values/marks.ts';
+import { GUARDS, isClock } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
 import { isList } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
+import { KNOWN, innerOf, madeIn } from '../values/value.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
@@ -177,7 +178,7 @@ function findChangingGets(site: Site, report: ReportAt): void {
   const change =
     meaning === 'svc.Session.destroy'
       ? 'ends the session'
-      : CHANGES_ROWS.test(text) && isChosen && !LINKED.test(path)
+      : CHANGES_ROWS.test(text) && isChosen && !LINKED.test(path) && !setsTime(site, text)
         ? `${/^\s*delete/i.test(text) ? 'deletes' : 'changes'} rows`
         : undefined;
   if (change === undefined || (methodsOf(route.call).length > 1 && testsMethod(route.call))) return;
@@ -185,6 +186,13 @@ function findChangingGets(site: Site, report: ReportAt): void {
     route,
     `GET must not change data, but ${path === '' ? 'this route' : `GET ${path}`} does (${change}): any page can make a browser send the request, for example with an image`,
   );
+}
+
+/** Whether the first column that a statement changes gets the present time. */
+function setsTime({ call, value }: Site, text: string): boolean {
+  if (/\bset\s+\S+\s*=\s*(?:now\s*\(|current_timestamp\b)/i.test(text)) return true;
+  const [first] = innerOf(value(call.args[1]) ?? KNOWN);
+  return /\bset\s+\S+\s*=\s*[?$]/i.test(text) && madeIn(first).some(({ by }) => isClock(by));
 }
 
 /** Whether the handler of several methods reads `method`, probably before it changes data. */
