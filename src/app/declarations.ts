@@ -21,6 +21,7 @@ import type { Declared, Finding, Report, Place } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type {
   Middleware,
+  MiddlewareFunction,
   Plugin,
   Rule,
   Services,
@@ -31,7 +32,7 @@ import type {
   StateMap,
 } from '../http/contracts.ts';
 import type { ExceptionArguments } from '../routing/declared-responses.ts';
-import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
+import type { ErrorClass } from '../http/pipeline.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';

@@ -37,11 +37,12 @@ import type {
   CompiledRoute,
   HttpRequest,
   Middleware,
+  MiddlewareFunction,
   Plugin,
   Rule,
   Services,
 } from '../http/contracts.ts';
-import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
+import type { ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { McpApplication } from '../mcp/calls.ts';
 import type {
