@@ -53,7 +53,7 @@ for (const [oid, hex, value, options] of [
   [26, 'fffffffe', 4_294_967_294, undefined],
   [701, '3ff8000000000000', 1.5, undefined],
   [1082, '00002283', '2024-03-10', undefined],
-  [1114, '0002b643f86edb20', '2024-03-10T02:30:00.500000', undefined],
+  [1114, '0002b643f86edb20', '2024-03-10T02:30:00.5', undefined],
   [1184, '0002b643f86edb20', new Date('2024-03-10T02:30:00.500Z'), undefined],
   [1184, '0002b643f86edb20', '2024-03-10T02:30:00.500000Z', ['auto', 'string']],
 ] as const)
