@@ -198,6 +198,59 @@ test('an exchange with MySQL is over when it is closed and each of its requests 
   assert.equal(idle.isOver, true);
 });
 
+test('an exchange with MySQL keeps the cached decoders while the descriptions of the columns stay equal', () => {
+  const memory: { plan: RowPlan | undefined } = { plan: undefined };
+  const binary = Buffer.from([0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0]);
+  const run = (names: readonly string[]): Exchange => {
+    const exchange = exchangeOf({ kind: 'execute', memory });
+    feed(exchange, ...result(false, names, [binary]));
+    assert.deepEqual(exchange.rows, [{ [names[0]!]: 7, [names[1]!]: 8 }]);
+    assert.equal(memory.plan, exchange.plan);
+    return exchange;
+  };
+  const first = run(['a', 'b']);
+  assert.equal(run(['a', 'b']).plan, first.plan);
+  for (const names of [
+    ['a', 'c'],
+    ['c', 'b'],
+  ]) {
+    const changed = run(names);
+    assert.notEqual(changed.plan, first.plan);
+    assert.equal(run(names).plan, changed.plan);
+    assert.notEqual(run(['a', 'b']).plan, changed.plan);
+  }
+  const text = exchangeOf({ kind: 'query', memory });
+  feed(text, ...result(false, ['a', 'b'], [row('7', '8')]));
+  assert.deepEqual([text.rows, text.plan?.isText], [[{ a: 7, b: 8 }], true]);
+});
+
+test('a cursor of MySQL gives further rows without descriptions', () => {
+  const binary = Buffer.from([0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+  const opened = exchangeOf({ kind: 'execute' });
+  feed(opened, ...result(false, ['a'], []));
+  const fetching = exchangeOf({ kind: 'fetch', plan: opened.plan });
+  assert.deepEqual(feed(fetching, binary, binary, Buffer.from([0xfe, 0, 0, 0x82, 0, 0, 0])), [
+    false,
+    false,
+    true,
+  ]);
+  assert.deepEqual([fetching.rows, fetching.status], [[{ a: 7 }, { a: 7 }], 0x82]);
+});
+
+test('an exchange with MySQL has a number of the next reply only between replies, and no status after an error', () => {
+  const exchange = exchangeOf({ isOpen: true, sequence: 5 });
+  const seen: unknown[] = [exchange.sequence];
+  for (const body of result(false, ['a'], [row('1')])) {
+    feed(exchange, body);
+    seen.push(exchange.sequence);
+  }
+  assert.deepEqual(seen, [5, undefined, undefined, undefined, 1]);
+  assert.equal(exchange.status, 2);
+  exchange.add(1);
+  feed(exchange, DUPLICATE);
+  assert.equal(exchange.status, undefined);
+});
+
 test('the first error of a reply of MySQL is kept, and reported at once to a writer that waits', () => {
   let calls = 0;
   const exchange = exchangeOf({ kind: 'execute', wanted: 'none', isOpen: true });
