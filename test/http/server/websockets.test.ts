@@ -7,9 +7,10 @@ import { describe, test } from 'node:test';
 import { Svc, TextResponse } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { collectedLog } from '../../support/collected-log.ts';
-import { LIMITED_SUITE, gateOf, soon, until } from '../../support/endings.ts';
+import { LIMITED, LIMITED_SUITE, gateOf, soon, until } from '../../support/endings.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import type { HttpRequest, Next } from 'svc';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
 const HANDSHAKE =
@@ -64,5 +65,40 @@ describe(
         await soon(closed, 'the end of the connection');
         assert.equal(sockets.length, 1);
       });
+  },
+);
+
+test(
+  'a client that resets its connection during a handshake of another server causes no uncaught error',
+  LIMITED,
+  async (t) => {
+    const gate = gateOf(t);
+    const app = new Svc({ logger: collectedLog().logger, clock: new ManualClock() });
+    const closed = Promise.withResolvers<void>();
+    app.use(async (_req: HttpRequest, next: Next) => {
+      await gate.promise;
+      return next();
+    });
+    app.websocket('/x').onMessage(() => undefined);
+    const { request, upgrade } = app.requestListener();
+    const begun = Promise.withResolvers<Socket>();
+    const server = createServer(request).on(
+      'upgrade',
+      (incoming: IncomingMessage, socket: Socket, head: Buffer) => {
+        upgrade(incoming, socket, head);
+        socket.once('close', () => closed.resolve());
+        begun.resolve(socket);
+      },
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.after(() => server.close());
+    const raw = await RawClient.open((server.address() as AddressInfo).port);
+    raw.get('/x', HANDSHAKE);
+    const socket = await begun.promise;
+    socket.destroy(new Error('read ECONNRESET'));
+    await soon(closed.promise, 'the end of the connection');
+    gate.resolve();
+    await app.shutdown();
+    await raw[Symbol.asyncDispose]();
   },
 );
