@@ -87,7 +87,7 @@ for (const [what, names] of [
       assert.deepEqual(rows.list(bytes, 1, bytes.length - 1), [7, 'x', null]);
     });
 
-test('of two columns with one name, a row of MySQL has the last value, also for the name __proto__', () => {
+test('a row of MySQL has the last value of two columns with one name, also for the name __proto__', () => {
   for (const name of ['a', '__proto__']) {
     const bytes = Buffer.from([1, 0x31, 1, 0x32]);
     const row = plan(true, [name, LONG], [name, LONG]).object(bytes, 0, bytes.length);

@@ -43,7 +43,7 @@ for (const [what, names] of [
       assert.deepEqual(list(bytes, HEAD_BYTES, bytes.length), [7, 'x', null]);
     });
 
-test('of two columns with one name, a row of PostgreSQL has the last value, also for the name __proto__', () => {
+test('a row of PostgreSQL has the last value of two columns with one name, also for the name __proto__', () => {
   for (const name of ['a', '__proto__']) {
     const { object } = bound(plan(true, [name, 23], [name, 23]));
     const bytes = dataRow('1', '2');
