@@ -51,6 +51,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'http/websocket/deflate.ts': ['deflateMessage'],
   'http/websocket/handshake.ts': ['parseExtensions'],
   'mcp/stdio.ts': ['LineReader'],
+  'oauth/errors.ts': ['DENIALS'],
   'oauth/login-state.ts': ['verifierOf'],
   'oauth/provider/id-token.ts': ['atHashOf'],
   'observability/event-loop.ts': ['DelayMonitor'],

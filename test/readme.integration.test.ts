@@ -12,7 +12,7 @@ import { mkdirSync, readFileSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { TestClient } from 'svc/testing';
+import { ManualClock, TestClient } from 'svc/testing';
 import { USUAL_LIMITS } from '../src/http/server/options.ts';
 import { ROOT, build } from './support/build.ts';
 import { manual, manuals } from './support/manuals.ts';
@@ -176,6 +176,84 @@ for (const [provider, login] of [
     assert.match(left.headers.get('location')!, new RegExp(`/_dev/${provider}/logout\\?`));
     assert.equal((await client.get('/orders')).status, 401);
   });
+}
+
+test('the second factor of src/oauth/README.md is asked of admins in each new login at a provider, and each code counts once', async () => {
+  const { code } = BLOCKS.find(({ code: each }) => each.includes('function totp('))!;
+  const plugin = `new OAuthPlugin({
+    mode: 'cookie',
+    provider: new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'] }).mount(app),
+    onUser: (_provider, { subject }) => subject,
+  })`;
+  const source = code.replace("new OAuthPlugin({ mode: 'cookie' })", () => plugin);
+  write(programs, { 'second-factor.ts': `import { DevProvider } from 'svc/testing';\n${source}` });
+  const { app, totp } = (await import(pathToFileURL(join(programs, 'second-factor.ts')).href)) as {
+    app: Svc;
+    totp: (secret: Uint8Array, step: number) => string;
+  };
+  const vectors = [59, 1_111_111_109, 1_234_567_890, 20_000_000_000].map((seconds) =>
+    totp(Buffer.from('12345678901234567890'), Math.floor(seconds / 30)),
+  );
+  assert.deepEqual(vectors, ['287082', '081804', '005924', '353130'], 'RFC 6238, appendix B');
+
+  const clock = new ManualClock();
+  await using client = new TestClient(app, { clock });
+  const login = async (user: string): Promise<void> => {
+    client.cookies.clear();
+    const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
+    const form = { ...Object.fromEntries(page.searchParams), user };
+    const chosen = await client.post(page.pathname, { form });
+    assert.equal((await client.get(chosen.headers.get('location')!)).status, 303);
+  };
+  const post = async (path: string, fields: Record<string, string> = {}): Promise<Response> => {
+    const [, token = ''] = /value="([^"]+)"/.exec(await (await client.get('/second-factor')).text())!;
+    return client.post(path, { form: fields, headers: { 'X-CSRF-Token': token } });
+  };
+  const enter = async (entered: string): Promise<number> =>
+    (await post('/second-factor', { code: entered })).status;
+
+  await login('alan');
+  assert.equal((await client.get('/admin')).status, 403, 'not an admin');
+  await login('ada');
+  await app.state.db.execute("insert into person_role values ('ada', 'admin')");
+  assert.equal((await client.get('/admin')).headers.get('location'), '/second-factor');
+  const { uri, codes } = (await (await post('/second-factor/new')).json()) as {
+    uri: string;
+    codes: string[];
+  };
+  assert.equal(
+    (await post('/second-factor/new')).status,
+    403,
+    'only a login that has shown the factor replaces it',
+  );
+  const secret = decoded(new URL(uri).searchParams.get('secret')!);
+  const now = (): string => totp(secret, Math.floor(clock.nowMs() / 30_000));
+  const first = now();
+  assert.equal(await enter(first), 303);
+  assert.equal(await (await client.get('/admin')).text(), 'Hello ada');
+
+  await login('ada');
+  assert.equal((await client.get('/admin')).status, 303, 'a new login is asked again');
+  assert.equal(await enter(first), 403, 'a code counts once');
+  assert.equal(await enter(codes[0]!), 303);
+  assert.equal((await client.get('/admin')).status, 200);
+  await login('ada');
+  assert.equal(await enter(codes[0]!), 403, 'a recovery code counts once');
+  const late = now();
+  await clock.advance(60_000);
+  assert.equal(await enter(late), 403, 'two steps old');
+  assert.equal(await enter(now()), 303);
+  assert.equal((await post('/second-factor/new')).status, 200);
+  await login('alan');
+  assert.equal(await enter(codes[1]!), 403, 'of another person');
+});
+
+/** Decodes Base32 without padding (RFC 4648 §6). */
+function decoded(text: string): Uint8Array {
+  const bits = [...text]
+    .map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'))
+    .join('');
+  return Uint8Array.from(bits.match(/.{8}/g) ?? [], (eight) => parseInt(eight, 2));
 }
 
 test('every npm command that the manuals mention is a script in package.json', () => {

@@ -13,6 +13,11 @@ interface Fault {
 
 /** Every fault by its permanent code. A test checks that src/REFERENCE.md lists all faults. */
 export const FAULTS = {
+  E_APP_COPY: {
+    describe: (): string => 'Cannot test the application: it is not an application of this copy of svc',
+    remedy:
+      'Pass the result of new Svc(), and let application and tests import one copy of svc: npm ls svc lists all copies',
+  },
   E_APP_FROZEN: {
     describe: (what: string): string =>
       `Cannot add ${what}: too late, because the application is already compiled or checked`,
@@ -338,16 +343,9 @@ export const FAULTS = {
     remedy: 'Set a value in the range that the message names, or remove the option to use its default',
   },
   E_OPTION_UNKNOWN: {
-    describe: (
-      owner: string,
-      option: string,
-      suggestion: string | undefined,
-      known: readonly string[],
-    ): string =>
+    describe: (owner: string, option: string, near: string | undefined, known: readonly string[]): string =>
       `Cannot configure ${owner}: unknown option "${option}"` +
-      (suggestion === undefined
-        ? `; the options are ${known.join(', ')}`
-        : `: did you mean "${suggestion}"?`),
+      (near === undefined ? `; the options are ${known.join(', ')}` : `: did you mean "${near}"?`),
     remedy: 'Use one of the documented options; put your own settings into config: { … }',
   },
   E_PATH_TEMPLATE: {
@@ -481,7 +479,8 @@ export const FAULTS = {
   },
   E_SESSION_ABSENT: {
     describe: (): string => 'Cannot read req.session: no session middleware has run for this request yet',
-    remedy: 'Register it before all code that reads req.session: app.use(new SessionMiddleware())',
+    remedy:
+      'Register it before all code that reads req.session: app.use(new SessionMiddleware()); if it is registered, see whether npm ls svc lists two copies of svc',
   },
   E_SESSION_SENT: {
     describe: (what: string): string =>
@@ -541,7 +540,7 @@ export const FAULTS = {
   },
   E_UPLOAD_DIRECTORY: {
     describe: (directory: string, problem: string): string =>
-      `Cannot store an uploaded file in "${directory}": ${problem}`,
+      `Cannot store uploaded files in "${directory}": ${problem}`,
     remedy: 'Set uploadDirectory (SVC_UPLOAD_DIRECTORY) to an existing folder that the process may write to',
   },
   E_UPLOAD_EXISTS: {

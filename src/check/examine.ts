@@ -1,6 +1,6 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
-import { entryOf, functionAround, nameAround } from './reader/nodes.ts';
+import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
 import { abouts } from '../base/findings.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
@@ -19,7 +19,7 @@ import type { Engine } from './statements/trace.ts';
 import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { MAKERS } from './values/calls.ts';
-import { ROW } from './values/marks.ts';
+import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
@@ -51,7 +51,7 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
-  /** What the sources say of the responses of routes, by file and line. */
+  /** How open the responses of routes are, by file and line. */
   readonly replies: ReadonlyMap<string, Openness>;
   /** Whether all responses of routes are pages, by file and line. */
   readonly media: ReadonlyMap<string, Media>;
@@ -202,7 +202,7 @@ function isNamed(value: Value, depth = 0): boolean {
   const { texts, members, items, whole, source, type, of, declared } = value;
   // a client may have back what it has sent
   if (source !== undefined) return depth > 0;
-  if (whole !== undefined || depth > 4) return false;
+  if ((whole !== undefined && whole.by !== CLASS_ROW) || depth > 4) return false;
   // the class of a row names its columns
   if (of !== undefined && (members === undefined || value.isInstance !== true)) return false;
   if (members === undefined && items === undefined)
@@ -223,8 +223,11 @@ function isSingle(type: string | undefined): boolean {
   );
 }
 
+/** Whether a part is of a column. The result of a change has numbers only. */
 function isOfRow(part: Part): boolean {
-  return part.kind === 'own' && part.made?.by === ROW;
+  if (part.kind !== 'own' || part.made?.by !== ROW) return false;
+  const { node } = part.made;
+  return node.type !== 'call' || methodOf(node) !== 'execute';
 }
 
 function rankOf(severity: Severity): number {

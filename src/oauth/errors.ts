@@ -85,6 +85,26 @@ export const OAUTH_ERRORS: Readonly<
   },
 };
 
+const ENDED = 'The login was ended before it was complete: log in again';
+
+/** Reason of a refused login in the audit log. */
+type Denial = 'access_denied' | 'on_user' | 'revoked_meanwhile' | 'code_login_ended' | 'link_logged_out';
+
+/**
+ * HTTP status and description of `access_denied` by its reason in the audit log. The token endpoint responds
+ * with 400 (RFC 6749 §5.2).
+ */
+export const DENIALS: Readonly<Record<Denial, { readonly status: number; readonly description: string }>> = {
+  access_denied: { status: 400, description: 'The login was cancelled, or the identity provider refused it' },
+  on_user: { status: 403, description: 'This account may not log in' },
+  revoked_meanwhile: { status: 403, description: ENDED },
+  code_login_ended: { status: 400, description: ENDED },
+  link_logged_out: {
+    status: 403,
+    description: 'The user who started to link the account is no longer logged in: log in and try again',
+  },
+};
+
 /** Options of an {@link OAuthError}. */
 export interface OAuthErrorOptions {
   /** Description for the client. Default: the description of the error code. */
@@ -113,6 +133,16 @@ export class OAuthError extends HTTPException {
     this.description = description;
     this.reason = reason;
   }
+}
+
+/** Creates the error of a refused login. */
+export function accessDenied(
+  reason: Denial,
+  options: Pick<OAuthErrorOptions, 'description' | 'cause'> = {},
+): OAuthError {
+  const { status, description: usual } = DENIALS[reason];
+  const { description = usual, ...rest } = options;
+  return new OAuthError('access_denied', { status, description, reason, ...rest });
 }
 
 export function invalidRequest(description: string, options?: OAuthErrorOptions): OAuthError {

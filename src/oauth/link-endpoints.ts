@@ -15,7 +15,7 @@
  */
 import { HTTPException } from '../base/errors.ts';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, accessDenied } from './errors.ts';
 import { wantsHtml } from './failure-page.ts';
 import { clientAddress } from './client-codes.ts';
 import { bodyParameters, linkClientOf, returnToOf, subjectOf } from './parameters.ts';
@@ -190,8 +190,7 @@ export class LinkEndpoints {
   async #assertStillThere(req: HttpRequest, { sub, loginId, hasSession }: LinkingUser): Promise<void> {
     const session = sessionLoginOf(req);
     const isOther = session === undefined ? hasSession : session.sub !== sub;
-    if (isOther || (await this.#loginOf(sub, loginId)) === undefined)
-      throw new OAuthError('access_denied', { status: 403, reason: 'link_logged_out' });
+    if (isOther || (await this.#loginOf(sub, loginId)) === undefined) throw accessDenied('link_logged_out');
   }
 }
 

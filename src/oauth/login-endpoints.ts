@@ -11,7 +11,7 @@ import { isRefusal, refusal } from './error-responses.ts';
 import { isUsersAnswer } from './audit.ts';
 import { calling } from './authorization.ts';
 import { clientAddress } from './client-codes.ts';
-import { OAuthError, invalidRequest } from './errors.ts';
+import { OAuthError, accessDenied, invalidRequest } from './errors.ts';
 import { repostPage } from './failure-page.ts';
 import { clientOf, isLook, parametersOf } from './parameters.ts';
 import { providerTokensOf } from './provider-tokens.ts';
@@ -127,6 +127,7 @@ export class LoginEndpoints {
   ): Promise<HttpResponse> {
     const { logins, responses, options, clock, providerTokens, links, codes } = this.#deps;
     await calling(() => client.checkIssuer(answer.issuer));
+    if (answer.error === 'access_denied') throw accessDenied('access_denied');
     if (answer.error !== undefined)
       throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
         reason: answer.error,
@@ -195,16 +196,10 @@ export class LoginEndpoints {
       answer = await this.#deps.options.onUser!(provider, info, context);
     } catch (error) {
       if (error instanceof HTTPException && error.status < 500)
-        throw new OAuthError('access_denied', {
-          status: 403,
-          description: error.detail,
-          reason: 'on_user',
-          cause: error,
-        });
+        throw accessDenied('on_user', { description: error.detail, cause: error });
       throw error;
     }
-    if (answer === undefined || answer === null)
-      throw new OAuthError('access_denied', { status: 403, reason: 'on_user' });
+    if (answer === undefined || answer === null) throw accessDenied('on_user');
     return this.#deps.access.userOf(answer);
   }
 }

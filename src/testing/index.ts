@@ -12,16 +12,16 @@ import '../base/need-node.ts';
 import { randomBytes } from 'node:crypto';
 import { buffer } from 'node:stream/consumers';
 import { http } from '../base/node-http.ts';
+import { Svc } from '../app/svc.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
-import { HTTPException, errorAfter } from '../base/errors.ts';
+import { HTTPException, SvcError, errorAfter } from '../base/errors.ts';
 import { ignore, untilAborted } from '../base/promises.ts';
 import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { CLOSE } from '../http/websocket/codes.ts';
 import { TestWebSocket, WebSocketRefused } from './websocket.ts';
-import type { Svc } from '../app/svc.ts';
 import type { Clock } from '../base/clock.ts';
 import { ENVS, type Env } from '../base/config.ts';
 import type { Context } from '../http/contracts.ts';
@@ -143,9 +143,10 @@ export class TestClient implements AsyncDisposable {
 
   /**
    * @throws SvcError `E_APP_FROZEN` when the application is already compiled, and the options set another
-   * clock or environment
+   * clock or environment; `E_APP_COPY` when another copy of this package created the application
    */
   constructor(app: Svc, options: TestClientOptions = {}) {
+    if (!(app instanceof Svc)) throw new SvcError('E_APP_COPY', []);
     const read = readOptions('TestClient', options, {
       clock: given<Clock>('a clock', isObject),
       env: given<Env>('"production", "development" or "test"', (value) => ENVS.some((env) => env === value)),

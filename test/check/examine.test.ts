@@ -69,7 +69,7 @@ test('every check rule for source code is violated by at least one example', () 
 
 test('a response counts as named if its members are texts, numbers or entries of a session, but not claims, rows or documents of other services', (t) => {
   const cwd = folder(t, {
-    'app.ts': `import { BearerAuth, Depends, Svc, createToken, csrfToken, requireSession, sessionKey } from 'svc';
+    'app.ts': `import { BearerAuth, Depends, Field, Schema, Svc, createToken, csrfToken, int, requireSession, sessionKey, str } from 'svc';
 import { db } from 'svc/db';
 import { createDecipheriv, createHash } from 'node:crypto';
 export const app = new Svc();
@@ -82,13 +82,20 @@ app.get('/5', () => ({ token: createToken('a', 'b') }));
 app.get('/6', { me: Depends(BearerAuth()) }, ({ me }) => ({ me }));
 app.get('/7', { base: Depends(db) }, async ({ base }) => ({ first: await base.fetchOne('select * from note limit 1') }));
 app.get('/8', async () => ({ data: await (await fetch('https://other.example')).json() }));
+class Album extends Schema { id = Field(int); name = Field(str); }
+class Name extends Album.pick('name') {}
+const named = 'select name from album limit 9';
+app.get('/9', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fetchAll(named, [], { as: Name })).map(({ name }) => ({ name })) }));
+app.get('/10', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fetchAll(named, [], { as: Album.omit('id') })).map(({ name }) => ({ name })) }));
+app.post('/11', { base: Depends(db) }, async ({ base }) => ({ id: (await base.execute("insert into album (name) values ('a')")).lastInsertId }));
+app.get('/12', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fetchAll(named)).map(({ name }) => ({ name })) }));
 `,
   });
   const { replies } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
   const named = [...replies].filter(([, openness]) => openness === 'named');
   assert.deepEqual(
     named.map(([place]) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
-    [6, 7, 8, 9, 10],
+    [6, 7, 8, 9, 10, 17, 18, 19],
   );
 });
 

@@ -3,7 +3,8 @@ import test from 'node:test';
 import { Svc } from '../../src/app/svc.ts';
 import { DatabasePlugin, database, db } from '../../src/db/plugin.ts';
 import { openDatabase } from '../../src/db/open.ts';
-import { ConnectionLost, type DatabaseError } from '../../src/db/errors.ts';
+import { ConnectionLost, PoolTimeout, type DatabaseError } from '../../src/db/errors.ts';
+import { RedisError } from '../../src/db/redis/connection.ts';
 import { DatabaseSpans } from '../../src/db/tracing.ts';
 import { Depends, provide } from '../../src/routing/di.ts';
 import { TestClient } from '../../src/testing/index.ts';
@@ -190,6 +191,26 @@ test('spans name the server of an address only if it is the only one, and have t
     ['GET shop', 'mysql', 'shop', undefined, undefined, '2013'],
     ['GET 0', 'redis', '0', '/run/redis.sock', undefined, '2013'],
   ]);
+});
+
+test('the span of a failed command has no status code without a code of the engine, or for an error of another kind', async () => {
+  for (const [error, code] of [
+    [new ConnectionLost('lost', { sqlstate: '08006' }), '08006'],
+    [new PoolTimeout('full', { sqlstate: '' }), ''],
+    [new RedisError('WRONGTYPE', 'no'), undefined],
+    [new TypeError('no'), undefined],
+  ] as const) {
+    const tracer = new FakeTracer();
+    const codeOf = ({ sqlstate }: DatabaseError): string | undefined => sqlstate;
+    const spans = new DatabaseSpans(tracer, { system: 'redis', namespace: '0', hosts: [], codeOf });
+    await assert.rejects(
+      spans.command('GET', () => Promise.reject(error)),
+      error,
+    );
+    const [{ attributes, errors }] = tracer.spans as [FakeTracer['spans'][0]];
+    assert.deepEqual([attributes['db.response.status_code'], errors.length], [code, 1]);
+    assert.equal(Object.hasOwn(attributes, 'db.response.status_code'), code !== undefined);
+  }
 });
 
 test('the metrics of a database count its connections, the waiting callers, their waiting time, and the statements', async (t) => {

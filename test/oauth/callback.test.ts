@@ -8,6 +8,7 @@ import { Depends, Forbidden, HTTPException, SecurityHeadersMiddleware, requireSc
 import { currentUser } from 'svc/oauth';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
+import { DENIALS } from '../../src/oauth/errors.ts';
 import { LoginStates } from '../../src/oauth/login-state.ts';
 import { SingleUse } from '../../src/oauth/single-use.ts';
 import { MemoryRecordStore } from '../../src/cache/stores.ts';
@@ -307,7 +308,7 @@ test('OAuth callback: if the provider does not respond within ten seconds, the c
 });
 
 test('OAuth callback: no login is stored if the hook onUser() refuses the login, throws, or returns an invalid value', async () => {
-  const usual = 'The login was cancelled, or this account may not log in';
+  const usual = DENIALS.on_user.description;
   const answers: [() => unknown, number, string, string?][] = [
     [() => undefined, 403, 'access_denied', usual],
     [() => null, 403, 'access_denied'],
@@ -730,25 +731,41 @@ test('OAuth callback: a login renews the session, so that a session id planted b
   assert.deepEqual(await (await attacker.get('/look')).json(), { user: null });
 });
 
-test("OAuth callback: if revokeAll() is called for a user during the user's callback, the callback stores no login", async () => {
-  const site: LoginSite = await LoginSite.open({
-    env: 'production',
-    plugin: {
-      onUser: async (_provider, { subject }) => {
-        await site.oauth.revokeAll(`user-${subject}`);
-        return `user-${subject}`;
-      },
-    },
+for (const mode of ['json', 'cookie'] as const) {
+  test(`OAuth callback: a refused login in ${mode} mode has the status and description of its reason, and is not stored`, async () => {
+    const refuse = (): never => {
+      throw new HTTPException(404);
+    };
+    const revoke = async (site: LoginSite): Promise<string> => {
+      await site.oauth.revokeAll('user-ada');
+      return 'user-ada';
+    };
+    const refusals: readonly [keyof typeof DENIALS, (site: LoginSite) => unknown, string?][] = [
+      ['access_denied', () => 'user-ada', 'access_denied'],
+      ['on_user', () => undefined],
+      ['on_user', refuse],
+      ['revoked_meanwhile', revoke],
+    ];
+    let onUser: (site: LoginSite) => unknown = () => undefined;
+    const site: LoginSite = await LoginSite.open({
+      env: 'production',
+      plugin: { mode, onUser: () => onUser(site) as never },
+    });
+    await using _closing = site;
+    for (const [reason, hook, error] of refusals) {
+      onUser = hook;
+      const { state } = await site.begin();
+      const response = await site.back(error === undefined ? { code: 'c', state } : { error, state });
+      const { status, description } = DENIALS[reason];
+      const { error_description: words } = await refusedAs(response, status, 'access_denied');
+      assert.deepEqual(
+        [words, failure(site)?.['event'], failure(site)?.['reason']],
+        [description, 'login_failed', reason],
+      );
+      assert.equal(await logins(site), 0);
+    }
   });
-  await using _closing = site;
-  const { state } = await site.begin();
-  await refusedAs(await site.back({ code: 'c', state }), 400, 'access_denied');
-  assert.deepEqual(
-    [failure(site)?.['event'], failure(site)?.['reason']],
-    ['login_failed', 'revoked_meanwhile'],
-  );
-  assert.equal(await logins(site), 0);
-});
+}
 
 test('OAuth callback: an e-mail with control characters, or of another form, reaches onUser() as absent, with an audit event', async () => {
   const seen: unknown[] = [];

@@ -484,7 +484,7 @@ test('OAuth cookie mode: after a failed login, a browser gets an HTML page with 
   );
   assert.match(
     text,
-    /<p>The login was cancelled, or this account may not log in\.<\/p>[^]*href="\/oauth\/login"[^]*href="\/"[^]*access_denied, request [\w-]+</,
+    /<p>The login was cancelled, or the identity provider refused it\.<\/p>[^]*href="\/oauth\/login"[^]*href="\/"[^]*access_denied, request [\w-]+</,
   );
   assert.match(
     page.headers.get('content-security-policy')!,

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { OAUTH_ERRORS } from 'svc/oauth';
 import { systemClock } from '../../src/base/clock.ts';
+import { DENIALS } from '../../src/oauth/errors.ts';
 import { ROOT } from '../support/build.ts';
 import { oauthDatabase, tokensIn } from '../support/oauth-tokens.ts';
 import { unwrapped } from '../support/unwrapped.ts';
@@ -25,7 +26,8 @@ function namesOf(heading: string, from = README): string[] {
 
 test('the README of svc/oauth lists exactly the error codes in the source, each with its HTTP status', () => {
   assert.deepEqual(namesOf('Code'), Object.keys(OAUTH_ERRORS).toSorted());
-  for (const [code, { status, description }] of Object.entries(OAUTH_ERRORS)) {
+  const denials = Object.values(DENIALS).map((denial) => ['access_denied', denial] as const);
+  for (const [code, { status, description }] of [...Object.entries(OAUTH_ERRORS), ...denials]) {
     assert.match(README, new RegExp(`^\\| \`${code}\` \\| [\\d, ]*\\b${status}\\b`, 'm'));
     assert.match(description, /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/, 'the characters of RFC 6749 §5.2');
   }

@@ -50,6 +50,13 @@ function fault(code: FaultCode): (error: unknown) => boolean {
   return (error) => error instanceof SvcError && error.code === code;
 }
 
+test('TestClient refuses an application of another copy of svc, with a remedy', async () => {
+  const { href } = new URL('../../src/app/svc.ts?copy', import.meta.url);
+  const copy = (await import(href)) as { readonly Svc: typeof Svc };
+  for (const app of [new copy.Svc(), { app: quiet() }])
+    assert.throws(() => new TestClient(app as Svc), { code: 'E_APP_COPY', remedy: /npm ls svc/ });
+});
+
 for (const listen of [false, true]) {
   const how = listen ? 'over a socket' : 'in memory';
 

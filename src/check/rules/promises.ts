@@ -259,7 +259,7 @@ function watchPipes(report: ReportAt, sources: Sources): Watch {
       const isListener = /^(?:on|once)$/.test(methodOf(call)) && constantIn(first) === 'error';
       if (isListener || /^stream(?:\/promises)?\.finished$/.test(meaning)) listening.push(call);
       const isOfNode = [receiver, first].some((stream) => STREAMS.test(stream?.type ?? ''));
-      if (methodOf(call) === 'pipe' && isOfNode) piped.push(site);
+      if (methodOf(call) === 'pipe' && isOfNode && site.fn === undefined) piped.push(site);
     },
     finish() {
       for (const { call, module } of piped) {

@@ -5,14 +5,14 @@
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
-import { ROW } from '../values/marks.ts';
+import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
 import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Node } from '../reader/nodes.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
@@ -56,7 +56,6 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
       'Declare a response schema without the secret field, such as response: User. Write errors to the log, and send only the request id',
     wrong: '({ ...user, passwordHash: user.hash })',
     right: '{ response: User }',
-    find: findRevealed,
     watch: watchRevealed,
   },
   {
@@ -154,7 +153,10 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   /** Tables with a secret column. */
   const secrets = new Map<string, string>();
   const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
+  const shown: RepliesOf = new Map();
   const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
+    if (route !== undefined && value !== undefined)
+      shown.set(route.call, [...(shown.get(route.call) ?? []), value]);
     // a response schema removes members that it does not declare
     if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
   };
@@ -168,12 +170,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    for (const [name, member] of value.members ?? []) {
-      const made = SECRET_COLUMN.test(name) ? columnMadeIn(member) : undefined;
-      const table = made && sent.get(made.node)?.target;
-      if (made !== undefined && table !== undefined) report(made, revealedColumn(table, name));
-      judge(member, reply, depth + 1);
-    }
+    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
     judge(value.items, reply, depth + 1);
   };
   return {
@@ -188,7 +185,10 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
         if (SECRET_COLUMN.test(column) || madeIn(value).some(({ by }) => HASHES.test(by)))
           secrets.set(table, column);
     },
-    finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
+    finish() {
+      replies.forEach(([value, reply]) => judge(value, reply));
+      findRevealed(sources, report, shown);
+    },
   };
 }
 
@@ -213,6 +213,17 @@ function revealed(
     return 'the response contains all environment variables, including passwords and tokens';
   if (sending?.outline.verb !== 'select') return undefined;
   const { outline, target = '' } = sending;
+  const message = (column: string): string => {
+    const owner =
+      outline.tables.find(({ name }) => secrets.get(name.toLowerCase()) === column)?.name ?? target;
+    return `the response contains rows of the table "${owner}" with the secret column "${column}": every client receives the values of the column`;
+  };
+  if (by === CLASS_ROW) {
+    const secret = [...(members ?? [])].find(
+      ([name, member]) => SECRET_COLUMN.test(name) && isColumnOf(sending, member),
+    );
+    return secret && message(secret[0]);
+  }
   const known = secrets.get(target);
   const selected = outline.before('from').map(({ name }) => name);
   const column =
@@ -222,17 +233,14 @@ function revealed(
   const gone = [...(members?.keys() ?? []), ...(lacks ?? [])];
   return column === undefined || gone.some((key) => plain(key) === plain(column))
     ? undefined
-    : revealedColumn(target, column);
+    : message(column);
 }
 
-function revealedColumn(table: string, column: string): string {
-  return `the response contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`;
-}
-
-/** Returns the query that read the column of a declared class; undefined if the class keeps it out of responses. */
-function columnMadeIn({ texts }: Value): Made | undefined {
-  const part = texts.flat().find((each) => each.kind === 'client' && each.isSecret !== true);
-  return part?.kind === 'client' && part.origin.made?.by === ROW ? part.origin.made : undefined;
+/** Whether a value is the column of a declared class, and the class does not keep it out of responses. */
+function isColumnOf({ call }: Sending, { texts }: Value): boolean {
+  return texts
+    .flat()
+    .some((part) => part.kind === 'client' && part.isSecret !== true && part.origin.made?.node === call);
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
@@ -348,21 +356,43 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** SVC626: secrets, stack traces and environment variables in responses. */
-function findRevealed(sources: Sources, report: ReportAt): void {
+/** Responses by the calls that declare their routes. */
+type RepliesOf = Map<Node, readonly Value[]>;
+
+/** Whether a text is random, or what the client itself has sent: no hash, and nothing that is stored. */
+function isOwnText({ texts }: Value): boolean {
+  return (
+    texts.length > 0 &&
+    texts.every((text) =>
+      text.every((part) =>
+        part.kind === 'client'
+          ? !isStored(part)
+          : part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
+      ),
+    )
+  );
+}
+
+/** SVC626: secrets in responses, by their names. */
+function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): void {
   for (const { module, node } of sources.all('entry')) {
-    if (node.parent?.type !== 'object' || !REVEALED.test(bare(node.key ?? '')) || node.value === undefined)
-      continue;
+    const { key = '' } = node;
+    if (node.parent?.type !== 'object' || !REVEALED.test(bare(key)) || node.value === undefined) continue;
     if (
       node.value.type === 'text' ||
       node.value.type === 'value' ||
       (node.value.type === 'name' && node.value.name === 'undefined')
     )
       continue;
-    if (isReturned(node.parent, sources))
+    const handler = returnsObject(node.parent, sources);
+    if (handler === undefined) continue;
+    const route = sources.handlers.routeOf(handler);
+    const given = (route && shown.get(route.call)) ?? [];
+    const members = given.flatMap((value) => value.members?.get(key) ?? []);
+    if (members.length === 0 || !members.every(isOwnText))
       report(
         { module, node },
-        `the response contains "${node.key!}", which clients should not see: every client receives the value`,
+        `the response contains "${key}", which clients should not see: every client receives the value`,
       );
   }
 }
@@ -372,20 +402,21 @@ export function isUnderCondition(node: Node, module: SourceModule): boolean {
   return dependsOn(node, module, /prod|dev|debug|env|\btest/i);
 }
 
-/** Whether a handler returns a value directly and has no response schema that could remove it. */
-function isReturned(node: Node, sources: Sources): boolean {
+/** Returns the handler that returns an object directly, without a response schema that could remove members. */
+function returnsObject(node: Node, sources: Sources): Fn | undefined {
   const fn = functionAround(node);
-  if (fn === undefined || !sources.handlers.isHandler(fn)) return false;
+  if (fn === undefined || !sources.handlers.isHandler(fn)) return undefined;
   const route = sources.handlers.routeOf(fn);
-  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return false;
+  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return undefined;
   let at: Node = node;
   for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
-    if (up.type === 'leave') return up.how === 'return';
-    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? '')) return false;
+    if (up.type === 'leave') return up.how === 'return' ? fn : undefined;
+    if (up.type === 'call' && !/^(?:reply|json|JSONResponse|map)$/.test(calledName(up) ?? ''))
+      return undefined;
     if (up.type === 'statement' || up.type === 'declarator' || up.type === 'if' || up.type === 'binary')
-      return false;
+      return undefined;
   }
-  return fn.isExpression && fn.body[0] === at;
+  return fn.isExpression && fn.body[0] === at ? fn : undefined;
 }
 
 /** A field that code writes into the header of a response. */

@@ -2,7 +2,8 @@
  * Finds the calls that send SQL statements, by the type of the receiver: the methods of a database, of a
  * transaction or session, and of pages. Collects the texts that each call may send.
  */
-import { itemOf, SQL } from '../values/effects.ts';
+import { SQL } from '../values/effects.ts';
+import { itemOf } from '../values/inputs.ts';
 import { constantIn } from '../values/tests.ts';
 import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';

@@ -250,6 +250,19 @@ export function givenTo({ call, module, stack }: Site): Pick<Site, 'call' | 'mod
   return given;
 }
 
+/**
+ * Whether a condition asks for a member that a caller has certainly left out: `match.id !== undefined` for `{ name }`. Other
+ * variables without a value may have one later.
+ */
+export function isLeftOut(test: Node, seen: ReadonlyMap<Node, Value>): boolean {
+  if (test.type === 'unary' && test.operator === '!' && test.value?.type === 'unary')
+    return test.value.operator === '!' && test.value.value !== undefined && isLeftOut(test.value.value, seen);
+  const asked = test.type === 'binary' && /^!==?$/.test(test.operator) ? test : undefined;
+  const member = asked?.left ?? test;
+  const isOfAbsence = asked === undefined || seen.get(asked.right) === values.ABSENT;
+  return member.type === 'member' && isOfAbsence && seen.get(member) === values.ABSENT;
+}
+
 /** Whether a dependency lets in only clients that it knows: a guard, or one of the project that declares `security` or needs such a one. */
 export function isGuard({ gives, depends }: Value, depth = 0): boolean {
   if (GUARDS.test(gives?.type ?? '') || depends?.spec?.members?.has('security') === true) return true;

@@ -1,8 +1,8 @@
 /** Objects of classes of the project, and values of the types that TypeScript declares. */
-import { methodOf, objectOf } from '../reader/nodes.ts';
 import { typeAfter, typeNamed } from './annotations.ts';
 import { requestValue } from './inputs.ts';
 import { isOfRequest } from './ours.ts';
+import { constantIn } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Block, Call, ClassNode, Entry, Node } from '../reader/nodes.ts';
@@ -58,9 +58,7 @@ export abstract class Classes {
 
   #baseOf(of: ClassValue): ClassValue | undefined {
     const { base } = of.node;
-    // `Note.extend({ … })` has the fields and methods of its class
-    const node = base?.type === 'call' && methodOf(base) === 'extend' ? objectOf(base) : base;
-    return node === undefined ? undefined : this.within(of, of.scope, () => this.value(node)).of;
+    return base === undefined ? undefined : this.within(of, of.scope, () => this.value(base)).of;
   }
 
   /** Returns the class of a package that a class of the project extends. */
@@ -162,4 +160,20 @@ export abstract class Classes {
     this.#instances.set(of, made);
     return made;
   }
+}
+
+/** Returns the class that `pick()`, `omit()`, `partial()` or `extend()` of a schema makes; undefined for any other call. */
+export function classMadeBy(
+  { of, isInstance }: Value,
+  method: string,
+  args: readonly Value[],
+): Value | undefined {
+  if (of === undefined || isInstance === true || !/^(?:pick|omit|partial|extend)$/.test(method))
+    return undefined;
+  const { keeps } = of;
+  const names = new Set(args.map(constantIn));
+  const isNamed = (field: string): boolean => names.has(field) === (method === 'pick');
+  const own = /^(?:pick|omit)$/.test(method) ? isNamed : undefined;
+  const both = own && keeps && ((field: string): boolean => own(field) && keeps(field));
+  return { texts: KNOWN.texts, of: { ...of, keeps: both ?? own ?? keeps } };
 }

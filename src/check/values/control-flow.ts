@@ -1,6 +1,6 @@
 /** Statements: branches, loops, and the ways in which a function ends. */
 import { typeAfter } from './annotations.ts';
-import { itemOf, keyOf } from './effects.ts';
+import { itemOf, keyOf } from './inputs.ts';
 import { Evaluation } from './evaluation.ts';
 import { decidedBy, equality } from './tests.ts';
 import { Path } from './path.ts';

@@ -3,7 +3,7 @@
  * texts, lists and addresses. A function of a package that is in neither keeps its input, with "unknown effect".
  */
 import { ALL } from '../../schema/pattern-parser.ts';
-import { inputValue } from './inputs.ts';
+import { itemOf, itemsOf, keyOf } from './inputs.ts';
 import { awaited } from './promises.ts';
 import {
   among,
@@ -161,33 +161,6 @@ const parsed: Effect = ({ args: [value = KNOWN] }) => {
 
 const inner: Effect = ({ args: [value = KNOWN] }) => itemsOf(value);
 
-/** Returns the list of the values in a list or object. */
-function itemsOf(value: Value): Value {
-  const all = values.innerOf(value);
-  if (all.length === 0 && value.source === undefined) return value;
-  const items = all.length === 0 ? anyOf(value) : values.oneOf(all);
-  return { texts: items.texts, items };
-}
-
-/** Returns any member of an input: an input of its own, unless a type names the members. */
-function anyOf({ texts: own, source }: Value): Value {
-  if (source === undefined || source.isRequest === true || source.type?.hasKnownKeys === true)
-    return { texts: own };
-  const { id, origin, route, type } = source;
-  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
-}
-
-/** Returns a key of an object. A declared type limits the keys of an input to its fields. */
-export function keyOf(value: Value): Value {
-  const { source } = value;
-  if (source === undefined || source.type?.hasKnownKeys === true) return KNOWN;
-  const item = itemOf(value);
-  // a copy such as { ...body } has no text of its own, but all keys of the input
-  const isCopy = source.isRequest !== true && values.clientIn(item) === undefined;
-  const named = isCopy ? values.textValue(texts.clientPart(source.id, source.origin, { may: ALL })) : item;
-  return values.mapParts(named, (part) => texts.derived(part, 'key'));
-}
-
 const keys: Effect = ({ args: [value = KNOWN] }) => {
   const key = keyOf(value);
   return { texts: key.texts, items: key, lasting: value.lasting };
@@ -287,14 +260,33 @@ const cased: Effect = ({ receiver }) =>
 const normalized: Effect = ({ receiver }) =>
   values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
 
+/** Type of the index of the last place where a text has a character. */
+const lastIndexIn = (receiver: Value, character: string): string =>
+  `last ${character} of ${values.idsIn(receiver).join()}`;
+const lastIndex: Effect = ({ receiver, args: [text] }) => {
+  const character = constantIn(text);
+  return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;
+};
+
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
   const isStart = constantIn(from) === '0';
+  // from its last dot on, a text has one dot
+  const isExtension = from?.type === lastIndexIn(receiver, '.');
   return {
     texts: receiver.texts.map((text) =>
       text.flatMap((part): Part[] =>
         part.kind === 'client'
-          ? [{ ...texts.derived(part, `slice ${at}`), ...(isStart && { begins: part.begins }) }]
+          ? [
+              {
+                ...texts.derived(
+                  part,
+                  `slice ${at}`,
+                  isExtension ? { lacks: [...(part.lacks ?? []), '..'] } : {},
+                ),
+                ...(isStart && { begins: part.begins }),
+              },
+            ]
           : isStart || part.kind === 'own'
             ? [part]
             : [],
@@ -443,21 +435,6 @@ const caught: Effect = ({ receiver, args: [callback = KNOWN], run }) => ({
   fallback: run(callback, [KNOWN]),
 });
 
-/** Returns an item of a list, or a character of a text. */
-export function itemOf(value: Value): Value {
-  const isList = value.items !== undefined || value.members !== undefined;
-  return isList ? values.oneOf(values.innerOf(value)) : (itemOfInput(value) ?? value);
-}
-
-/** Returns an item of an input whose declared type is a list; undefined for any other value. */
-function itemOfInput({ source, declared }: Value): Value | undefined {
-  const type = source?.type ?? declared;
-  const node = type?.node?.kind === 'nullable' ? type.node.inner : type?.node;
-  if (source === undefined || source.isRequest === true || node?.kind !== 'list') return undefined;
-  const { id, origin, route } = source;
-  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
-}
-
 /** Returns the item at an index of a list of which every item is known; an index below zero counts from the end. */
 function memberAt({ members, items }: Value, index: string | undefined): Value | undefined {
   return items !== undefined || index === undefined ? undefined : [...(members?.values() ?? [])].at(+index);
@@ -575,6 +552,7 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
   flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
   pop: ({ receiver }) => itemOf(receiver),
   shift: ({ receiver }) => itemOf(receiver),
+  lastIndexOf: lastIndex,
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
   at: ({ receiver, args: [index] }) =>
     receiver.items === undefined && receiver.members === undefined && receiver.source === undefined

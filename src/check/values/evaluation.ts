@@ -4,16 +4,16 @@
  */
 import { unescaped } from '../reader/expressions.ts';
 import { functionAround } from '../reader/nodes.ts';
-import { SQL, characterAt, itemOf } from './effects.ts';
-import { isWorthFinding } from './calls.ts';
+import { SQL, characterAt } from './effects.ts';
+import { isLeftOut, isWorthFinding } from './calls.ts';
 import { Classes } from './classes.ts';
-import { claimOf, inputValue, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
+import { claimOf, inputValue, itemOf, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
 import { typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts, startsOf } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, sharedFacts, startsOf } from './text.ts';
 import { among, chosenOf, constantIn, decidedBy, equality, freeKeyIn, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -346,13 +346,13 @@ export abstract class Evaluation extends Classes {
   /** Joins values as texts. Parts of clients keep the expression that brought them into the text, or into markup. */
   #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
     const { module } = this;
-    const isMarkup = hasMarkup(values.joined(parts).texts);
+    const isMarkup = values.hasMarkup(values.joined(parts));
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
         const entry = node && { node, module };
         if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
-        const isNew = isMarkup && !hasMarkup(value.texts);
+        const isNew = isMarkup && !values.hasMarkup(value);
         return values.mapParts(value, (part) =>
           isNew || part.entry === undefined ? { ...part, entry } : part,
         );
@@ -527,7 +527,7 @@ export abstract class Evaluation extends Classes {
   #logical({ operator, left, right }: NodeOf<'binary'>, first: Value): Value {
     this.misuse('condition', first, left);
     this.tested(first, left);
-    if (operator === '&&' && values.isLeftOut(left, this.seen)) return ABSENT;
+    if (operator === '&&' && isLeftOut(left, this.seen)) return ABSENT;
     const facts = operator === '??' ? NO_FACTS : values.factsIf(first, operator === '&&');
     const { path, result } = this.branch(facts, () => this.tested(this.value(right), right));
     this.path.join([path, new Path(this.path)]);

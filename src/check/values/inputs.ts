@@ -7,7 +7,8 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, addressText, clientIn, judged, mapParts } from './value.ts';
+import { KNOWN, addressText, clientIn, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
+import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
@@ -259,6 +260,9 @@ const SAFE_HEADERS: ReadonlySet<string> = new Set([
   'content-length',
 ]);
 
+/** The canonical path: it keeps `..`, and separators and controls stay percent-encoded. */
+const PATH: Fact = { may: ALL & ~charsOf('\n\r\t #?\\'), begins: '/' };
+
 /** Returns the value of an input that is not narrowed by a declared type. */
 export function inputValue(source: Source): Value {
   const { id, origin, type } = source;
@@ -279,10 +283,13 @@ export function inputValue(source: Source): Value {
 export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]], by: Made): Value {
   const [of] = line;
   const members = new Map<string, Value>();
-  for (const { node, module } of line) {
+  let isKept = (_field: string): boolean => true;
+  for (const { node, module, keeps } of line) {
     const type = typeOfDeclaration(node, module);
+    const before = isKept;
+    if (keeps !== undefined) isKept = (field) => before(field) && keeps(field);
     for (const { type: kind, key, value } of node.members.filter((each) => each.type === 'entry'))
-      if (kind === 'entry' && key !== undefined && value?.type === 'call' && !members.has(key))
+      if (kind === 'entry' && key !== undefined && value?.type === 'call' && !members.has(key) && isKept(key))
         members.set(
           key,
           inputValue({
@@ -292,7 +299,7 @@ export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]]
           }),
         );
   }
-  return { texts: KNOWN.texts, members, of, isInstance: true };
+  return { texts: KNOWN.texts, members, of, isInstance: true, whole: { ...by, by: CLASS_ROW } };
 }
 
 /** Id of the e-mail address that a login provider sends. */
@@ -347,13 +354,20 @@ export function isParser(receiver: Value | undefined, method: string | undefined
 export function parsedBy(receiver: Value | undefined, method: string, value: Value): Value | undefined {
   const of = isParser(receiver, method) ? receiver?.of : undefined;
   if (of === undefined) return undefined;
-  const parsed = asType(value, typeOfDeclaration(of.node, of.module));
+  const parsed = fieldsOf(asType(value, typeOfDeclaration(of.node, of.module)), of);
   if (parsed === value || method === 'parse') return parsed === value ? undefined : parsed;
   const members = new Map([
     ['ok', KNOWN],
     ['value', parsed],
   ]);
   return { texts: KNOWN.texts, members };
+}
+
+/** Returns a parsed object without the members that its class leaves out. */
+function fieldsOf(value: Value, { keeps }: ClassValue): Value {
+  const { members } = value;
+  if (keeps === undefined || members === undefined) return value;
+  return { ...value, members: new Map([...members].filter(([key]) => keeps(key))) };
 }
 
 /** Returns an instance with the members that the constructor of a schema copies: `new Note({ text })`. */
@@ -400,6 +414,10 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
         source: { ...source, isRequest: false, origin: { what: 'url', input: 'url' } },
         type: 'URL',
       };
+    if (key === 'path')
+      return textValue(
+        clientPart(`${source.id} path`, { what: 'the path', input: 'path', route: source.route }, PATH),
+      );
     if (key === 'pathParams') return memberOfInput(source, 'params', typeOf);
     if (key === 'session') return { texts: KNOWN.texts, type: 'svc.Session' };
     if (!INPUTS.has(key) || (key === 'args' && !isTool(source.route))) return undefined;
@@ -509,4 +527,46 @@ export function makerOf({ source, type }: Value, key: string): string | undefine
   if (source?.type?.member(key)?.number?.hasMost === false)
     return `endless ${source.id} ${source.origin.what}.${key}`;
   return isHost ? 'request.host' : undefined;
+}
+
+/** Returns an item of a list, or a character of a text. */
+export function itemOf(value: Value): Value {
+  const isList = value.items !== undefined || value.members !== undefined;
+  return isList ? oneOf(innerOf(value)) : (itemOfInput(value) ?? value);
+}
+
+/** Returns an item of an input whose declared type is a list; undefined for any other value. */
+function itemOfInput({ source, declared }: Value): Value | undefined {
+  const type = source?.type ?? declared;
+  const node = type?.node?.kind === 'nullable' ? type.node.inner : type?.node;
+  if (source === undefined || source.isRequest === true || node?.kind !== 'list') return undefined;
+  const { id, origin, route } = source;
+  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
+}
+
+/** Returns the list of the values in a list or object. */
+export function itemsOf(value: Value): Value {
+  const all = innerOf(value);
+  if (all.length === 0 && value.source === undefined) return value;
+  const items = all.length === 0 ? anyOf(value) : oneOf(all);
+  return { texts: items.texts, items };
+}
+
+/** Returns any member of an input: an input of its own, unless a type names the members. */
+function anyOf({ texts: own, source }: Value): Value {
+  if (source === undefined || source.isRequest === true || source.type?.hasKnownKeys === true)
+    return { texts: own };
+  const { id, origin, route, type } = source;
+  return inputValue({ id: `${id}.*`, origin, route, type: type?.member('') });
+}
+
+/** Returns a key of an object. A declared type limits the keys of an input to its fields. */
+export function keyOf(value: Value): Value {
+  const { source } = value;
+  if (source === undefined || source.type?.hasKnownKeys === true) return KNOWN;
+  const item = itemOf(value);
+  // a copy such as { ...body } has no text of its own, but all keys of the input
+  const isCopy = source.isRequest !== true && clientIn(item) === undefined;
+  const named = isCopy ? textValue(clientPart(source.id, source.origin, { may: ALL })) : item;
+  return mapParts(named, (part) => derived(part, 'key'));
 }

@@ -3,10 +3,11 @@
  * call with the values of its arguments.
  */
 import { functionAround, methodOf } from '../reader/nodes.ts';
-import { itemOf, resultOfFunction, resultOfMethod } from './effects.ts';
+import { resultOfFunction, resultOfMethod } from './effects.ts';
 import { constantIn } from './tests.ts';
+import { classMadeBy } from './classes.ts';
 import { ControlFlow, NO_SHIELD } from './control-flow.ts';
-import { filledBy, parsedBy, readInput, rowValue } from './inputs.ts';
+import { filledBy, itemOf, parsedBy, readInput, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, isCaught, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, returnsItself } from './ours.ts';
@@ -326,7 +327,7 @@ export abstract class Invocation extends ControlFlow {
         ? undefined
         : readInput(receiver.source, method, constantIn(first), this.listeners.typeOf, args.length > 0);
     if (read !== undefined) return read;
-    const parsed = parsedBy(receiver, method, first);
+    const parsed = parsedBy(receiver, method, first) ?? (receiver && classMadeBy(receiver, method, args));
     if (parsed !== undefined) return parsed;
     if (receiver?.type === 'svc.BackgroundTasks' && method === 'add') {
       run(first, args.slice(1));

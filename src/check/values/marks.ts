@@ -14,6 +14,8 @@ export const OWN_ROW = 'row of the principal';
 export const OWN_CHANGE = 'change of the principal';
 /** Mark of a result of the database. */
 export const ROW = 'database row';
+/** Mark of a row that a declared class describes: its members are known. */
+export const CLASS_ROW = 'row of a class';
 /** Mark of a number that arithmetic made of a result of the database. */
 export const COMPUTED = 'computed row';
 

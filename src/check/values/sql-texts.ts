@@ -2,7 +2,8 @@
  * Texts of SQL templates: each value that a template binds becomes a piece `?`, and a template within a template
  * becomes a part of its text. Knows the functions of `sql`, and the lists that pages read.
  */
-import { SQL, itemOf } from './effects.ts';
+import { SQL } from './effects.ts';
+import { itemOf } from './inputs.ts';
 import { constantIn } from './tests.ts';
 import { memberOfSource } from './inputs.ts';
 import { constantOf } from './text.ts';

@@ -473,8 +473,3 @@ export function isLocal({ begins = '', lacks = [], notFirst = [] }: ClientPart):
   if (/^\/[^/\\]/.test(begins) || /^[a-z][a-z\d+.-]*:\/\/[^/]+\//i.test(begins)) return true;
   return begins === '/' && [...lacks, ...notFirst].some((text) => text === '//');
 }
-
-/** Whether one of the texts has a character of HTML. */
-export function hasMarkup(texts: readonly Text[]): boolean {
-  return texts.some((text) => literalOf(text).includes('<'));
-}

@@ -9,6 +9,7 @@ import {
   constantOf,
   hasClient,
   inputMark,
+  literalOf,
   narrowed,
   sharedFacts,
 } from './text.ts';
@@ -30,6 +31,8 @@ export interface ClassValue {
   readonly node: ClassNode;
   readonly module: SourceModule;
   readonly scope: Scope;
+  /** For a class that `pick()` or `omit()` made: whether it has a field of the class. */
+  readonly keeps?: ((field: string) => boolean) | undefined;
 }
 
 /** Type of a declared input: the characters of its texts, and the types of its members and items. */
@@ -478,6 +481,11 @@ export function listOf(items: readonly Value[]): Value {
   };
 }
 
+/** Whether the program writes a piece of markup in a text. */
+export function hasMarkup({ texts }: Value): boolean {
+  return texts.some((text) => literalOf(text).includes('<'));
+}
+
 /** Returns a boolean with the facts that hold where it is true and where it is false. */
 export function judged(yes: Facts, no: Facts = NO_FACTS): Value {
   return { texts: [[OWN]], yes, no };
@@ -489,19 +497,6 @@ export function negation(value: Value): Value {
     ...judged(factsIf(value, false), factsIf(value, true)),
     ...(constant !== undefined && { constant: !constant }),
   };
-}
-
-/**
- * Whether a condition asks for a member that a caller has certainly left out: `match.id !== undefined` for `{ name }`. Other
- * variables without a value may have one later.
- */
-export function isLeftOut(test: Node, seen: ReadonlyMap<Node, Value>): boolean {
-  if (test.type === 'unary' && test.operator === '!' && test.value?.type === 'unary')
-    return test.value.operator === '!' && test.value.value !== undefined && isLeftOut(test.value.value, seen);
-  const asked = test.type === 'binary' && /^!==?$/.test(test.operator) ? test : undefined;
-  const member = asked?.left ?? test;
-  const isOfAbsence = asked === undefined || seen.get(asked.right) === ABSENT;
-  return member.type === 'member' && isOfAbsence && seen.get(member) === ABSENT;
 }
 
 /** Returns the facts that hold if a value is true, or if it is false. */

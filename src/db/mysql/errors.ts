@@ -4,7 +4,7 @@ import * as errors from '../errors.ts';
 import type { ErrorFields } from './messages.ts';
 
 /** Error class by error number, with the SQLSTATE of PostgreSQL if MySQL's own is too general. */
-const BY_NUMBER: ReadonlyMap<number, readonly [errors.ErrorClass, sqlstate?: string]> = new Map([
+const BY_NUMBER: ReadonlyMap<number, readonly [errors.ErrorClass, sqlstate: string | undefined]> = new Map([
   ...numbers([1022, 1062, 1169, 1586, 1859], errors.UniqueViolation, '23505'),
   ...numbers([1216, 1217, 1451, 1452, 1761, 1762], errors.ForeignKeyViolation, '23503'),
   ...numbers([1048, 1263, 1364, 1566], errors.NotNullViolation, '23502'),
@@ -39,8 +39,8 @@ function numbers(
   list: readonly number[],
   Class: errors.ErrorClass,
   sqlstate?: string,
-): (readonly [number, readonly [errors.ErrorClass, string?]])[] {
-  return list.map((errno) => [errno, sqlstate === undefined ? [Class] : [Class, sqlstate]]);
+): (readonly [number, readonly [errors.ErrorClass, string | undefined]])[] {
+  return list.map((errno) => [errno, [Class, sqlstate]]);
 }
 
 /** Error classes by the first two characters of the SQLSTATE, for errors that are not in BY_NUMBER. */
@@ -118,10 +118,6 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
     case 1062:
     case 1586:
       return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
-    case 1264:
-    case 1406:
-    case 1048:
-      return message;
     case 1231:
       return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
     case 1761:
@@ -145,8 +141,6 @@ function namesIn(errno: number, message: string, sql: string | undefined): Names
     case 1364:
     case 1263:
       return { table: writtenTable(sql)?.table, columns: one(/'((?:[^']|'')+)'/.exec(message)?.[1]) };
-    case 1216:
-    case 1217:
     case 1451:
     case 1452: {
       const [, table, constraint, columns] =

@@ -35,8 +35,10 @@ const CLASSES: Readonly<Record<string, errors.ErrorClass>> = {
   '57P01': errors.ConnectionLost,
   '57P02': errors.ConnectionLost,
   '57P03': errors.ConnectionLost,
+  '57P04': errors.ConnectionLost,
   '57P05': errors.ConnectionLost,
   '25P03': errors.ConnectionLost,
+  '25P04': errors.ConnectionLost,
   '58': errors.StorageFailed,
   XX001: errors.Corrupt,
   XX002: errors.Corrupt,
@@ -57,9 +59,9 @@ const STALE: ReadonlySet<string> = new Set([CHANGED, '26000', '42P05']);
 const FINDS_STALE = 'RevalidateCachedQuery';
 /** C function of RAISE, whose errors never mean that a prepared statement is outdated. */
 const RAISES = 'exec_stmt_raise';
-/** Matches "statement timeout" in the nine languages of the server. */
+/** Matches "statement timeout" in the languages of the server. */
 const STATEMENT_TIMEOUT =
-  /statement timeout|Zeitüberschreitung|expiration du délai|tiempo de espera|timeout|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania/i;
+  /timeout|Zeitüberschreitung|expiration du délai|délai écoulé|tiempo de espera|tempo limite|tidsgräns|тайм-?аут|czasu oczekiwania|タイムアウト|시간 초과|超时|逾時/i;
 /** Errors that are not caused by an outdated prepared statement, although their SQLSTATE may look so. */
 const OTHERS = new WeakSet<errors.DatabaseError>();
 
@@ -128,20 +130,25 @@ export function isFatal({ severity }: ErrorFields): boolean {
  */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
   const cut = sqlstate.startsWith('22')
-    ? message.replace(/(:\s*|\bvalue )(["'])[\s\S]*\2/, '$1$2…$2').replace(/(: )0x[\da-fx ]+/i, '$10x…')
+    ? message.replace(QUOTED_VALUE, '$1$2…$3').replace(/(: )0x[\da-fx ]+/i, '$10x…')
     : message;
   if (sql === undefined || !QUOTES_VALUES.test(sqlstate)) return cut;
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
-  for (const { 0: quoted, 1: text, index } of cut.matchAll(/"([^"]*)"/g)) {
-    if (text === '…' || sql.includes(text!) || known.includes(text) || ENCODING.test(text!)) continue;
+  for (const { 0: quoted, index } of cut.matchAll(QUOTED_NAME)) {
+    const text = quoted.slice(1, -1).trim(); // French has spaces inside of the quotation marks
+    if (sql.includes(text) || known.includes(text) || ENCODING.test(text)) continue;
     // remove all text up to the last quotation mark, because the value may contain quotation marks
-    return `${cut.slice(0, index)}"…"${cut.slice(Math.max(cut.lastIndexOf('"') + 1, index + quoted.length))}`;
+    return cut.slice(0, index + 1) + cut.slice(index + 1).replace(UP_TO_LAST_MARK, '…$1');
   }
   return cut;
 }
 
+/** Matches a value in the quotation marks of the server's languages: "a", »a«, « a ». */
+const QUOTED_VALUE = /(:\s*|\bvalue )(["'„“«»「])[\s\S]*(["'“”«»」])/;
 /** Matches a quoted name, in the quotation marks of the server's languages. */
-const QUOTED_NAME = /["„“«「][^"“”»」]+["“”»」]/g;
+const QUOTED_NAME = /["„“«»「][^"“”«»」]*["“”«»」]/g;
+/** Matches text up to the last closing quotation mark. */
+const UP_TO_LAST_MARK = /^[\s\S]*(["“”«»」])/;
 
 /**
  * Returns the columns that violate a constraint, for example `a` and `b` for the DETAIL `Key (a, b)=(1, 2)

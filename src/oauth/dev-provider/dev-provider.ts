@@ -11,6 +11,7 @@
  */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
+import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import {
   keep,
@@ -49,9 +50,9 @@ export class DevProvider {
   readonly clientId: string;
   readonly clientSecret: string;
   readonly #options: ReadDevOptions;
-  readonly #clock: Clock;
   #issuer: string | undefined;
   #mountedAt: string | undefined;
+  #host: { readonly clock?: Clock } | undefined;
   #keys: Promise<DevKeys> | undefined;
   #server: Server | undefined;
   readonly #handling: Handle = (request) => this.handle(request);
@@ -68,7 +69,6 @@ export class DevProvider {
     this.clientId = read.clientId;
     this.clientSecret = read.clientSecret;
     this.#issuer = read.issuer;
-    this.#clock = read.clock;
   }
 
   /**
@@ -135,9 +135,10 @@ export class DevProvider {
    *
    * @throws SvcError `E_PATH_TEMPLATE` for an invalid path
    */
-  mount(router: Router, path: string = '/_dev/provider'): OAuthProvider {
+  mount(router: Router & { readonly clock?: Clock }, path: string = '/_dev/provider'): OAuthProvider {
     this.#issuer ??= `http://localhost${path}`;
     this.#mountedAt = path;
+    this.#host = router;
     serveOn(router, path, this.#handling);
     // `http://localhost` is a placeholder: in URLs for browsers, the origin of the application replaces it
     const here = `http://localhost${path}`;
@@ -269,6 +270,11 @@ export class DevProvider {
       },
       body: '',
     };
+  }
+
+  /** Read at each use, because a test client gives the application its clock after mount(). */
+  get #clock(): Clock {
+    return this.#options.clock ?? this.#host?.clock ?? systemClock;
   }
 
   #grant(user: DevUser, redirectUri: string, one: (name: string) => string | undefined): string {

@@ -1,7 +1,6 @@
 /**
  * Options of DevProvider.
  */
-import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, text } from '../../base/options.ts';
 import { localPath } from '../../http/path.ts';
@@ -45,15 +44,15 @@ export interface DevProviderOptions {
    * if it is not set.
    */
   readonly env?: Env | undefined;
-  /** Source of the time; tests replace it. Default: the clock of the system. */
+  /** Source of the time. Default: the clock of the application of mount(), otherwise the clock of the system. */
   readonly clock?: Clock | undefined;
 }
 
 export type ReadDevOptions = {
-  readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer'>]-?: NonNullable<
+  readonly [Name in Exclude<keyof DevProviderOptions, 'env' | 'issuer' | 'clock'>]-?: NonNullable<
     DevProviderOptions[Name]
   >;
-} & { readonly issuer: string | undefined };
+} & Required<Pick<DevProviderOptions, 'issuer' | 'clock'>>;
 
 const USERS: readonly DevUser[] = [
   { sub: 'ada', name: 'Ada Lovelace', email: 'ada@example.test' },
@@ -68,25 +67,21 @@ const URLS = given<readonly string[]>('a list of URLs, or of paths', (value) =>
 );
 
 export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
-  const { users, redirectUris, postLogoutRedirectUris, env, clock, ...read } = readOptions(
-    'DevProvider',
-    options,
-    {
-      name: text('dev'),
-      users: given<readonly DevUser[]>('a list of users, each with a sub', (value) =>
-        isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== ''),
-      ),
-      clientId: text('dev-client'),
-      clientSecret: text('dev-secret'),
-      redirectUris: URLS,
-      postLogoutRedirectUris: URLS,
-      port: int(0, 0, 65_535),
-      issuer: text(),
-      idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
-      env: given<Env>('production, development or test', (value) => ENVS.some((each) => each === value)),
-      clock: given<Clock>(),
-    },
-  );
+  const { users, redirectUris, postLogoutRedirectUris, env, ...read } = readOptions('DevProvider', options, {
+    name: text('dev'),
+    users: given<readonly DevUser[]>('a list of users, each with a sub', (value) =>
+      isListOf(value, (user: DevUser | undefined) => typeof user?.sub === 'string' && user.sub !== ''),
+    ),
+    clientId: text('dev-client'),
+    clientSecret: text('dev-secret'),
+    redirectUris: URLS,
+    postLogoutRedirectUris: URLS,
+    port: int(0, 0, 65_535),
+    issuer: text(),
+    idTokenAlgorithm: oneOf(['RS256', 'ES256'], 'RS256'),
+    env: given<Env>('production, development or test', (value) => ENVS.some((each) => each === value)),
+    clock: given<Clock>(),
+  });
   const named = env ?? process.env['SVC_ENV'];
   if (named !== 'development' && named !== 'test')
     throw new SvcError('E_DEV_PROVIDER', [
@@ -101,7 +96,6 @@ export function readDevOptions(options: DevProviderOptions): ReadDevOptions {
     redirectUris,
     users: users ?? USERS,
     postLogoutRedirectUris: postLogoutRedirectUris ?? [],
-    clock: clock ?? systemClock,
   };
 }
 

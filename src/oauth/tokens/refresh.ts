@@ -15,7 +15,7 @@
  */
 import { pass } from '../../base/clock.ts';
 import { isLive, isPending } from './store.ts';
-import { OAuthError } from '../errors.ts';
+import { OAuthError, accessDenied } from '../errors.ts';
 import { hashOf } from './refresh-codec.ts';
 import { StoreClock } from './store-clock.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -221,8 +221,7 @@ export class RefreshTokens {
         idleExpiresAt: now + policy.idleTtl,
       }));
     const login = await store.findLogin(id);
-    if (login === undefined || !isLive(login, now))
-      throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+    if (login === undefined || !isLive(login, now)) throw accessDenied('code_login_ended');
     if (!isFirst) return isPending(login) ? 'other_key' : 'code_sent_twice';
     return { refreshToken: codec.format(token), login, issuedAt: now };
   }
@@ -232,7 +231,7 @@ export class RefreshTokens {
     const revokedAt = await this.#deps.store.validAfter(row.sub);
     if (revokedAt + this.#deps.policy.clockSkew < startedAt) return revokedAt;
     await this.#deps.ends.revoke(row.id, 'all', this.#deps.clock.nowMicros());
-    throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+    throw accessDenied('revoked_meanwhile');
   }
 
   /**
@@ -248,7 +247,7 @@ export class RefreshTokens {
     const issuedAt = this.#deps.clock.nowMicros();
     await this.#revokedBefore(row, startedAt);
     if ((await this.#deps.store.findLogin(row.id))?.revokedAt !== null)
-      throw new OAuthError('access_denied', { reason: 'revoked_meanwhile' });
+      throw accessDenied('revoked_meanwhile');
     return issuedAt;
   }
 

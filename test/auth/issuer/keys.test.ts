@@ -11,6 +11,7 @@ import { Depends } from '../../../src/routing/di.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { FakeProvider, RSA, jwk, jws } from '../../oauth/support/fake-provider.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { until } from '../../support/endings.ts';
 import type { TrustedIssuer } from '../../../src/auth/issuer/options.ts';
 import type { Scripted } from '../../oauth/support/fake-provider.ts';
 
@@ -63,6 +64,34 @@ test('IssuerAuth() discovers the keys with the first token, and fetches them onc
   assert.deepEqual(await Promise.all(Array.from({ length: 20 }, () => at.ask())), Array(20).fill(200));
   assert.deepEqual([at.fake.count('discovery'), at.fake.count('jwks')], [1, 1]);
 });
+
+for (const [envs, fetching] of [
+  // the second application shows that the first one has had the time to fetch its keys
+  [['test', 'development'], 1],
+  [['development'], 1],
+  [['production'], 1],
+  [['production', 'development'], 2],
+] as const)
+  for (const isDown of [false, true])
+    test(`an application with IssuerAuth() fetches the keys in the background when it starts, except in tests (env: ${envs.join(', ')}, issuer fails: ${isDown})`, async (t) => {
+      await using fake = await FakeProvider.start();
+      const { logger, events } = collectedLog();
+      for (const env of envs) {
+        if (isDown) fake.failNext('discovery', { status: 500, body: {} });
+        const app = new Svc({ logger, env, clock: new ManualClock() });
+        const guard = IssuerAuth({ issuer: fake.url, audience: 'api', allowInsecure: true });
+        app.get('/', { me: Depends(guard) }, ({ me }) => ({ sub: me.sub }));
+        await app.startup();
+        t.after(() => app.shutdown());
+        assert.equal((await app.fetch(new Request('http://localhost/'))).status, 401);
+      }
+      if (isDown) await until(() => reasons(events).length >= fetching);
+      else await until(() => fake.count('jwks') >= fetching);
+      assert.deepEqual(
+        [fake.count('discovery'), fake.count('jwks'), reasons(events)],
+        [fetching, isDown ? 0 : fetching, isDown ? Array(fetching).fill('discovery_status_500') : []],
+      );
+    });
 
 test('IssuerAuth() with jwksUri fetches no discovery document, and with jwks fetches nothing', async () => {
   await using fake = await FakeProvider.start();

@@ -6,17 +6,20 @@ import { gzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { ProviderFault, word } from '../../../src/auth/provider/failure.ts';
-import { Outbound } from '../../../src/auth/provider/outbound.ts';
+import { Outbound, tracedCall } from '../../../src/auth/provider/outbound.ts';
 import { FakeProvider } from '../../oauth/support/fake-provider.ts';
 import { AUTHORITY_PEM } from '../../oauth/support/tls.ts';
+import { FakeTracer } from '../../support/fake-tracer.ts';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { OutboundAnswer } from '../../../src/auth/provider/outbound.ts';
+import type { Tracer } from '../../../src/observability/tracer.ts';
 
 type OutboundDeps = ConstructorParameters<typeof Outbound>[0];
 type Resolve = NonNullable<OutboundDeps['resolve']>;
 
 const MAX_ANSWER_BYTES = 1_048_576;
+const TRACEPARENT = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`;
 
 function outbound(deps: Partial<OutboundDeps> = {}): Outbound {
   return new Outbound({ clock: systemClock, timeoutMs: 10_000, ...deps });
@@ -105,6 +108,39 @@ test('Outbound.call() sends the request, asks for JSON without content encoding,
   await fake.left();
   assert.deepEqual(calls.load, { running: 0, waiting: 0 });
 });
+
+for (const [what, injected, expected] of [
+  ['with traceparent', { traceparent: TRACEPARENT }, TRACEPARENT],
+  [
+    'with tracestate and baggage, too',
+    { traceparent: TRACEPARENT, tracestate: 'a=1', baggage: 'b=2' },
+    TRACEPARENT,
+  ],
+  ['of another format', { b3: '0' }, undefined],
+  ['that is empty', {}, undefined],
+] as const)
+  for (const isTraced of [true, false])
+    test(`tracedCall() sends the provider only "traceparent" of a trace context ${what} (span: ${isTraced})`, async () => {
+      await using fake = await FakeProvider.start();
+      const spans = new FakeTracer();
+      const tracer: Tracer = {
+        start: (name, start) => (isTraced ? spans.start(name, start) : undefined),
+        inject: () => injected,
+      };
+      const call = { method: 'GET', url: fake.url, headers: { authorization: 'Bearer x' } } as const;
+      const calls = outbound();
+      await tracedCall(tracer, call, (traced) => calls.call(traced));
+      const { headers } = fake.requests[0]!;
+      assert.deepEqual(
+        ['authorization', 'traceparent', 'tracestate', 'baggage', 'b3'].map((name) => headers[name]),
+        ['Bearer x', expected, undefined, undefined, undefined],
+      );
+      assert.deepEqual(
+        spans.spans.map(({ kind }) => kind),
+        isTraced ? ['client'] : [],
+      );
+      spans.assertEnded();
+    });
 
 test('Outbound.call() accepts a response of 1 MiB and refuses a longer one, with and without Content-Length', async () => {
   await using fake = await FakeProvider.start();

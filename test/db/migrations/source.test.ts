@@ -2,7 +2,15 @@ import assert from 'node:assert/strict';
 import { chmodSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { nextNumber, readMigrations } from '../../../src/db/migrations/source.ts';
+import { SvcError } from '../../../src/base/errors.ts';
+import {
+  fileNamed,
+  hashOf,
+  namesIn,
+  nextNumber,
+  readMigrations,
+  readScript,
+} from '../../../src/db/migrations/source.ts';
 import { folder } from '../../support/run.ts';
 import type { ContributedMigration } from '../../../src/db/migrations/source.ts';
 
@@ -44,6 +52,11 @@ test('readMigrations() returns the migrations of plugins in the order of registr
     migrations[0]!.up.statements.map(({ text }) => text),
     sql.sqlite,
   );
+  assert.deepEqual(
+    migrations.map(({ up }) => [up.hasTransaction, up.hasForeignKeys]),
+    Array(4).fill([true, true]),
+  );
+  assert.equal(migrations[0]!.up.origin, 'b/0001 of the plugin b');
   assert.equal(migrations[2]!.up.origin, join(directory, '0001_first.up.sql'));
   assert.deepEqual(
     migrations[2]!.down!().statements.map(({ text }) => text),
@@ -67,6 +80,29 @@ test('the checksums of readMigrations() are equal for texts that differ only in 
       'sqlite',
     )[0]!.checksum;
   assert.notEqual(contributed('select 1', 'select 2'), contributed('select 1select 2'));
+});
+
+test('the checksums of readMigrations() and the result of hashOf() never change, because databases and files contain them', (t) => {
+  const sql = { sqlite: ['select 1\r\n', 'select 2'], postgres: [], mysql: [], mariadb: [] };
+  const directory = folder(t, { '0001_a.up.sql': 'select 1;\r\nselect 2;\r\n' });
+  const migrations = readMigrations({ directory, contributed: [{ plugin: 'p', id: 'x', sql }] }, 'sqlite');
+  assert.deepEqual(
+    migrations.map(({ checksum }) => checksum),
+    [
+      // printf 'select 1\0select 2' | sha256sum
+      '9b7601d481b3f208fedd1556590ec381598ce8dd559ad6e534f64fedb77a3eea',
+      // printf 'select 1;\nselect 2;' | sha256sum
+      'b1a668cc8f385c71b9d64504067d5145d91dcf27d37d8201c08c65a20268cab9',
+    ],
+  );
+  const stamps = [
+    { ...migrations[0]!, id: 'p/x', checksum: 'aa' },
+    { ...migrations[0]!, id: '0001', checksum: 'bb' },
+  ];
+  // printf '1\nfalse\np/x aa\n0001 bb' | sha256sum | cut -c 1-16
+  assert.equal(hashOf(stamps, false), 'eaf699690620eabb');
+  assert.equal(hashOf(stamps, true), '25473e7d7022e058');
+  assert.notEqual(hashOf(stamps.toReversed(), false), hashOf(stamps, false));
 });
 
 test('readMigrations() reads directives only from the comments before the first statement', (t) => {
@@ -258,6 +294,7 @@ for (const [dialect, text, message] of [
     /line 2: "\\restrict" is a command of a client program/,
   ],
   ['postgres', 'select 1;\n\\connect other\n', /line 2: "\\connect"/],
+  ['mariadb', 'delimiter //\n', /line 1: "delimiter" is a command of a client program/],
   [
     'mysql',
     'select 1;\nDELIMITER //\ncreate procedure p() begin select 1; end//\nDELIMITER ;\n',
@@ -271,6 +308,66 @@ for (const [dialect, text, message] of [
     });
   });
 }
+
+for (const [dialect, text] of [
+  ['sqlite', 'delimiter //'],
+  ['postgres', 'delimiter //'],
+  ['sqlite', 'pragma user_version = 2'],
+  ['sqlite', 'reindex foreign_keys'],
+  ['sqlite', '-- svc: no-transaction\npragma foreign_keys = off'],
+  ['postgres', 'pragma foreign_keys = off'],
+  ['mysql', 'pragma foreign_keys = off'],
+  ['mysql', "select '\\restrict'"],
+  ['mysql', 'select delimiter from t'],
+] as const)
+  test(`readMigrations() for ${dialect} leaves it to the database to judge ${JSON.stringify(text)}`, (t) => {
+    const [migration] = readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, dialect);
+    assert.equal(migration!.up.statements.length, 1);
+  });
+
+test('an error of readMigrations() names one line, and has the text of its problem once', (t) => {
+  for (const [text, problem] of [
+    ['select 1;\ncommit;', 'line 2: "commit" begins or ends a transaction'],
+    ['select 1;\n\n\nselect "a', 'line 4: the quote " has no end'],
+  ] as const)
+    assert.throws(
+      () => readMigrations({ directory: folder(t, { '0001_a.up.sql': text }) }, 'sqlite'),
+      ({ message }: Error) => message.includes(`": ${problem}`) && message.split('line ').length === 2,
+    );
+});
+
+test('fileNamed() returns the up file of the migration with a name, or undefined', (t) => {
+  const directory = folder(t, {
+    '0001_a.up.sql': UP,
+    '0001_a.down.sql': UP,
+    '0002_b.down.sql': UP,
+    '0003_c.postgres.up.sql': UP,
+  });
+  assert.deepEqual(
+    ['a', 'b', 'c', 'd', '0001_a'].map((name) => fileNamed(directory, name)),
+    ['0001_a.up.sql', undefined, '0003_c.postgres.up.sql', undefined, undefined],
+  );
+  assert.equal(fileNamed(join(directory, 'absent'), 'a'), undefined);
+  assert.throws(() => fileNamed(folder(t, { 'x.sql': UP }), 'x'), { code: 'E_MIGRATION_FILES' });
+});
+
+test('namesIn() and readScript() report a problem as the error that the caller creates', (t) => {
+  const directory = folder(t, { 'b.sql': 'select 1; select 2', 'a.sql': '', '.hidden': '' });
+  const refusal = (what: string): SvcError => new SvcError('E_DB_OPTION', [what]);
+  const refused = { code: 'E_DB_OPTION' };
+  assert.deepEqual(namesIn(directory, refusal), ['a.sql', 'b.sql']);
+  assert.throws(() => namesIn(join(directory, 'absent'), refusal), refused);
+  assert.deepEqual(namesIn(join(directory, 'absent'), refusal, true), []);
+  assert.throws(() => namesIn(join(directory, 'a.sql'), refusal, true), refused);
+  const script = readScript(directory, 'b.sql', 'sqlite', refusal);
+  assert.deepEqual(
+    script.statements.map(({ text }) => text),
+    ['select 1', 'select 2'],
+  );
+  assert.equal(script.origin, join(directory, 'b.sql'));
+  for (const file of ['a.sql', 'absent.sql'])
+    assert.throws(() => readScript(directory, file, 'sqlite', refusal), refused);
+});
 
 test('readMigrations() refuses a missing folder, and a file that cannot be read', (t) => {
   assert.throws(() => readMigrations({ directory: join(folder(t), 'absent') }, 'sqlite'), {
@@ -356,6 +453,7 @@ test('nextNumber() returns the number that follows the number of the last file, 
   assert.equal(nextNumber(join(folder(t), 'absent')), '0001');
   assert.equal(nextNumber(folder(t)), '0001');
   assert.equal(nextNumber(folder(t, { '0001_a.up.sql': UP, '0009_b.up.sql': UP })), '0010');
+  assert.equal(nextNumber(folder(t, { '9998_a.up.sql': UP })), '9999');
   assert.throws(() => nextNumber(folder(t, { '9999_a.up.sql': UP })), {
     code: 'E_MIGRATION_FILES',
     message: /a migration with the highest number, 9999, already exists/,

@@ -78,6 +78,55 @@ for (const [server, errno, message, sql, expected] of [
   ['MySQL', 1048, "Column 'title' cannot be null", INSERT, ['not_null', 'note', undefined, ['title']]],
   [
     'MySQL',
+    1586,
+    "Duplicate entry '1-secret' for key 'note.note_title'",
+    INSERT,
+    ['unique', 'note', 'note_title', []],
+  ],
+  [
+    'MySQL',
+    1263,
+    "Column set to default value; NULL supplied to NOT NULL column 'title' at row 1",
+    INSERT,
+    ['not_null', 'note', undefined, ['title']],
+  ],
+  [
+    'MySQL, with a message in another language',
+    1048,
+    'title darf nicht NULL sein',
+    INSERT,
+    ['not_null', 'note', undefined, []],
+  ],
+  [
+    'MariaDB, by a procedure',
+    4025,
+    'CONSTRAINT `note_stars` failed for `shop`.`note`',
+    'call change()',
+    ['check', 'note', 'note_stars', []],
+  ],
+  [
+    'MariaDB, with a message in another language',
+    4025,
+    'note_stars',
+    'update note set stars = ?',
+    ['check', 'note', undefined, []],
+  ],
+  [
+    'MySQL without the names',
+    1216,
+    'a foreign key constraint fails',
+    INSERT,
+    ['foreign_key', undefined, undefined, []],
+  ],
+  [
+    'MySQL without the names',
+    1217,
+    'a foreign key constraint fails',
+    INSERT,
+    ['foreign_key', undefined, undefined, []],
+  ],
+  [
+    'MySQL',
     1364,
     "Field 'title' doesn't have a default value",
     'INSERT IGNORE INTO shop.`no``te` (id) values (?)',
@@ -91,6 +140,77 @@ for (const [server, errno, message, sql, expected] of [
     assert.deepEqual([kind, table, constraint, columns], expected);
     assert.doesNotMatch(error.message, /sec/);
   });
+
+// messages of the error references of MySQL and MariaDB
+for (const [errno, message, shown] of [
+  [1062, "Duplicate entry '1-sec'ret' for key 'note.a'", "Duplicate entry '…' for key 'note.a'"],
+  [1586, "Duplicate entry 'sec'ret' for key 'note.a'", "Duplicate entry '…' for key 'note.a'"],
+  [
+    1761,
+    "record 'sec'ret' would lead to a duplicate entry in table 'note', key 'a'",
+    "record '…' would lead to a duplicate entry in table 'note', key 'a'",
+  ],
+  [
+    1762,
+    "record 'sec'ret' would lead to a duplicate entry in a child table",
+    "record '…' would lead to a duplicate entry in a child table",
+  ],
+  [
+    1231,
+    "Variable 'sql_mode' can't be set to the value of 'sec'ret'",
+    "Variable 'sql_mode' can't be set to the value of '…'",
+  ],
+  [1526, 'Table has no partition for value sec', 'Table has no partition for value …'],
+  [1292, "Truncated incorrect DOUBLE value: 'sec'ret'", "Truncated incorrect DOUBLE value: '…'"],
+  [
+    1366,
+    "Incorrect integer value: 'secret' for column at row 1",
+    "Incorrect integer value: '…' for column at row 1",
+  ],
+  [
+    1411,
+    "Incorrect datetime value: 'secret' for function str_to_date",
+    "Incorrect datetime value: '…' for function str_to_date",
+  ],
+  [
+    3141,
+    'Invalid JSON text in argument 1 to function json_extract: "secret" at position 0',
+    'Invalid JSON text in argument 1 to function json_extract: "…" at position 0',
+  ],
+  [1264, "Out of range value for column 'a' at row 1", "Out of range value for column 'a' at row 1"],
+  [1406, "Data too long for column 'a' at row 1", "Data too long for column 'a' at row 1"],
+  [1048, "Column 'a' cannot be null", "Column 'a' cannot be null"],
+  [1054, "Unknown column 'a' in 'field list'", "Unknown column 'a' in 'field list'"],
+  [1146, "Table 'shop.note' doesn't exist", "Table 'shop.note' doesn't exist"],
+] as const)
+  test(`the message of error ${errno} of MySQL describes the problem, but does not contain the value: ${shown}`, () => {
+    assert.equal(mysqlError({ errno, sqlstate: 'HY000', message }, 'select a from note').message, shown);
+  });
+
+test('the message of an error of MySQL that quotes a name keeps only a name of the statement', () => {
+  for (const [errno, before, after] of [
+    [1059, 'Identifier name ', ' is too long'],
+    [1105, 'XPATH syntax error: ', ''],
+    [1115, 'Unknown character set: ', ''],
+    [1273, 'Unknown collation: ', ''],
+    [1286, 'Unknown storage engine ', ''],
+    [1298, 'Unknown or incorrect time zone: ', ''],
+    [1300, 'Invalid utf8mb4 character string: ', ''],
+    [1649, 'Unknown locale: ', ''],
+    [1690, 'DOUBLE value is out of range in ', ''],
+    [3854, 'Cannot convert string ', ' from binary to utf8mb4'],
+    [4163, 'The value ', ' cannot be used'],
+  ] as const) {
+    const shown = (name: string, sql: string | undefined): string =>
+      mysqlError({ errno, sqlstate: 'HY000', message: `${before}'${name}'${after}` }, sql).message;
+    const sql = "select convert_tz(a, 'Mars/Base', ?) from note";
+    assert.deepEqual(
+      [shown('Mars/Base', sql), shown("sec'ret", sql), shown('Mars/Base', undefined)],
+      ['Mars/Base', '…', '…'].map((name) => `${before}'${name}'${after}`),
+      String(errno),
+    );
+  }
+});
 
 /** Error numbers by the class of the error, and its SQLSTATE where that of MySQL is too general. */
 const CLASSES: readonly (readonly [
@@ -175,4 +295,5 @@ test('the errors that end a connection, a prepared statement or a server are rec
   assert.deepEqual(recognised(isStaleStatement, 'call change()'), [1243, 1615]);
   for (const word of ['insert', 'REPLACE', ' update', 'delete', 'select', 'with'])
     assert.deepEqual(recognised(isStaleStatement, `${word} x`), [1243, 1615, 3988]);
+  assert.deepEqual(recognised(isStaleStatement), [1243, 1615]);
 });

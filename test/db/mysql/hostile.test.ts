@@ -8,6 +8,7 @@ import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../../src/base/errors.ts';
 import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
+import { cachingSha2Password, nativePassword } from '../../../src/db/mysql/auth.ts';
 import {
   CAPABILITIES,
   END,
@@ -296,6 +297,70 @@ test(
     assert.equal(db.load.inUse, 0);
   },
 );
+
+/** Returns the command of each packet in a chunk of the client. */
+function commandsIn(chunk: Buffer): number[] {
+  const commands: number[] = [];
+  for (let at = 0; at < chunk.length; at += 4 + chunk.readUIntLE(at, 3)) commands.push(chunk[at + 4]!);
+  return commands;
+}
+
+for (const statementCache of [100, 0])
+  test(
+    `MySQL client: a statement is prepared once while it is in the cache of statements, and a batch ends with its last reply (statementCache: ${statementCache})`,
+    { timeout: 15_000 },
+    async (t) => {
+      const commands: number[] = [];
+      let isInTransaction = false;
+      const { url } = await fake(t, greeting(), (received, count) => {
+        if (count === 0) return packet(2, OK);
+        if (received.includes('max_allowed_packet')) return MOST;
+        if (received.includes('start transaction')) isInTransaction = true;
+        if (received.includes('commit')) isInTransaction = false;
+        const found = commandsIn(received);
+        commands.push(...found);
+        return Buffer.concat(
+          found.map((command) =>
+            command === 0x16
+              ? prepared(1)
+              : command === 0x19
+                ? Buffer.alloc(0)
+                : packet(1, Buffer.from([0, 1, 0, isInTransaction ? 3 : 2, 0, 0, 0])),
+          ),
+        );
+      });
+      const db = await openDatabase(url, { statementCache, pool: { max: 1 } });
+      t.after(() => db.close());
+      for (let run = 0; run < 3; run++)
+        assert.equal((await db.execute('update a set b = ?', [run])).affectedRows, 1);
+      const count = (command: number): number => commands.filter((each) => each === command).length;
+      assert.deepEqual([count(0x16), count(0x17)], statementCache === 0 ? [3, 3] : [1, 3]);
+      assert.equal(await db.executeMany('update a set b = ?', [[1], [2], [3]]), 3);
+      assert.equal(count(0x17), 6);
+      assert.equal(await db.executeMany('update a set b = ?', []), 0);
+      assert.deepEqual([count(0x17), db.load.inUse], [6, 0]);
+    },
+  );
+
+for (const [plugin, proof] of [
+  ['mysql_native_password', nativePassword],
+  ['caching_sha2_password', cachingSha2Password],
+] as const)
+  test(`MySQL client: the first packet of a login has the proof of the method of the greeting (${plugin})`, async (t) => {
+    const { url, received } = await fake(t, greeting(CAPABILITIES, plugin), (bytes, count) =>
+      count === 0 ? packet(2, OK) : bytes.includes('max_allowed_packet') ? MOST : packet(1, OK),
+    );
+    const db = await openDatabase(url);
+    t.after(() => db.close());
+    const expected = proof('hunter2', Buffer.from(NONCE));
+    const user = Buffer.from('app\0');
+    const at = received[0]!.indexOf(user) + user.length;
+    assert.deepEqual(
+      [...received[0]!.subarray(at, at + 1 + expected.length)],
+      [expected.length, ...expected],
+    );
+    assert.ok(!Buffer.concat(received).includes('hunter2'));
+  });
 
 test('MySQL client: a reply is parsed to the same values wherever its bytes are split', async (t) => {
   for (let cut = 1; cut < MOST.length; cut++) {

@@ -215,6 +215,38 @@ test('PacketReader refuses a payload above the limit before the whole payload ha
   );
 });
 
+for (const [what, first] of [
+  ['in the same chunk', packet(0, Buffer.of(1))],
+  [
+    'after a payload of several packets',
+    Buffer.concat([packet(0, Buffer.alloc(MAX_PAYLOAD)), packet(1, Buffer.of(1))]),
+  ],
+] as const)
+  test(`PacketReader reports no further packet after stop() (${what})`, () => {
+    let count = 0;
+    const reader = new PacketReader(() => {
+      count++;
+      reader.stop();
+      assert.equal(reader.hasPartial, false);
+    });
+    reader.maxBytes = 1024 ** 3;
+    reader.push(Buffer.concat([first, packet(0, Buffer.of(2))]));
+    reader.push(packet(0, Buffer.of(3)));
+    assert.deepEqual([count, reader.hasPartial], [1, false]);
+  });
+
+test('PacketReader.stop() discards the part of a packet or of a payload that has arrived', () => {
+  for (const part of [packet(0, Buffer.alloc(9)).subarray(0, 7), packet(0, Buffer.alloc(MAX_PAYLOAD))]) {
+    const reader = new PacketReader(() => assert.fail('no packet is complete'));
+    reader.maxBytes = 1024 ** 3;
+    reader.push(Buffer.from(part));
+    assert.equal(reader.hasPartial, true);
+    reader.stop();
+    assert.equal(reader.hasPartial, false);
+    reader.push(packet(1, Buffer.of(1)));
+  }
+});
+
 test('MySQL protocol: the class Fields reads the lengths and texts that PacketWriter has written', () => {
   const writer = new PacketWriter();
   writer.begin();

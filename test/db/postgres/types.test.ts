@@ -40,6 +40,33 @@ test('PostgreSQL types: each value is decoded from its text, also at an offset',
   assert.ok(count > 130, String(count));
 });
 
+// 2024-03-10 02:30:00.5 is 763,353,000,500,000 microseconds after 2000-01-01, 2024-03-10 is 8,835 days after it
+for (const [oid, hex, value, options] of [
+  [16, '01', true, undefined],
+  [16, '00', false, undefined],
+  [20, '0020000000000001', 9_007_199_254_740_993n, undefined],
+  [20, 'fffffffffffffffe', -2, undefined],
+  [20, '0000000000000007', '7', ['string', 'date']],
+  [20, '0000000000000007', 7n, ['bigint', 'date']],
+  [21, 'fffe', -2, undefined],
+  [23, 'fffffffe', -2, undefined],
+  [26, 'fffffffe', 4_294_967_294, undefined],
+  [701, '3ff8000000000000', 1.5, undefined],
+  [1082, '00002283', '2024-03-10', undefined],
+  [1114, '0002b643f86edb20', '2024-03-10T02:30:00.5', undefined],
+  [1184, '0002b643f86edb20', new Date('2024-03-10T02:30:00.500Z'), undefined],
+  [1184, '0002b643f86edb20', '2024-03-10T02:30:00.500000Z', ['auto', 'string']],
+] as const)
+  test(`PostgreSQL types: the bytes ${hex} of the type ${oid} are decoded to ${typeof value} ${String(value)}, at any offset`, () => {
+    const [int8, timestamps] = options ?? ['auto', 'date'];
+    const decode = new PostgresTypes(int8, timestamps).get(oid)!.decodeBinary;
+    for (const before of ['', 'ff', 'ffffff']) {
+      const bytes = Buffer.from(`${before}${hex}ffffff`, 'hex');
+      const at = before.length / 2;
+      assert.deepEqual(decode!(bytes, at, at + hex.length / 2), value);
+    }
+  });
+
 test('PostgreSQL types: infinite dates and timestamps are text in the binary format', () => {
   for (const [high, low, expected] of [
     [0x7fff_ffff, 0xffff_ffff, 'infinity'],

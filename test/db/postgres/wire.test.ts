@@ -491,3 +491,24 @@ test('MessageWriter writes a short message unchanged after a message of 4 MiB', 
   writer.sync();
   assert.equal(hex(writer.take()), '5300000004');
 });
+
+test('MessageWriter writes each value unchanged, wherever its buffer ends', () => {
+  for (const [write1, expected] of [
+    [(writer: MessageWriter) => writer.valueNull(), 'ffffffff'],
+    [(writer: MessageWriter) => writer.valueByte(7), '0000000107'],
+    [(writer: MessageWriter) => writer.valueInt16(-2), '00000002fffe'],
+    [(writer: MessageWriter) => writer.valueInt32(-2), '00000004fffffffe'],
+    [(writer: MessageWriter) => writer.valueInt64(-1, 2), '00000008ffffffff00000002'],
+    [(writer: MessageWriter) => writer.valueFloat64(1.5), '000000083ff8000000000000'],
+    [(writer: MessageWriter) => writer.valueText('ü€'), '00000005c3bce282ac'],
+    [(writer: MessageWriter) => writer.valueBytes(Buffer.of(1, 2)), '000000020102'],
+  ] as const)
+    // the capacities of the buffer are powers of two
+    for (const capacity of [1_024, 2_048, 4_096, 8_192, 16_384])
+      for (let length = capacity - 16; length <= capacity; length++) {
+        const writer = new MessageWriter();
+        writer.raw(Buffer.alloc(length));
+        write1(writer);
+        assert.equal(hex(writer.take().subarray(length)), expected, `${length}`);
+      }
+});

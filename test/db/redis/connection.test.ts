@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { Svc } from '../../../src/app/svc.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import {
   ConnectionLost,
@@ -15,6 +16,7 @@ import {
   ReadOnly,
   Redis,
   RedisError,
+  RedisPlugin,
   RedisScript,
 } from '../../../src/db/index.ts';
 import { RespReader } from '../../../src/db/redis/resp.ts';
@@ -544,4 +546,25 @@ test('the constructor of Redis refuses unknown options, and values of options th
   assert.throws(() => new Redis('redis://h', { clientName: 'a b' }), fault('E_OPTION_RANGE'));
   assert.throws(() => new Redis('redis:/h'), fault('E_REDIS_URL'));
   assert.equal(new Redis('redis://u:hunter2@h/1').shown, 'redis://u:…@h/1');
+});
+
+test('RedisPlugin connects before the application has started, and exports the load of its client as metrics', async (t) => {
+  const fake = await serving(t, (command) => greeting(command) ?? '+PONG\r\n');
+  const plugin = new RedisPlugin(fake.url, { name: 'jobs' });
+  const app = new Svc({ logger: collectedLog().logger, env: 'test' }).register(plugin);
+  t.after(() => app.shutdown());
+  await app.startup();
+  assert.equal(fake.connections, 1);
+  const commands = fake.commands.length;
+  await plugin.client.command(['PING']);
+  assert.equal(fake.commands.length, commands + 1);
+  const values = (): string[] =>
+    app.metrics
+      .render()
+      .split('\n')
+      .filter((line) => /^svc_redis_(?:pending|disconnected|command_seconds_count|events)/.test(line));
+  assert.deepEqual(values().slice(0, 2), ['svc_redis_pending 0', 'svc_redis_disconnected 0']);
+  assert.match(values()[2]!, /^svc_redis_command_seconds_count\{redis="jobs"\} [1-9]$/);
+  await plugin.client.close();
+  assert.deepEqual(values()[1], 'svc_redis_disconnected 1');
 });

@@ -95,3 +95,35 @@ for (const [given, pattern] of [
     );
   });
 }
+
+// keywords of Content Security Policy 3 and Trusted Types
+for (const keyword of [
+  'self',
+  'none',
+  'unsafe-inline',
+  'unsafe-eval',
+  'unsafe-hashes',
+  'strict-dynamic',
+  'report-sample',
+  'wasm-unsafe-eval',
+  'inline-speculation-rules',
+  'script',
+  'trusted-types-eval',
+  'report-sha256',
+  'report-sha384',
+  'report-sha512',
+  'nonce-abc',
+  'sha256-abc',
+  'sha384-abc',
+  'sha512-abc',
+])
+  test(`ContentSecurityPolicy accepts '${keyword}' only in quotation marks, in small or capital letters`, () => {
+    for (const written of [keyword, keyword.toUpperCase()]) {
+      assert.ok(new ContentSecurityPolicy({ scriptSrc: `'${written}'` }));
+      for (const bare of [written, `'${written}`, `${written}'`])
+        assert.throws(() => new ContentSecurityPolicy({ scriptSrc: bare }), {
+          code: 'E_CSP',
+          message: /the keyword needs quotation marks/,
+        });
+    }
+  });

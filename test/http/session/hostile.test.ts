@@ -74,18 +74,31 @@ for (const [how, options] of KEPT) {
   });
 }
 
-test('if a session cookie has no room for all flash messages, the oldest messages are dropped and the values are kept', async () => {
+for (const count of [1, 4, 5, 6, 7, 9])
+  test(`a session cookie has room for the newest five of ${count} long flash messages, and the values are kept`, async () => {
+    await using site = new Site();
+    await site.visit((req) => {
+      req.session.set('user', 'ada');
+      for (let number = 0; number < count; number++) req.session.flash('info', `${number}${'x'.repeat(499)}`);
+    });
+    const kept = (await site.ask(flashes)) as Flash[];
+    assert.deepEqual(
+      kept.map(({ text }) => text[0]),
+      Array.from({ length: count }, (_, number) => String(number)).slice(-5),
+    );
+    assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
+  });
+
+test('if a session cookie has room for only one of two flash messages, the newer one is kept', async () => {
   await using site = new Site();
   await site.visit((req) => {
-    req.session.set('user', 'ada');
-    for (let number = 0; number < 9; number++) req.session.flash('info', `${number}${'x'.repeat(499)}`);
+    req.session.set('text', 'x'.repeat(1_500));
+    for (const number of [0, 1]) req.session.flash('info', `${number}${'\0'.repeat(200)}`);
   });
-  const kept = (await site.ask(flashes)) as Flash[];
   assert.deepEqual(
-    kept.map(({ text }) => text[0]),
-    ['4', '5', '6', '7', '8'],
+    ((await site.ask(flashes)) as Flash[]).map(({ text }) => text[0]),
+    ['1'],
   );
-  assert.equal(await site.ask((req) => req.session.get('user')), 'ada');
 });
 
 test('if the values of a session fill its cookie, a flash message is dropped; if the values do not fit, the response is a 413', async () => {

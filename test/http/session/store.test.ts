@@ -7,7 +7,7 @@ import { MemoryRecordStore } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { TransportRequest } from '../../../src/http/request/request.ts';
 import { Site, SlowStore, stored } from '../../support/session-site.ts';
-import type { HttpRequest, RecordStore } from 'svc';
+import type { Flash, HttpRequest, RecordStore } from 'svc';
 
 /** Makes a site with a session store that waits a turn of the event loop in every call. */
 function slowSite(options: { readonly encrypt?: boolean } = {}): {
@@ -111,6 +111,52 @@ test('if concurrent requests read a flash message, the message is removed, and a
   );
   assert.deepEqual(await site.ask((req) => req.session.takeFlashes()), [{ kind: 'info', text: 'two' }]);
 });
+
+for (const [what, others, rest] of [
+  ['adds nothing', [], []],
+  ['adds an equal message', [(req) => req.session.flash('info', 'one')], ['info one']],
+  ['adds the text with another kind', [(req) => req.session.flash('error', 'one')], ['error one']],
+  ['adds another text', [(req) => req.session.flash('info', 'two')], ['info two']],
+  ['has taken the message', [(req) => req.session.takeFlashes()], []],
+  [
+    'has taken the message, and adds the text with another kind',
+    [(req) => req.session.takeFlashes(), (req) => req.session.flash('error', 'one')],
+    ['error one'],
+  ],
+  [
+    'has taken the message, and adds two texts',
+    [
+      (req) => req.session.takeFlashes(),
+      (req) => {
+        req.session.flash('info', 'two');
+        req.session.flash('info', 'three');
+      },
+    ],
+    ['info two', 'info three'],
+  ],
+] as readonly [string, readonly ((req: HttpRequest) => unknown)[], readonly string[]][]) {
+  test(`a request that takes a flash message removes only this message if a concurrent request ${what}`, async () => {
+    const { site } = slowSite();
+    await using _site = site;
+    await site.visit((req) => req.session.flash('info', 'one'));
+    const hasTaken = Promise.withResolvers<void>();
+    const othersHaveEnded = Promise.withResolvers<void>();
+    const taking = site.visit(async (req) => {
+      assert.deepEqual(req.session.takeFlashes(), [{ kind: 'info', text: 'one' }]);
+      hasTaken.resolve();
+      await othersHaveEnded.promise;
+    });
+    await hasTaken.promise;
+    for (const act of others) await site.visit((req) => void act(req));
+    othersHaveEnded.resolve();
+    assert.equal((await taking).status, 204);
+    const left = (await site.ask((req) => req.session.takeFlashes())) as Flash[];
+    assert.deepEqual(
+      left.map(({ kind, text }) => `${kind} ${text}`),
+      rest,
+    );
+  });
+}
 
 test('if a concurrent request has destroyed a session, a later change does not restore the session', async () => {
   const { site, records } = slowSite();

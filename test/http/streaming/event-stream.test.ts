@@ -11,6 +11,7 @@ import { encodeEvent } from '../../../src/http/streaming/event-stream.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { Chromium, needsChromium } from '../../support/chromium.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { soon, until } from '../../support/endings.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { USES_INTERNALS } from '../../../src/http/server/fast-path/internals.ts';
 import { turn } from '../../support/turn.ts';
@@ -376,6 +377,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
     logger,
     sendTimeoutMs: 3_600_000,
   });
+  const before = clock.pending;
   it.client.get('/');
   await once(it.client.socket, 'data');
   await using other = await RawClient.open(it.port);
@@ -387,6 +389,7 @@ test('EventBroadcast sends heartbeats only if no event was sent, and refuses mor
   await clock.advance(1_000);
   news.close();
   assert.equal((await it.client.answer()).text(), ':\n\ndata: x\n\n:\n\n');
+  await until(() => clock.pending <= before + 1); // the timer of heartbeats has ended, that of idle connections runs
 });
 
 test('EventBroadcast disconnects a client that does not read, and continues to send to the other clients', async () => {
@@ -397,6 +400,7 @@ test('EventBroadcast disconnects a client that does not read, and continues to s
   slow.get('/');
   await Promise.all([once(it.client.socket, 'data'), once(slow.socket, 'data')]);
   slow.socket.pause();
+  const closed = once(slow.socket, 'close');
   const text = 'x'.repeat(50_000);
   let sent = 0;
   for (; news.size === 2; sent++) {
@@ -407,6 +411,8 @@ test('EventBroadcast disconnects a client that does not read, and continues to s
   assert.equal(news.size, 1);
   news.close();
   assert.ok((await it.client.answer()).isWhole);
+  slow.socket.resume();
+  await soon(closed, 'the end of the slow connection');
 });
 
 test('if a stream of EventBroadcast is read through app.fetch() and exceeds maxBufferedBytes, the stream ends', async () => {

@@ -796,3 +796,26 @@ const SILENT = {
   onClose: () => undefined,
   onViolation: () => undefined,
 };
+
+for (const [payload, code, reason] of [
+  [Buffer.of(3), 1002, 'a close frame has a code of one byte'],
+  [closing(1005), 1002, 'the close code must not be sent'],
+  [closing(999), 1002, 'the close code must not be sent'],
+  [closing(1000, Uint8Array.of(0xff)), 1007, 'the reason for closing is not UTF-8'],
+] as const)
+  test(`the answer to an invalid close frame names the problem: ${reason} (${payload.toString('hex')})`, () => {
+    const found: unknown[] = [];
+    const unexpected = (): void => assert.fail('the frame was accepted');
+    new FrameReader(
+      { isMasked: true, maxMessageBytes: 1_000 },
+      {
+        onText: unexpected,
+        onBinary: unexpected,
+        onPing: unexpected,
+        onPong: unexpected,
+        onClose: unexpected,
+        onViolation: (...violation) => found.push(violation),
+      },
+    ).push(frame({ opcode: OPCODE.close, payload }));
+    assert.deepEqual(found, [[code, reason]]);
+  });

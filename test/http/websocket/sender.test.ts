@@ -91,6 +91,8 @@ interface Bench {
   readonly sender: FrameSender;
   readonly calls: string[];
   readonly dropped: () => number;
+  /** Number of sent messages that the metrics count. */
+  readonly counted: () => number;
 }
 
 function bench({
@@ -116,12 +118,16 @@ function bench({
     deflater,
   );
   client.on('drain', () => sender.onDrain());
+  const total = (metric: string, labels: readonly string[]): number => {
+    const series = metrics.snapshot().find(({ name }) => name === metric)?.series;
+    return series?.find(([values]) => values.join() === labels.join())?.[1][0] ?? 0;
+  };
   return {
     client,
     sender,
     calls,
-    dropped: () =>
-      metrics.snapshot().find(({ name }) => name === 'svc_websocket_dropped_total')?.series[0]?.[1][0] ?? 0,
+    dropped: () => total('svc_websocket_dropped_total', []),
+    counted: () => total('svc_websocket_messages_total', ['out']),
   };
 }
 
@@ -434,6 +440,25 @@ describe('FrameSender', () => {
     assert.equal(shared.frames?.deflated(15, 3), shared.frames?.deflated(15, 3));
     assert.ok(shared.frames?.deflated(15, 3));
   });
+
+  for (const compression of [undefined, readCompression('test', { thresholdBytes: 100 })])
+    for (const [call, send] of [
+      ['sendText()', (sender: FrameSender, text: string) => sender.sendText(text)],
+      ['sendBytes()', (sender: FrameSender, text: string) => sender.sendBytes(Buffer.from(text))],
+      ['deliver()', (sender: FrameSender, text: string) => sender.deliver(new SharedMessage(text))],
+    ] as const)
+      test(`FrameSender.${call} counts each message once, whether short, compressed or compressed in a thread (compression: ${compression !== undefined})`, async () => {
+        const { sender, counted, client } = bench({ compression });
+        for (const [index, length] of [3, 99, 100, 131_072, 131_073].entries()) {
+          send(sender, 'x'.repeat(length));
+          assert.equal(counted(), index + 1, `${length} bytes`);
+        }
+        sender.sendControl(OPCODE.ping, Buffer.alloc(0));
+        await new Promise<void>((resolve) => sender.finish(resolve));
+        await tick();
+        assert.equal(client.messages().filter((message) => message !== 'PING').length, 5);
+        assert.equal(counted(), 5);
+      });
 
   for (const slowConsumer of ['drop-oldest', 'wait'] as const) {
     test(`with context takeover, FrameSender sends no compressed message that depends on a dropped message (policy "${slowConsumer}")`, async () => {

@@ -721,6 +721,16 @@ test('a mounted DevProvider accepts a redirect URI that equals a registered URL,
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
+test('a mounted DevProvider uses the clock of the test client', async () => {
+  const { app } = mounted(['/oauth/callback']);
+  const clock = new ManualClock();
+  await using client = new TestClient(app, { clock });
+  assert.equal((await presses(client, 'ada')).status, 303);
+  await clock.advance(86_400_000);
+  client.cookies.clear();
+  assert.equal((await presses(client, 'ada')).status, 303);
+});
+
 test('a mounted DevProvider needs no idempotency keys under IdempotencyMiddleware, and svc check reports it in production', async () => {
   const { app } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);

@@ -18,6 +18,7 @@ import type { Awaitable } from '../../../src/http/contracts.ts';
 import type { RefreshVerdict, Refreshed } from '../../../src/oauth/tokens/refresh.ts';
 import type { TokenStore } from '../../../src/oauth/tokens/store.ts';
 
+type NewLogin = Parameters<RefreshTokens['issue']>[0];
 type RefreshPolicy = ConstructorParameters<typeof RefreshTokens>[0]['policy'];
 
 tokenStoreContract('MemoryTokenStore', () => ({ store: new MemoryTokenStore(storeClock()) }));
@@ -58,7 +59,7 @@ function machine(
       ...policy,
     },
   });
-  const login = (startedAt = clock.nowMicros()) =>
+  const login = (startedAt = clock.nowMicros(), more: Partial<NewLogin> = {}) =>
     tokens.issue({
       sub: 'alice',
       provider: 'dev',
@@ -69,6 +70,7 @@ function machine(
       userAgent: null,
       ip: null,
       keyThumbprint: null,
+      ...more,
     });
   /** Starts a refresh whose response is not sent yet. */
   const answer = (
@@ -630,6 +632,61 @@ test('refresh tokens: if revokeAll() is called while a login waits after an earl
     assert.deepEqual(await store.listLogins('alice', clock.nowMicros()), []);
   }
 });
+
+for (const [what, boundTo, act, expected] of [
+  ['nothing happens', null, () => undefined, 'issued'],
+  ['its time is nearly over', null, ({ clock }) => clock.advance(59_999), 'issued'],
+  ['its time is over', null, ({ clock }) => clock.advance(60_000), 'revoked_meanwhile'],
+  [
+    'it is revoked',
+    null,
+    ({ store, clock }, id) => store.revoke(id, 'logout', clock.nowMicros()),
+    'revoked_meanwhile',
+  ],
+  [
+    'all logins of the user are revoked',
+    null,
+    ({ store, clock }) => store.revokeAll('alice', clock.nowMicros()),
+    'revoked_meanwhile',
+  ],
+  [
+    'it is removed',
+    null,
+    ({ store, clock }) => store.cleanUp(clock.nowMicros() + 91 * 86_400 * SECOND, 10),
+    'revoked_meanwhile',
+  ],
+  ['it is bound to the key of the request', 'key', () => undefined, 'issued'],
+  ['it is bound to another key', 'other', () => undefined, 'other_key'],
+  [
+    'another request has activated it',
+    null,
+    ({ tokens }, id) => tokens.activate(id, null),
+    'code_sent_twice',
+  ],
+  [
+    'another request has bound it to the same key',
+    null,
+    ({ tokens }, id) => tokens.activate(id, 'key'),
+    'code_sent_twice',
+  ],
+] as readonly [string, string | null, (it: ReturnType<typeof machine>, id: string) => unknown, string][])
+  test(`refresh tokens: activate() issues the first tokens of a login, or gives the reason (${what}: ${expected})`, async () => {
+    const it = machine();
+    const { login } = await it.login(it.clock.nowMicros(), {
+      activeWithin: 60 * SECOND,
+      keyThumbprint: boundTo,
+    });
+    await act(it, login.id);
+    const result = await it.tokens
+      .activate(login.id, 'key')
+      .catch((error: unknown) => refused('access_denied')(error) && (error as OAuthError).reason);
+    if (typeof result !== 'object') return assert.equal(result, expected);
+    assert.equal(expected, 'issued');
+    assert.equal(result.issuedAt, it.clock.nowMicros());
+    assert.equal(result.login.idleExpiresAt, it.clock.nowMicros() + 14 * 86_400 * SECOND);
+    const next = await it.refresh(result.refreshToken, { keyThumbprint: 'key' });
+    assert.equal(next.generation, 2);
+  });
 
 test('refresh tokens: a slow commit does not shorten the 25 ms during which a refresh waits for simultaneous refreshes', async () => {
   const clock = new ManualClock();

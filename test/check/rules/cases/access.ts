@@ -504,4 +504,18 @@ export function contentOf(ticket: string): unknown {
   return content;
 }
 `,
+  'GET routes that note the time, or change a name': `
+import { Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.get('/zip/{id}', { db: Depends(db), public: 'albums' }, async ({ params, db }) => {
+  await db.execute('update album set zipGeneratedAt = ? where id = ?', [Date.now(), params.id]);
+  await db.execute('update album set opened = now() where id = ?', [params.id]);
+  return 'zip';
+});
+app.get('/name/{id}', { db: Depends(db), public: 'albums' }, async ({ params, query, db }) => { // SVC216
+  await db.execute('update album set name = ? where id = ?', [query.name, params.id]);
+  return 'name';
+});
+`,
 };

@@ -454,4 +454,18 @@ class User {
 const user = provide({}, () => new User());
 app.get('/rights', { user: Depends(user) }, async ({ user }) => [await user.rights(), await new User().rights()]);
 `,
+  'right: pipe() of the project that waits for the end': `
+import { once } from 'node:events';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { Svc } from 'svc';
+class Archive {
+  async pipe(out) {
+    const failed = once(out, 'error').then(([error]) => { throw error; });
+    const written = (async () => { for await (const chunk of createReadStream('a')) out.write(chunk); out.end(); await once(out, 'finish'); })();
+    await Promise.race([failed, written]);
+  }
+}
+export const app = new Svc();
+app.post('/a', { public: 'x' }, async () => { await new Archive().pipe(createWriteStream('z')); });
+`,
 };

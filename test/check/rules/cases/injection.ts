@@ -494,4 +494,42 @@ app.get('/layouts/{id}', { db: Depends(db) }, async ({ db, params }) => {
   return layout === undefined ? [] : await db.fetchAll(\`select \${layout.column} from sale\`);
 });
 `,
+  'files at the path of the request': `
+import { join, resolve, sep } from 'node:path';
+import { FileResponse, NotFound, Svc, localPath } from 'svc';
+const uploads = resolve('uploads');
+const app = new Svc();
+app.get('/a/{file:path}', { public: 'files' }, ({ req }) => new FileResponse(uploads + req.path)); // SVC606
+app.get('/b/{file:path}', { public: 'files' }, ({ req: { path } }) => new FileResponse(join(uploads, path))); // SVC606
+app.get('/c/{file:path}', { public: 'files' }, ({ req }) => {
+  const file = resolve(uploads, \`.\${req.path}\`);
+  if (!file.startsWith(uploads + sep)) throw new NotFound();
+  return new FileResponse(file);
+});
+app.get('/d', { public: 'x' }, ({ req }) => ({ path: req.path }));
+`,
+  'extensions of uploaded names': `
+import { randomUUID } from 'node:crypto';
+import { rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Field, Schema, Svc, str } from 'svc';
+class Body extends Schema { original = Field(str, { maxLength: 200 }); other = Field(str, { maxLength: 200 }); }
+const after = (name) => name.slice(name.lastIndexOf('.'));
+export const app = new Svc();
+app.post('/a', { body: Body, public: 'x', status: 204 }, async ({ body }) => { await rename('tmp', join('uploads', randomUUID() + after(body.original))); });
+app.post('/b', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  const ext = after(body.original);
+  const name = randomUUID() + ext;
+  await rm(join('thumbs', \`\${name.slice(0, -ext.length)}.png\`));
+});
+app.post('/c', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.indexOf('.')))); // SVC606
+});
+app.post('/d', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.other.lastIndexOf('.')))); // SVC606
+});
+app.post('/e', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('/')))); // SVC606
+});
+`,
 };

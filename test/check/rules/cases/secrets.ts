@@ -538,4 +538,25 @@ app.get('/tx', { db: Depends(db), public: 'x' }, async ({ db }) => {
   return { users };
 });
 `,
+  'passwords that a handler makes, hashes or reads': `
+import { randomBytes } from 'node:crypto';
+import { Depends, Field, Schema, Svc, hashPassword, requireRoles, str } from 'svc';
+import { db } from 'svc/db';
+class NewUser extends Schema { username = Field(str, { maxLength: 32 }); }
+const app = new Svc();
+app.post('/users', { body: NewUser, db: Depends(db), me: Depends(requireRoles('admin')) }, async ({ body, db }) => {
+  const password = randomBytes(12).toString('base64url');
+  await db.execute('insert into users (username, password) values (?, ?)', [body.username, await hashPassword(password)]);
+  return { username: body.username, password };
+});
+app.post('/users/reset', { body: NewUser, db: Depends(db), me: Depends(requireRoles('admin')) }, async ({ body, db }) => {
+  const password = await hashPassword(randomBytes(12).toString('base64url'));
+  await db.execute('update users set password = ? where username = ?', [password, body.username]);
+  return { username: body.username, password }; // SVC626
+});
+app.get('/users/{name}', { db: Depends(db), me: Depends(requireRoles('admin')) }, async ({ params, db }) => {
+  const row = await db.fetchOne('select username, password from users where username = ?', [params.name]);
+  return { username: row?.['username'], password: row?.['password'] }; // SVC626
+});
+`,
 };
