@@ -1,13 +1,13 @@
 /**
  * Examples of the manuals do what the text around them promises: teams and invitations, codes by e-mail, acting as another
- * user, keys with scopes. test/readme.integration.test.ts runs every example; these tests follow whole flows.
+ * user, keys with scopes, streams of a right that ends. test/readme.integration.test.ts runs every example; these tests follow whole flows.
  */
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { str } from 'svc';
+import { createToken, str } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { manuals } from './support/manuals.ts';
 import { blocksOf } from './support/markdown.ts';
@@ -16,7 +16,8 @@ import type { Svc } from 'svc';
 import type { OAuthPlugin } from 'svc/oauth';
 
 process.env['SVC_ENV'] = 'test';
-process.env['SVC_AUTH_SECRET'] = 'a secret for this test, of 32 bytes or more';
+const SECRET = 'a secret for this test, of 32 bytes or more';
+process.env['SVC_AUTH_SECRET'] = SECRET;
 
 const EXAMPLES = manuals().flatMap(({ text }) =>
   blocksOf(text).flatMap(({ language, text: code }) => (language === 'ts' ? [code] : [])),
@@ -47,7 +48,11 @@ async function example(mark: string): Promise<Example> {
     "const users = ['ada', 'alan', 'root'].map((sub) => ({ sub, name: sub }));",
     code
       .replace("new OAuthPlugin({ mode: 'cookie' })", () => plugin)
-      .replace("title: 'Shop'", "title: 'Shop', logger: loggerOfTest({ sink: (line) => void lines.push(line) })"),
+      .replace('crypto.randomUUID() + crypto.randomUUID()', () => JSON.stringify(SECRET))
+      .replace(
+        "title: 'Shop'",
+        "title: 'Shop', logger: loggerOfTest({ sink: (line) => void lines.push(line) })",
+      ),
     "app.get('/_token', ({ req }) => tokenOfTest(req));",
     code.includes('const oauth =') ? 'export { oauth };' : '',
   ];
@@ -123,7 +128,8 @@ test('the example of a code by e-mail logs in by a code once, counts five tries 
   await using client = new TestClient(app, { clock });
   const browser = new Browser(client);
   const ask = (email: string): Promise<number> => browser.status('POST', '/login/code', { email });
-  const enter = (email: string, code: string): Promise<number> => browser.status('POST', '/login', { email, code });
+  const enter = (email: string, code: string): Promise<number> =>
+    browser.status('POST', '/login', { email, code });
   const codeOf = async (recipient: string): Promise<string> => {
     const { db } = app.state;
     const content = await db.scalar('select content from mail where recipient = ?', [recipient], { as: str });
@@ -180,14 +186,19 @@ test('the example of acting as another user refuses routes of the user, names th
   assert.equal(await browser.status('POST', '/act-stop'), 303);
   assert.deepEqual(await me(), { person: 'root', actor: null });
   assert.equal(await browser.status('POST', '/act-stop'), 409);
-  const acted = lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ actor }) => actor === 'root');
-  assert.deepEqual([...new Set(acted.map(({ event, person }) => `${event} ${person}`))], [
-    'acting_started ada',
-    'acted ada',
-    'acting_stopped ada',
-  ]);
+  const acted = lines
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+    .filter(({ actor }) => actor === 'root');
+  assert.deepEqual(
+    [...new Set(acted.map(({ event, person }) => `${event} ${person}`))],
+    ['acting_started ada', 'acted ada', 'acting_stopped ada'],
+  );
   const adas = await oauth.listSessions('ada');
-  assert.deepEqual(adas.map(({ provider }) => provider), ['dev'], 'the login of support has ended');
+  assert.deepEqual(
+    adas.map(({ provider }) => provider),
+    ['dev'],
+    'the login of support has ended',
+  );
 
   assert.equal(await browser.status('POST', '/act/ada'), 303);
   await oauth.revokeAll('root');
@@ -206,7 +217,10 @@ test('the examples of keys refuse a key without the scope, a revoked key and an 
     const { key } = (await (await browser.send('POST', '/keys', json)).json()) as { key: string };
     return { 'X-API-Key': key };
   };
-  const [reading, brief] = [await made({ scopes: ['reports:read'] }), await made({ scopes: ['reports:write'], days: 1 })];
+  const [reading, brief] = [
+    await made({ scopes: ['reports:read'] }),
+    await made({ scopes: ['reports:write'], days: 1 }),
+  ];
   const statuses = async (headers: Record<string, string>): Promise<number[]> => [
     (await client.get('/api/reports', { headers })).status,
     (await client.post('/api/reports', { headers })).status,
@@ -220,4 +234,28 @@ test('the examples of keys refuse a key without the scope, a revoked key and an 
   const { id } = keys.find(({ scopes }) => scopes === 'reports:read') ?? assert.fail('no such key');
   assert.equal(await browser.status('DELETE', `/keys/${id}`), 204);
   assert.deepEqual(await statuses(reading), [401, 401]);
+});
+
+test('the example of a session or a key refuses a key without the scope', async () => {
+  process.env['BILLING_KEY'] = 'a key of the billing program';
+  const { app } = await example('people may do everything');
+  await using client = new TestClient(app, {
+    headers: { Authorization: 'Bearer a key of the billing program' },
+  });
+  assert.equal(await (await client.get('/orders')).text(), 'orders of billing');
+  assert.equal((await client.post('/orders')).status, 403);
+});
+
+test('the example of a right that ends closes the event stream of a member who has left the team', async () => {
+  const { app } = await example('const isOver =');
+  await using client = new TestClient(app);
+  const headersOf = (person: string): Record<string, string> => ({
+    Authorization: `Bearer ${createToken(person, SECRET)}`,
+  });
+  const headers = headersOf('ada');
+  assert.equal((await client.get('/teams/red/events', { headers: headersOf('eve') })).status, 404);
+  const text = (await client.get('/teams/red/events', { headers })).text(); // ends with the stream
+  await client.get('/teams/red', { headers }); // by then the source listens
+  assert.equal((await client.delete('/teams/red/members/me', { headers })).status, 204);
+  assert.match(await text, /event: removed/);
 });
