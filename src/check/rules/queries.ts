@@ -11,6 +11,7 @@ import {
   nodesAround,
   partsIn,
   pathOf,
+  returnsOf,
 } from '../reader/nodes.ts';
 import { callsIn, writtenOf } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
@@ -21,10 +22,10 @@ import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Site } from '../values/calls.ts';
+import type { Frame, Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
@@ -518,19 +519,34 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
 
 /**
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
- * db.fetchOne(…); return user.name`.
+ * db.fetchOne(…); return user.name`, also where a function returns the result of fetchOne().
  */
-function findAbsentRows({ call, module, meaning }: Site, report: ReportAt): void {
+function findAbsentRows({ call, module, meaning, stack }: Site, report: ReportAt): void {
   if (!OUR_DATABASE.test(meaning) || !meaning.endsWith('.fetchOne')) return;
   const text = statementOf(call.args[0], module);
-  const declarator = call.parent?.type === 'await' ? call.parent.parent : undefined;
-  if (text === '' || ALWAYS_ONE.test(text) || declarator?.type !== 'declarator') return;
-  const use = unprovedUse(declarator, module);
-  if (use !== undefined)
-    report(
-      { module, node: use },
-      'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
-    );
+  if (text === '' || ALWAYS_ONE.test(text)) return;
+  for (const at of [{ call, module }, ...returnedBy(call, stack)]) {
+    const declarator = at.call.parent?.type === 'await' ? at.call.parent.parent : undefined;
+    const use = declarator?.type === 'declarator' ? unprovedUse(declarator, at.module) : undefined;
+    if (use !== undefined)
+      report(
+        { module: at.module, node: use },
+        'fetchOne() returns undefined if no row matches, but the code reads a member of the row, so the client gets status 500',
+      );
+  }
+}
+
+/** Returns the calls of the functions that return the result of a call as it is, the innermost one first. */
+function returnedBy(call: Call, stack: readonly Frame[]): readonly (Frame & { readonly call: Call })[] {
+  const calls: (Frame & { readonly call: Call })[] = [];
+  let result: Node = call;
+  for (const frame of stack.toReversed()) {
+    const whole: Node = result.parent?.type === 'await' ? result.parent : result;
+    if (frame.call === undefined || !returnsOf(frame.fn).includes(whole)) break;
+    calls.push({ ...frame, call: frame.call });
+    result = frame.call;
+  }
+  return calls;
 }
 
 /**
@@ -545,12 +561,12 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
   const uses = partsIn(fn).filter(
     (node) => node.type === 'name' && node.name === target.name && node !== target,
   );
-  // code tests the row, or passes it to a function that may test it
-  const isProved = uses.some(
-    (use) =>
-      use.parent?.type !== 'member' || use.parent.object !== use || module.source.startsWith('?.', use.end),
+  const isRead = (use: Node): boolean => use.parent?.type === 'member' && use.parent.object === use;
+  // code tests the row, or passes it to a function that may test it; a copy of no row is an empty object
+  const isProved = uses.some((use) =>
+    isRead(use) ? module.source.startsWith('?.', use.end) : use.parent?.type !== 'spread',
   );
-  return isProved ? undefined : uses[0]?.parent;
+  return isProved ? undefined : uses.find(isRead)?.parent;
 }
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
