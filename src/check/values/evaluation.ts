@@ -379,7 +379,7 @@ export abstract class Evaluation extends Classes {
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
     if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
-    const by = key === undefined ? undefined : makerOf(object, key);
+    const by = key === undefined ? undefined : makerOf(object, key, this.path.facts);
     return by === undefined
       ? this.member(object, key, index)
       : {
@@ -510,7 +510,7 @@ export abstract class Evaluation extends Classes {
         return (
           this.#calculated(operator, [first, second], [left, right]) ?? {
             ...KNOWN,
-            keys: operator === '>' ? first.keys : undefined,
+            keys: values.isProof(operator, second) ? first.keys : undefined,
           }
         );
     }

@@ -16,7 +16,7 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
-import type { Fact, Made, Origin, Part } from './text.ts';
+import type { Fact, Facts, Made, Origin, Part } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -514,9 +514,25 @@ function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
   return { part: { may: ALL }, hasKnownKeys: true, member: (key) => typeOfName(types.get(key) ?? '') };
 }
 
-/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
-export function makerOf({ source, type }: Value, key: string): string | undefined {
+/** Returns the id of the errors that a block or call handles. */
+export function errorId({ node, module }: Spot): string {
+  return `error ${module.file}:${node.start}`;
+}
+
+/** Returns an error of any class. A test of its class, or of a member, tells which one it is. */
+export function anyError(handler: Spot): Value {
+  return { texts: KNOWN.texts, type: 'Error', keys: [errorId(handler)] };
+}
+
+/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a text of an error. */
+export function makerOf(
+  { source, type, keys: [error] = [] }: Value,
+  key: string,
+  facts: Facts,
+): string | undefined {
   if (key === 'stack' && type === 'Error') return 'Error.stack';
+  if (key === 'message' && type === 'Error' && error !== undefined)
+    return facts.get(error)?.isKnown === true ? undefined : `Error.message of ${error}`;
   if (key === 'target' && source?.isRequest === true) return 'request.target';
   const isHost =
     source?.isRequest === true

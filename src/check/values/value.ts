@@ -500,6 +500,11 @@ export function factsIf(value: Value, isTrue: boolean): Facts {
   return allFacts(facts, new Map(value.keys.map((id) => [id, { isKnown: true }])));
 }
 
+/** Whether an operator is true only for a value that exists, or for an error of one class. */
+export function isProof(operator: string, { meaning }: Value): boolean {
+  return operator === '>' || (operator === 'instanceof' && meaning !== 'Error');
+}
+
 /** Returns the facts of the results of a function: what holds if its result is true, and if it is false. */
 export function judgedResults(
   results: readonly { readonly value: Value; readonly facts: Facts }[],
@@ -561,7 +566,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${text}[${items}]${fn}${value.type ?? ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]${fn}${value.type ?? ''}${value.type === 'Error' ? String(value.keys) : ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfPart(part: Part): string {

@@ -212,6 +212,153 @@ export class Users {
   }
 }
 `,
+  'messages of errors in responses': `
+// FILE app.ts
+import { BadRequest, Depends, JSONResponse, Svc, ValidationError, reply } from 'svc';
+import { db } from 'svc/db';
+import { readFile } from 'node:fs/promises';
+import { onError, save, textOf } from './errors.ts';
+const app = new Svc();
+app.exceptionHandler(Error, (err) => new JSONResponse(err.message, { status: 500 })); // SVC626
+app.exceptionHandler(Error, onError);
+app.exceptionHandler(ValidationError, (err) => [{ error: err.message }, 422]); // SVC305
+app.post('/a', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  try {
+    await db.execute('delete from notes');
+    return { ok: true };
+  } catch (err) {
+    return reply({ error: err instanceof Error ? err.message : 'unknown' }, 500); // SVC626
+  }
+});
+app.post('/b', { public: 'b', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch ({ message }) { // SVC626
+    return [{ message }, 400];
+  }
+});
+app.post('/c', { public: 'c', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    throw new BadRequest((err as Error).message); // SVC626
+  }
+});
+app.get('/d', { public: 'd' }, async () => {
+  try {
+    return { text: await readFile('/srv/motd', 'utf8') };
+  } catch (problem) {
+    return reply({ errors: [textOf(problem)] }, 500); // SVC626
+  }
+});
+app.post('/e', { public: 'e', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    if (problem instanceof TypeError) return reply({ error: 'type' }, 400);
+    return reply({ error: 'Failed: ' + problem.message }, 500); // SVC626
+  }
+});
+// FILE errors.ts
+import type { Database } from 'svc/db';
+import { JSONResponse } from 'svc';
+export const textOf = (err: unknown) => err instanceof Error ? err.message : String(err);
+export function onError(err: Error) {
+  console.error(err);
+  return new JSONResponse({ error: { message: err.message } }, { status: 500 }); // SVC626
+}
+export async function save(db: Database) {
+  await db.execute('delete from notes');
+  return { ok: true };
+}
+`,
+  'right: messages of errors in responses': `
+// FILE app.ts
+import { BadRequest, Conflict, Depends, JSONResponse, Svc, reply } from 'svc';
+import { db } from 'svc/db';
+import { Refused, isRefusal, onError, save, textOf } from './errors.ts';
+const app = new Svc();
+app.exceptionHandler(Refused, (err) => new JSONResponse(err.message, { status: 409 }));
+app.exceptionHandler(Conflict, (err) => new JSONResponse({ error: err.message }, { status: err.status }));
+app.exceptionHandler(Error, onError);
+app.exceptionHandler(Error, (err) => {
+  console.error(err.message);
+  throw err;
+});
+app.exceptionHandler(Error, (err) => {
+  const status = err.status ?? 500;
+  return reply({ error: status < 500 ? err.message : 'internal error' }, status);
+});
+app.post('/a', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    return reply({ error: err instanceof Refused ? err.message : 'internal' }, 400);
+  }
+});
+app.post('/b', { public: 'b', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    if (!(err instanceof Refused)) throw err;
+    return [{ message: err.message }, 400];
+  }
+});
+app.post('/c', { public: 'c', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    if (isRefusal(err)) throw new BadRequest(err.message);
+    throw err;
+  }
+});
+app.get('/d', { public: 'd' }, async ({ query }) => {
+  try {
+    return { host: new URL(query.address).host };
+  } catch (problem) {
+    return reply({ error: problem.message }, 400);
+  }
+});
+app.post('/e', { public: 'e', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    if (problem.code !== 'REFUSED') throw problem;
+    return reply({ error: problem.message }, 409);
+  }
+});
+app.post('/f', { public: 'f', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    return reply({ error: process.env.NODE_ENV === 'production' ? 'internal' : problem.message }, 500);
+  }
+});
+app.post('/g', { public: 'g', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    return reply({ error: textOf(problem) }, 500);
+  }
+});
+// FILE errors.ts
+import type { Database } from 'svc/db';
+import { JSONResponse } from 'svc';
+export class Refused extends Error {}
+export const isRefusal = (err: unknown): err is Refused => err instanceof Refused;
+export function textOf(err: unknown): string {
+  if (err instanceof Refused) return err.message;
+  return 'internal error';
+}
+export function onError(err: Error) {
+  console.error(err);
+  return new JSONResponse({ error: { message: isRefusal(err) ? err.message : 'internal error' } }, { status: 500 });
+}
+export async function save(db: Database) {
+  await db.execute('delete from notes');
+  return { ok: true };
+}
+`,
   'signatures that operators compare': `
 // FILE app.ts
 import { Svc } from 'svc';
