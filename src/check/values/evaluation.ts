@@ -459,8 +459,7 @@ export abstract class Evaluation extends Classes {
   #unary(node: NodeOf<'unary'>): Value {
     const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
-    if (operator === '!') this.misuse('condition', inner, node);
-    if (operator === 'void') this.misuse('dropped', inner, node);
+    if (/^(?:!|void)$/.test(operator)) this.misuse(operator === '!' ? 'condition' : 'dropped', inner, node);
     if (operator === 'delete' && value?.type === 'member') {
       const object = this.value(value.object);
       this.#keepPart(value, object, object.source && { ...object.source, whole: undefined });
@@ -471,6 +470,7 @@ export abstract class Evaluation extends Classes {
     if (number !== undefined) return values.literal(`-${number}`);
     if (operator === '-' && value !== undefined)
       return calculated(operator, [inner], [value, value], this.module);
+    if (operator === '+') return values.numberFrom(inner);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 

@@ -7,7 +7,7 @@ import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
 import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, addressText, clientIn, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
+import { KNOWN, addressText, clientIn, endlessMark, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
 import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
@@ -429,7 +429,9 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
       type: source.route === undefined ? undefined : typeOf(source.route, key),
     });
   }
-  if (/^(?:length|size|byteLength|constructor)$/.test(key)) return KNOWN;
+  // parameters of an address have names of a client: ?size=10
+  const isNamed = /^(?:query|params)$/.test(source.whole ?? '') && /^(?:length|size)$/.test(key);
+  if (/^(?:length|size|byteLength|constructor)$/.test(key) && !isNamed) return KNOWN;
   if (source.origin.input === 'headers' && SAFE_HEADERS.has(key.toLowerCase())) return KNOWN;
   return memberOfSource(source, key);
 }
@@ -541,7 +543,7 @@ export function makerOf(
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
   if (source?.type?.member(key)?.number?.hasMost === false)
-    return `endless ${source.id} ${source.origin.what}.${key}`;
+    return endlessMark(source.id, `${source.origin.what}.${key}`);
   return isHost ? 'request.host' : undefined;
 }
 

@@ -403,6 +403,60 @@ const rowsOf = (db, count) => {
 };
 app.get('/e', { db: Depends(db), query: { some: Field(int) } }, ({ db, query }) => rowsOf(db, query.some));
 `,
+  'numbers of rows that code reads from texts': `
+// FILE app.ts
+import { Depends, Field, Svc, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { newest, sizeOf } from './page.ts';
+const app = new Svc();
+app.get('/a', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll(sql\`select b from a order by b limit \${Number(query.limit) || 10}\`), // SVC637
+);
+app.get('/b', { db: Depends(db) }, ({ db, req }) => {
+  const limit = parseInt(req.query.get('limit') ?? '20', 10);
+  return db.fetchAll('select b from a order by b limit ?', [limit]); // SVC637
+});
+app.get('/c', { db: Depends(db), query: { size: Field(str) } }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a order by b limit ?', [+size]), // SVC637
+);
+app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
+app.get('/e', { public: 'e' }, ({ query }) => 'ab'.repeat(Number.parseInt(query.times))); // SVC637
+// FILE page.ts
+export const sizeOf = ({ limit = '10' }) => Math.floor(Number(limit));
+export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]); // SVC637
+`,
+  'right: numbers of rows that code reads from texts': `
+// FILE app.ts
+import { Depends, Field, Svc, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { newest, sizeOf } from './page.ts';
+const app = new Svc();
+const SIZES = ['10', '20', '50'];
+app.get('/a', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll(sql\`select b from a order by b limit \${Math.min(Number(query.limit) || 10, 100)}\`),
+);
+app.get('/b', { db: Depends(db) }, ({ db, req }) => {
+  const limit = parseInt(req.query.get('limit') ?? '20', 10);
+  return db.fetchAll('select b from a order by b limit ?', [limit > 100 ? 100 : limit]);
+});
+app.get('/c', { db: Depends(db), query: { size: Field(str, { pattern: '^\\\\d{1,2}$' }) } }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a order by b limit ?', [+size]),
+);
+app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
+app.get('/e', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit 10 offset ?', [Number(query.start)]),
+);
+app.get('/f', { db: Depends(db) }, ({ db, query }) =>
+  newest(db, SIZES.includes(query.size) ? Number(query.size) : 10),
+);
+// FILE page.ts
+export function sizeOf({ limit = '10' }) {
+  const size = Number(limit);
+  if (!Number.isInteger(size) || size > 100) throw new RangeError('too many');
+  return size;
+}
+export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]);
+`,
   'inputs that are passwords': `
 import { Field, RateLimitMiddleware, Schema, Svc, checkPassword, hashPassword, str } from 'svc';
 const app = new Svc();
