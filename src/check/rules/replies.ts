@@ -2,24 +2,14 @@
  * Rules about the content of responses: markup and header fields from clients, secrets, and responses in
  * shared caches (SVC608, SVC609, SVC626, SVC638).
  */
-import {
-  calledName,
-  dependsOn,
-  entryOf,
-  functionAround,
-  isWithin,
-  methodOf,
-  nodesAround,
-  partsIn,
-} from '../reader/nodes.ts';
+import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
 import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
-import { OTHER_DATABASE, OUR_DATABASE, clientPlaces, dangerOf, doubt } from './injection.ts';
-import { errorId } from '../values/inputs.ts';
+import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
@@ -157,31 +147,9 @@ function fieldIn(node: Node, module: SourceModule, { handlers }: Sources): Spot 
   return found && { node: found, module: handlers.homeOf(fn) };
 }
 
-/** Functions whose errors name files, programs and servers. */
-const ASKS_SYSTEM = /^(?:fs(?:\/promises|\.promises)?|child_process|net|tls|dns(?:\/promises)?)\./;
-
-/** Returns the id of the errors to which those of a call belong: of the `catch` that handles them, if their texts are not for clients. */
-function errorsOf({ call, meaning, module, stack }: Site): string | undefined {
-  if (methodOf(call) === 'exceptionHandler') return errorId({ node: call, module });
-  if (![OUR_DATABASE, OTHER_DATABASE, ASKS_SYSTEM].some((each) => each.test(meaning))) return undefined;
-  for (const at of [{ call, module }, ...stack.toReversed()]) {
-    const { call: node } = at;
-    const found =
-      node &&
-      nodesAround(node).find(
-        (each) => each.type === 'try' && each.handler !== undefined && isWithin(node, each.block),
-      );
-    if (found?.type === 'try' && found.handler !== undefined)
-      return errorId({ node: found.handler, module: at.module });
-  }
-  return undefined;
-}
-
-/** SVC626: environment variables, texts of errors, and rows with a secret column in values that a handler returns. */
+/** SVC626: environment variables, stack traces and rows with a secret column in values that a handler returns. */
 function watchRevealed(report: ReportAt, sources: Sources): Watch {
   const sent = new Map<Node, Sending>();
-  /** Errors of any class, of databases or files. */
-  const errors = new Set<string>();
   /** Tables with a secret column. */
   const secrets = new Map<string, string>();
   const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
@@ -196,19 +164,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
   const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
     if (value === undefined || depth > 4) return;
-    const all = madeIn({ texts: value.texts });
-    const message = all.find(({ by }) => errors.has(by.replace(/^Error\.message of /, '')));
-    if (message !== undefined && ![message, reply ?? message].some(isForSome))
-      report(
-        reply ?? message,
-        'the response shows clients the message of every error, also those of the database and of files, with names of tables and paths',
-        {
-          severity: 'warning',
-          remedy:
-            'Send a fixed text, and the message of one class only: error instanceof Refused ? error.message : "internal error"',
-        },
-      );
-    const stacks = all.filter(({ by }) => by === 'Error.stack');
+    const stacks = madeIn({ texts: value.texts }).filter(({ by }) => by === 'Error.stack');
     for (const made of [...stacks, ...(value.whole === undefined ? [] : [value.whole])]) {
       const message = revealed(made, value, sent.get(made.node), secrets);
       if (message !== undefined && !isUnderCondition(made.node, made.module))
@@ -218,13 +174,8 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     judge(value.items, reply, depth + 1);
   };
   return {
-    onCall(site) {
-      const { call, meaning, module, route, value } = site;
+    onCall({ call, meaning, module, route, value }) {
       const [body = call] = call.args;
-      const id = errorsOf(site);
-      if (id !== undefined) errors.add(id);
-      if (REFUSES.test(meaning))
-        for (const node of call.args) replies.push([{ texts: value(node)?.texts ?? [] }, { node, module }]);
       if (MAKES_REPLY.test(meaning)) add(value(body), route, { node: body, module });
     },
     onReply: ({ value, route }) => add(value, route),
@@ -241,11 +192,8 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   };
 }
 
-const MAKES_REPLY =
+export const MAKES_REPLY: RegExp =
   /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/;
-/** Errors whose text a client receives. */
-const REFUSES =
-  /^svc\.(?:HTTPException|BadRequest|Unauthorized|Forbidden|NotFound|Conflict|UnprocessableContent)$/;
 /** Functions whose results are hashes of passwords. */
 const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
 /** Columns that hold a secret, where the name is the only declaration. */
@@ -451,11 +399,6 @@ function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): voi
 /** Whether a value depends on a condition about the environment: `env === 'prod' ? null : error.stack`. */
 export function isUnderCondition(node: Node, module: SourceModule): boolean {
   return dependsOn(node, module, /prod|dev|debug|env|\btest/i);
-}
-
-/** Whether a text depends on a condition about the environment, or about the error to which it belongs. */
-function isForSome({ node, module }: Spot): boolean {
-  return isUnderCondition(node, module) || dependsOn(node, module, /status|expose|operational/i);
 }
 
 /** Returns the handler that returns an object directly, without a response schema that could remove members. */

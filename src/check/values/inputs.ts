@@ -6,8 +6,17 @@ import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
-import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
-import { KNOWN, addressText, clientIn, endlessMark, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
+import {
+  charsOf,
+  clientPart,
+  derived,
+  endlessMark,
+  factsOfMatches,
+  hasFewMatches,
+  inputMark,
+  patternOf,
+} from './text.ts';
+import { KNOWN, addressText, clientIn, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
 import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';

@@ -256,6 +256,19 @@ export function inputMark({ input, what, route }: Origin): Made | undefined {
     : undefined;
 }
 
+/** Returns the mark of a number of a client without a maximum. Its last word is the name of the input. */
+export function endlessMark(id: string, what: string): string {
+  return `endless ${id} ${what}`;
+}
+
+/** Returns the number that code reads from a part: a text of any characters names a number without a maximum. */
+export function numberPart(part: ClientPart): Part {
+  const made = part.may === ALL ? inputMark(part.origin) : undefined;
+  return made === undefined
+    ? part
+    : { kind: 'own', made: { ...made, by: endlessMark(part.id, part.origin.what) } };
+}
+
 /** Returns the facts that hold where both given facts hold. */
 export function bothOf(left: Fact, right: Fact): Fact & { readonly may: CharSet } {
   return {

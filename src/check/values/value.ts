@@ -11,9 +11,9 @@ import {
   inputMark,
   literalOf,
   narrowed,
+  numberPart,
   sharedFacts,
 } from './text.ts';
-import { ALL } from '../../schema/pattern-parser.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
@@ -454,20 +454,9 @@ export function idsIn(value: Value): readonly string[] {
   return clientsIn(value).map(({ id }) => id);
 }
 
-/** Returns the number that code reads from a text: a text of any characters names a number without a maximum. */
+/** Returns the number that code reads from a text. */
 export function numberFrom(value: Value): Value {
-  const number = mapParts(value, (part): Part => {
-    const made = part.may === ALL ? inputMark(part.origin) : undefined;
-    return made === undefined
-      ? part
-      : { kind: 'own', made: { ...made, by: endlessMark(part.id, part.origin.what) } };
-  });
-  return computedFrom([value, number]);
-}
-
-/** Returns the mark of a number of a client without a maximum. Its last word is the name of the input. */
-export function endlessMark(id: string, what: string): string {
-  return `endless ${id} ${what}`;
+  return computedFrom([value, mapParts(value, numberPart)]);
 }
 
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */
