@@ -1,3 +1,4 @@
+// args: --env development
 /** A handler hands on the object of another function, and its route declares no response schema. */
 import { Depends, HTMLResponse, SecurityHeadersMiddleware, Svc } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';

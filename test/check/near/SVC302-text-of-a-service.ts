@@ -1,3 +1,4 @@
+// args: --env development
 /** Handlers hand on texts, constants, responses and refusals of other functions, or rows with a response schema. */
 import { Depends, Field, HTMLResponse, Schema, SecurityHeadersMiddleware, Svc, list, reply, str } from 'svc';
 import { DatabasePlugin, db } from 'svc/db';
