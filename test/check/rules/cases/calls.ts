@@ -417,13 +417,73 @@ app.get('/b', { db: Depends(db) }, ({ db, req }) => {
   return db.fetchAll('select b from a order by b limit ?', [limit]); // SVC637
 });
 app.get('/c', { db: Depends(db), query: { size: Field(str) } }, ({ db, query: { size } }) =>
-  db.fetchAll('select b from a order by b limit ?', [+size]), // SVC637
+  db.fetchAll('select b from a order by b limit ?', [+size]), // SVC637 SVC415
 );
 app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
 app.get('/e', { public: 'e' }, ({ query }) => 'ab'.repeat(Number.parseInt(query.times))); // SVC637
 // FILE page.ts
 export const sizeOf = ({ limit = '10' }) => Math.floor(Number(limit));
-export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]); // SVC637
+export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]); // SVC637 SVC415
+`,
+  'numbers that may be none in statements': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { db, sql } from 'svc/db';
+import { findNote, idOf } from './notes.ts';
+const app = new Svc();
+app.get('/a/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar(sql\`select text from note where id = \${Number(params.id)}\`), // SVC415
+);
+app.get('/b/{id}', { db: Depends(db) }, ({ db, params: { id } }) => findNote(db, parseInt(id, 10)));
+app.get('/c/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar('select text from note where id = ?', [idOf(params)]), // SVC415
+);
+// FILE notes.ts
+export const idOf = (params) => Number(params.id);
+export function findNote(db, id) {
+  console.log(id);
+  return db.scalar('select text from note where id = ?', [id]); // SVC415
+}
+`,
+  'right: numbers that may be none in statements': `
+// FILE app.ts
+import { Depends, Field, NotFound, Svc, int } from 'svc';
+import { db, sql } from 'svc/db';
+import { check } from 'checks';
+import { findNote, idOf, needId } from './notes.ts';
+const app = new Svc();
+app.get('/a/{id:int}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar(sql\`select text from note where id = \${Number(params.id)}\`),
+);
+app.get('/b/{id}', { db: Depends(db) }, ({ db, params }) => {
+  const id = Number(params.id);
+  if (!Number.isInteger(id)) throw new NotFound();
+  return db.scalar('select text from note where id = ?', [id]);
+});
+app.get('/c/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar('select text from note where id = ?', [Number(params.id) || 0]),
+);
+app.get('/d', { db: Depends(db), query: { id: Field(int, { ge: 1, le: 1000 }) } }, ({ db, query }) =>
+  db.scalar('select text from note where id = ?', [query.id]),
+);
+app.get('/e/{id}', { db: Depends(db) }, ({ db, params }) => {
+  if (!/^\\d{1,9}$/.test(params.id)) throw new NotFound();
+  return findNote(db, Number(params.id));
+});
+app.get('/f/{id}', { db: Depends(db) }, ({ db, params }) => findNote(db, needId(params)));
+app.get('/g/{id}', { db: Depends(db) }, ({ db, params }) => {
+  check(params.id);
+  return findNote(db, idOf(params));
+});
+// FILE notes.ts
+import { NotFound } from 'svc';
+export const idOf = (params) => Number(params.id);
+export function needId(params) {
+  const id = idOf(params);
+  if (isNaN(id)) throw new NotFound();
+  return id;
+}
+export const findNote = (db, id) => db.scalar('select text from note where id = ?', [id]);
 `,
   'right: numbers of rows that code reads from texts': `
 // FILE app.ts
@@ -444,7 +504,7 @@ app.get('/c', { db: Depends(db), query: { size: Field(str, { pattern: '^\\\\d{1,
 );
 app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
 app.get('/e', { db: Depends(db) }, ({ db, query }) =>
-  db.fetchAll('select b from a order by b limit 10 offset ?', [Number(query.start)]),
+  db.fetchAll('select b from a order by b limit 10 offset ?', [Number(query.start) || 0]),
 );
 app.get('/f', { db: Depends(db) }, ({ db, query }) =>
   newest(db, SIZES.includes(query.size) ? Number(query.size) : 10),
