@@ -495,7 +495,7 @@ function watchRounded(report: ReportAt): Watch {
 const INDIFFERENT = /^(?:svc(?:\/\w+)?\.|console\.|String$|JSON\.|Math\.|Promise\.|Object\.|Number$|parse)/;
 
 /** SVC415: a number that code reads from a text of a client, and binds without a test: a text of letters gives NaN. */
-function watchUnread(report: ReportAt): Watch {
+function watchUnread(report: ReportAt, { handlers }: Sources): Watch {
   const tested = new Set<string>();
   /** The first statement that binds a number. */
   const bound = new Map<string, Spot>();
@@ -515,8 +515,8 @@ function watchUnread(report: ReportAt): Watch {
     onStatement(sending) {
       for (const { value, token } of sending.bindings ?? [])
         for (const { by, node } of value?.texts.length === 1 ? madeIn({ texts: value.texts }) : [])
-          // the mark of a declared number has the member, and that of arithmetic the expression
-          if (by.startsWith('endless ') && node.type === 'call' && !bound.has(by))
+          // the mark of a text has its route, which a dependency does not know; that of a declared number has the member
+          if (by.startsWith('endless ') && node.type === 'call' && handlers.isRoute(node) && !bound.has(by))
             bound.set(by, sending.nodeAt(token));
     },
     finish() {

@@ -447,7 +447,7 @@ export function findNote(db, id) {
 `,
   'right: numbers that may be none in statements': `
 // FILE app.ts
-import { Depends, Field, NotFound, Svc, int } from 'svc';
+import { Depends, Field, NotFound, Svc, int, provide } from 'svc';
 import { db, sql } from 'svc/db';
 import { check } from 'checks';
 import { findNote, idOf, needId } from './notes.ts';
@@ -471,6 +471,10 @@ app.get('/e/{id}', { db: Depends(db) }, ({ db, params }) => {
   return findNote(db, Number(params.id));
 });
 app.get('/f/{id}', { db: Depends(db) }, ({ db, params }) => findNote(db, needId(params)));
+const note = provide({ db: Depends(db) }, ({ db, req }) =>
+  db.scalar('select text from note where id = ?', [Number(req.pathParams['id'])]),
+);
+app.get('/h/{id:int}', { note: Depends(note) }, ({ note }) => note);
 app.get('/g/{id}', { db: Depends(db) }, ({ db, params }) => {
   check(params.id);
   return findNote(db, idOf(params));
