@@ -209,6 +209,7 @@ export type {
   Host,
   HttpRequest,
   Middleware,
+  MiddlewareFunction,
   MiddlewareKind,
   Next,
   Plugin,
@@ -246,7 +247,7 @@ export type {
   Events,
   ServerSentEvent,
 } from './http/streaming/event-stream.ts';
-export type { ErrorClass, ExceptionHandler, MiddlewareFunction } from './http/pipeline.ts';
+export type { ErrorClass, ExceptionHandler } from './http/pipeline.ts';
 export type { ExceptionSpec } from './routing/declared-responses.ts';
 export { FileResponse } from './http/files/files.ts';
 export type { FileOptions } from './http/files/files.ts';

@@ -11,6 +11,7 @@ import { checkedRule, examine, makeReport } from '../check/check.ts';
 import { APPLICATION_RULES } from '../check/rules/application.ts';
 import { neededSecrets } from '../check/rules/secrets.ts';
 import { passesAtStart } from '../check/rules/graph.ts';
+import { realFolder } from '../http/files/static-folder.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
@@ -21,6 +22,7 @@ import type { Declared, Finding, Report, Place } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type {
   Middleware,
+  MiddlewareFunction,
   Plugin,
   Rule,
   Services,
@@ -31,7 +33,7 @@ import type {
   StateMap,
 } from '../http/contracts.ts';
 import type { ExceptionArguments } from '../routing/declared-responses.ts';
-import type { MiddlewareFunction, ErrorClass } from '../http/pipeline.ts';
+import type { ErrorClass } from '../http/pipeline.ts';
 import type { Counter, MetricsRegistry } from '../observability/metrics.ts';
 import type { Toolbox } from '../mcp/mcp.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
@@ -135,7 +137,10 @@ export class Declarations {
   /** Each invalid declaration becomes a finding of `svc check`. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
-    const found = this.plugins.registerAll((finding) => this.findings.push(finding));
+    const found = [
+      ...this.plugins.registerAll((finding) => this.findings.push(finding)),
+      ...unusableFolders(config, this.#declared.place),
+    ];
     const hasDocs = config.get('enableDocs', conditions.env !== 'production');
     const compilation = this.#compileRoutes(
       {
@@ -257,6 +262,21 @@ export class Declarations {
   #examine(compilation: Compilation, rules: readonly (CoreRule | Rule)[] = this.rules): Examination {
     return examine(this.viewOf(compilation), compilation.findings, rules);
   }
+}
+
+/** SVC107: a folder for uploads to which the process cannot write. Only a large upload would need it. */
+function unusableFolders(config: Config, place: Place): readonly Finding[] {
+  const directory = config.get('uploadDirectory', '');
+  try {
+    if (directory !== '') realFolder('E_UPLOAD_DIRECTORY', directory);
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    const { message, remedy } = error;
+    return [
+      { rule: 'SVC107', severity: 'error', subject: 'setting uploadDirectory', place, message, remedy },
+    ];
+  }
+  return [];
 }
 
 /** Whether findings of this rule may forbid a start. Findings of other rules only make `svc check` fail. */

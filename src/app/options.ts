@@ -68,8 +68,8 @@ export interface SvcOptions extends LimitOptions {
    */
   readonly maxBodyBytes?: number | undefined;
   /**
-   * Folder for uploaded files that do not fit in memory. They are deleted when their request ends, unless
-   * `UploadFile.save()` has moved them. Default: the system's folder for temporary files, where they have no
+   * Existing folder for uploaded files that do not fit in memory, to which the process can write. They are
+   * deleted when their request ends, unless `UploadFile.save()` has moved them. Default: the system's folder for temporary files, where they have no
    * name and cannot be moved. Environment variable SVC_UPLOAD_DIRECTORY.
    */
   readonly uploadDirectory?: string | undefined;

@@ -25,7 +25,7 @@ import { BackgroundRunner } from '../routing/background.ts';
 import { checkedPrefix, Router } from '../routing/route.ts';
 import { readDependencies } from '../routing/spec.ts';
 import { Application, answersInMemory } from './application.ts';
-import { Declarations, servicesOf } from './declarations.ts';
+import { Declarations, servicesOf, type CompileVariant } from './declarations.ts';
 import { assertStartAllowed, Lifecycle, Serving } from './lifecycle.ts';
 import { EffectiveOptions, readRunOptions, readSvcOptions } from './options.ts';
 import type { Clock } from '../base/clock.ts';
@@ -37,11 +37,12 @@ import type {
   CompiledRoute,
   HttpRequest,
   Middleware,
+  MiddlewareFunction,
   Plugin,
   Rule,
   Services,
 } from '../http/contracts.ts';
-import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
+import type { ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { McpApplication } from '../mcp/calls.ts';
 import type {
@@ -69,7 +70,6 @@ import type { FetchHandler } from '../http/fetch-mount.ts';
 import type { SpecOf } from '../routing/di.ts';
 import type { CheckedResult, FetchMountOptions } from '../routing/spec.ts';
 import type { Replace } from '../routing/plugin.ts';
-import type { CompileVariant } from './declarations.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
 

@@ -540,7 +540,7 @@ export const FAULTS = {
   },
   E_UPLOAD_DIRECTORY: {
     describe: (directory: string, problem: string): string =>
-      `Cannot store an uploaded file in "${directory}": ${problem}`,
+      `Cannot store uploaded files in "${directory}": ${problem}`,
     remedy: 'Set uploadDirectory (SVC_UPLOAD_DIRECTORY) to an existing folder that the process may write to',
   },
   E_UPLOAD_EXISTS: {

@@ -48,7 +48,7 @@ export interface SourceReport {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
-  /** What the sources say of the responses of routes, by file and line. */
+  /** How open the responses of routes are, by file and line. */
   readonly replies: ReadonlyMap<string, Openness>;
   /** Routes that respond with an object of which the sources know a member or the rows, by file and line. */
   readonly objects: ReadonlySet<string>;

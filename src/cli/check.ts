@@ -380,7 +380,7 @@ async function printRules(
   await printAll(
     format === 'json'
       ? asJson([rule])
-      : `${rule.id}: ${rule.severity}, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.${more(rule)}`,
+      : `${rule.id}: ${rule.severity} unless a finding says otherwise, found in the phase ${rule.phase}\n\nWhy: ${rule.why}.\n\nFix: ${rule.remedy}.${more(rule)}`,
   );
   return 0;
 }

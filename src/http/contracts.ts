@@ -311,6 +311,9 @@ export interface Middleware {
   compile?(view: CompiledView): Iterable<Omit<Finding, 'place'>>;
 }
 
+/** Middleware as a function. Its result may be any value that a handler may return. */
+export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
+
 /** One route of the compiled application. The route that matches a request is `req.route`. */
 export interface CompiledRoute {
   /** HTTP method in capitals; `WEBSOCKET` for a WebSocket route. */
@@ -452,8 +455,9 @@ export interface Host {
   /**
    * Adds middleware. `inside` (default) places it after all earlier middleware, next to the handler;
    * `outside` places it around all earlier middleware.
+   * @throws SvcError `E_MIDDLEWARE` when the value is neither a function nor an object with handle()
    */
-  use(middleware: Middleware, where?: 'inside' | 'outside'): void;
+  use(middleware: Middleware | MiddlewareFunction, where?: 'inside' | 'outside'): void;
   /**
    * Returns the value that an earlier plugin has provided under this key.
    * @throws SvcError `E_STATE_UNSET` when no earlier plugin has provided the value

@@ -20,7 +20,14 @@ import { lacksDescriptors } from '../observability/descriptors.ts';
 import { HttpResponse, problem, issueOf } from './response.ts';
 import { DEFAULT_PLAN, toResponse } from './reply.ts';
 import { shown } from '../base/options.ts';
-import type { Awaitable, CompiledView, HttpRequest, Middleware, Next, Services } from './contracts.ts';
+import type {
+  Awaitable,
+  CompiledView,
+  HttpRequest,
+  Middleware,
+  MiddlewareFunction,
+  Services,
+} from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
 import type { DescriptorWatch } from '../observability/descriptors.ts';
@@ -30,9 +37,6 @@ import type { Finding } from '../base/findings.ts';
 
 /** Handles a request: a handler, or middleware with all that it surrounds. Never throws, never rejects. */
 export type Core = (req: TransportRequest) => Awaitable<HttpResponse>;
-
-/** Middleware as a function. Its result may be any value that a handler may return. */
-export type MiddlewareFunction = (req: HttpRequest, next: Next) => unknown;
 
 /** Converts exceptions into responses, with the exception handlers of routers and of the application. */
 export class ErrorRenderer {

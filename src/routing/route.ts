@@ -21,8 +21,8 @@ import type { CheckedSpec, InputOf, SpecOf } from './di.ts';
 import type { Declared, Finding } from '../base/findings.ts';
 import type { Dependencies, GetSpec, CheckedResult, MountOptions, ReservedKey, RouteSpec } from './spec.ts';
 import type { Infer } from '../schema/schema.ts';
-import type { Context, HttpRequest, Middleware } from '../http/contracts.ts';
-import type { ErrorClass, ExceptionHandler, MiddlewareFunction } from '../http/pipeline.ts';
+import type { Context, HttpRequest, Middleware, MiddlewareFunction } from '../http/contracts.ts';
+import type { ErrorClass, ExceptionHandler } from '../http/pipeline.ts';
 import type { ParsedTemplate, PathParams, PathTemplate } from '../http/path.ts';
 import type {
   CheckedSocketSpec,

@@ -23,8 +23,12 @@ import type { InputShape, RouteTextInputs, TextInputs } from './di.ts';
 import type { Finding } from '../base/findings.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Deprecation, Infer, Returned, TypeSource, Wire, WireOf } from '../schema/schema.ts';
-import type { Middleware, RouteRateLimit, SecurityRequirement } from '../http/contracts.ts';
-import type { MiddlewareFunction } from '../http/pipeline.ts';
+import type {
+  Middleware,
+  MiddlewareFunction,
+  RouteRateLimit,
+  SecurityRequirement,
+} from '../http/contracts.ts';
 import type { Reply } from '../http/reply.ts';
 import type { HttpResponse } from '../http/response.ts';
 import type { StaticOptions } from '../http/files/static.ts';

@@ -334,7 +334,7 @@ test('a finding of app.check() about a middleware has the line of its app.use() 
     [
       [
         'middleware csrf',
-        'Register it before all code that reads req.session: app.use(new SessionMiddleware())',
+        'Register it before all code that reads req.session: app.use(new SessionMiddleware()); if it is registered, see whether npm ls svc lists two copies of svc',
       ],
     ],
   );

@@ -671,14 +671,17 @@ test('svc check --explain prints why a rule exists and how to fix a finding', as
   assert.equal(status, 0);
   assert.match(
     stdout,
-    /^SVC102: error, found in the phase graph\n\nWhy: .+\.\n\nFix: .+\.\n\nWrong:\n {2}.+\n\nRight:\n {2}.+\n$/,
+    /^SVC102: error unless a finding says otherwise, found in the phase graph\n\nWhy: .+\.\n\nFix: .+\.\n\nWrong:\n {2}.+\n\nRight:\n {2}.+\n$/,
   );
   const sql = await svc(['check', '--explain', 'SVC601']);
   assert.match(sql.stdout, /\n\nSee: CWE-89, OWASP Cheat Sheet: SQL Injection Prevention\.\n$/);
   const own = await svc(['check', 'app.ts', '--explain', 'shop/b'], {
     cwd: project(t, { 'app.ts': MISTAKEN }),
   });
-  assert.match(own.stdout, /^shop\/b: error, found in the phase contract\n\nWhy: b is bad\.\n/);
+  assert.match(
+    own.stdout,
+    /^shop\/b: error unless a finding says otherwise, found in the phase contract\n\nWhy: b is bad\.\n/,
+  );
 });
 
 test('svc check --list and --explain print JSON with --format json', async (t) => {

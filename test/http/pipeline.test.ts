@@ -24,7 +24,7 @@ import { systemClock } from '../../src/base/clock.ts';
 import { DEFAULT_PLAN } from '../../src/http/reply.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { fakeRequest } from '../support/transport.ts';
-import type { MiddlewareFunction } from '../../src/http/pipeline.ts';
+import type { MiddlewareFunction } from '../../src/http/contracts.ts';
 import type { TransportRequest } from '../../src/http/request/request.ts';
 
 interface Run {

@@ -165,6 +165,29 @@ test('register() of a plugin can declare routes, middleware, state and metrics, 
   assert.equal(lines.find((line) => line['event'] === 'registered')!['logger'], 'second');
 });
 
+test('host.use() takes the same middleware as app.use(): a function, or an object with handle()', async () => {
+  const { app } = application();
+  app.register(
+    plugin('named', {
+      register(host: Host) {
+        host.use(async (_req, next) => {
+          const response = await next();
+          response.headers.set('X-Inside', 'yes');
+          return response;
+        });
+        host.use((req, next) => (req.path === '/early' ? { early: true } : next()), 'outside');
+        assert.throws(() => host.use({} as never), { code: 'E_MIDDLEWARE' });
+      },
+    }),
+  );
+  app.get('/', () => 'x');
+  await using client = new TestClient(app);
+  assert.equal((await client.get('/')).headers.get('x-inside'), 'yes');
+  const early = await client.get('/early');
+  assert.deepEqual(await early.json(), { early: true });
+  assert.equal(early.headers.get('x-inside'), null);
+});
+
 test('a function that a plugin passes to host.provide() is called for each request', async () => {
   const { app } = application();
   const count = stateKey<number>('count');

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { HTTPException, NotFound, Router, Svc } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
-import type { MiddlewareFunction } from '../../src/http/pipeline.ts';
+import type { MiddlewareFunction } from '../../src/http/contracts.ts';
 
 class Conflict extends Error {}
 class Stale extends Conflict {}

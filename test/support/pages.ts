@@ -38,7 +38,7 @@ export function generatedPage(): string {
  */
 
 /** The page, with slots in double braces. */
-export const PAGE = \`${text}\`;
+export const PAGE: string = \`${text}\`;
 `;
 }
 

@@ -13,7 +13,7 @@ import { SecurityHeadersMiddleware } from '../../http/middleware/security-header
 import { CONVERTERS } from '../../http/path.ts';
 import { fileLimit } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { HttpRequest, RateLimitKey } from '../../http/contracts.ts';
+import type { HttpRequest, Middleware, RateLimitKey } from '../../http/contracts.ts';
 import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
 
 /** Rules about deployment, sorted by id. */
@@ -46,10 +46,11 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     phase: 'security',
     cwe: [348],
     sources: ['RFC 7239 §8.1'],
-    why: 'If the application trusts every proxy, a client can claim any IP address. Rate limits, logs and access rules then see a wrong address',
-    remedy: "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1",
-    wrong: "trustProxy: 'all'",
-    right: "trustProxy: ['10.0.0.0/8']",
+    why: 'If the application trusts every proxy, a client can claim any IP address. Rate limits, logs and access rules then see a wrong address. If a rate limit counts by a header that clients choose, each new value has a new limit',
+    remedy:
+      "Name the proxies: trustProxy: ['loopback', '10.0.0.0/8'], or their number: trustProxy: 1. Let rate limits count by req.ip, or add a second limit without the option key",
+    wrong: "trustProxy: 'all'  // or one RateLimitMiddleware, with key: (req) => req.headers['x-client']",
+    right: "trustProxy: ['10.0.0.0/8']  // app.use(new RateLimitMiddleware({ name: 'address' }))",
     run: findForgedClients,
   },
   {
@@ -289,38 +290,61 @@ function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): v
  */
 function findForgedClients(view: ApplicationView, report: ReportFinding): void {
   findTrustedCrowds(view, report);
+  const credentials = credentialsOf(view);
   for (const [layer, place] of layersWithPlaces(view)) {
-    if (!(layer instanceof RateLimitMiddleware)) continue;
+    if (!(layer instanceof RateLimitMiddleware) || hasLimitByAddress(layer, view)) continue;
     const header = layer.keys
       // the rate limit middleware itself reports key functions that use a forwarded address
       .filter((key) => !namesForwarded(key))
-      .map(headerOfKey)
+      .map((key) => headerOfKey(key, credentials))
       .find((name) => name !== undefined);
-    if (header !== undefined)
-      report(
-        'middleware rate-limit',
-        `the rate limit counts requests by the header "${header}", so a client can avoid the limit by sending a new value each time`,
-        place,
-        {
-          severity: 'warning',
-          remedy: 'Let the option "key" return req.ip, or the id of the authenticated user',
-        },
-      );
+    if (header !== undefined) report('middleware rate-limit', chosenKey(header), place, CHOSEN_KEY);
   }
 }
+
+/** Message of SVC210 about a rate limit whose key is a header field. */
+export function chosenKey(header: string): string {
+  return `the rate limit counts requests by the header "${header}", so a client can avoid the limit by sending a new value each time`;
+}
+
+/** Severity and remedy of SVC210 for a rate limit whose key is a header field. */
+export const CHOSEN_KEY = {
+  severity: 'warning',
+  remedy:
+    'Let the option "key" return req.ip, or add a second limit by address: app.use(new RateLimitMiddleware({ name: \'address\' })). To count by what a guard has found, call take() of a RateLimiter in the handler',
+} as const;
 
 /**
  * Header fields with a credential. A rate limit may count by such a field: a client cannot invent values,
  * because guards reject invalid credentials.
  */
-const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
+export const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
+
+function credentialsOf({ routes }: ApplicationView): ReadonlySet<string> {
+  const guards = routes.flatMap(({ security }) => security.map(({ credential }) => credential));
+  return CREDENTIALS.union(
+    new Set(guards.flatMap((each) => (each?.in === 'header' ? [each.name.toLowerCase()] : []))),
+  );
+}
+
+/** Whether another limit counts each request that the layer counts, by the address of its client. */
+function hasLimitByAddress(layer: Middleware, view: ApplicationView): boolean {
+  const isByAddress = (each: Middleware): boolean =>
+    each instanceof RateLimitMiddleware && each.keys.length === 0;
+  const lists = ownRoutes(view)
+    .map(({ declared }) => declared.use)
+    .filter((use) => use.includes(layer));
+  return (
+    view.middleware.some(isByAddress) || (lists.length > 0 && lists.every((use) => use.some(isByAddress)))
+  );
+}
 
 /**
  * Returns a header field on which the key of a rate limit depends, unless the field carries a credential. A
  * test request records which fields the key function reads. A second request, with other header values, shows
  * whether the key changes.
  */
-function headerOfKey(key: RateLimitKey): string | undefined {
+function headerOfKey(key: RateLimitKey, credentials: ReadonlySet<string>): string | undefined {
   const names = new Set<string>();
   const keyFor = (value: string): unknown => {
     const get = (_target: object, name: string | symbol): string | undefined => {
@@ -345,7 +369,7 @@ function headerOfKey(key: RateLimitKey): string | undefined {
   } catch {
     return undefined;
   }
-  return [...names].find((name) => !CREDENTIALS.has(name));
+  return [...names].find((name) => !credentials.has(name));
 }
 
 function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {

@@ -213,11 +213,16 @@ function revealed(
     return 'the response contains all environment variables, including passwords and tokens';
   if (sending?.outline.verb !== 'select') return undefined;
   const { outline, target = '' } = sending;
+  const message = (column: string): string => {
+    const owner =
+      outline.tables.find(({ name }) => secrets.get(name.toLowerCase()) === column)?.name ?? target;
+    return `the response contains rows of the table "${owner}" with the secret column "${column}": every client receives the values of the column`;
+  };
   if (by === CLASS_ROW) {
     const secret = [...(members ?? [])].find(
       ([name, member]) => SECRET_COLUMN.test(name) && isColumnOf(sending, member),
     );
-    return secret && revealedColumn(target, secret[0]);
+    return secret && message(secret[0]);
   }
   const known = secrets.get(target);
   const selected = outline.before('from').map(({ name }) => name);
@@ -228,11 +233,7 @@ function revealed(
   const gone = [...(members?.keys() ?? []), ...(lacks ?? [])];
   return column === undefined || gone.some((key) => plain(key) === plain(column))
     ? undefined
-    : revealedColumn(target, column);
-}
-
-function revealedColumn(table: string, column: string): string {
-  return `the response contains rows of the table "${table}" with the secret column "${column}": every client receives the values of the column`;
+    : message(column);
 }
 
 /** Whether a value is the column of a declared class, and the class does not keep it out of responses. */

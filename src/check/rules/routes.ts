@@ -22,6 +22,7 @@ import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { errorId } from '../values/inputs.ts';
 import { KNOWN, innerOf, madeIn } from '../values/value.ts';
+import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
 import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
 import { MAKES_REPLY, isUnderCondition } from './replies.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -165,14 +166,30 @@ function isPublic(call: Call, module: SourceModule): boolean {
   });
 }
 
-/** SVC210: rate limit keys that come from a header. */
+/** SVC210: rate limit keys that come from a header, without a second limit that counts by address. */
 function findChosenKeys(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    if (/^svc\.RateLimit(?:Middleware|er)$/.test(meaningOfCall(call, module)))
-      judgeKey(call.args[0], module, sources, report);
-    if (sources.handlers.isRoute(call))
-      judgeKey(entryOf(specOf({ call, module }), 'rateLimit'), module, sources, report);
-  }
+  const calls = [...sources.all('call')];
+  const limits = calls.filter(
+    ({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware',
+  );
+  const isByAddress = limits.some(({ module, node }) => countsByAddress(node.args[0], module));
+  const judge = (options: Node | undefined, module: SourceModule): void =>
+    judgeKey(options, module, sources, report);
+  if (!isByAddress) for (const { module, node } of limits) judge(node.args[0], module);
+  // the option of a route replaces the limit of the first middleware, so the second one must count by address
+  if (isByAddress && limits.length > 1) return;
+  for (const { module, node: call } of calls)
+    if (sources.handlers.isRoute(call)) judge(entryOf(specOf({ call, module }), 'rateLimit'), module);
+}
+
+/** Whether the options of a rate limit have no key, neither of their own nor in a rule. */
+function countsByAddress(options: Node | undefined, module: SourceModule): boolean {
+  if (options === undefined) return true;
+  const given = constantOf(options, module)?.node;
+  return (
+    given?.type === 'object' &&
+    !partsIn(given).some((part) => part.type === 'spread' || (part.type === 'entry' && part.key === 'key'))
+  );
 }
 
 /** Paths that links in e-mails and redirects open, such as `/verify`. Browsers always request them with GET. */
@@ -292,18 +309,14 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
   const key = given === undefined ? undefined : sources.handlers.resolve(given, module);
   if (key === undefined) return;
   const home = sources.handlers.homeOf(key);
+  const credentials = credentialsIn(sources);
   walk(key, (node) => {
     if (node.type !== 'member' || !/(?:^|\.)headers$/.test(pathOf(node.object) ?? '')) return;
     const name = node.property ?? '';
-    if (name !== '' && !/^(?:authorization|cookie|x-forwarded-for|x-real-ip)$/i.test(name))
-      report(
-        { module: home, node },
-        `the rate limit counts requests by the header "${name}", so a client can avoid the limit by sending a new value each time`,
-        {
-          severity: 'warning',
-          remedy: 'Let the option "key" return req.ip, or the id of the authenticated user',
-        },
-      );
+    // the rate limit middleware itself reports addresses that proxies forward
+    if (name === '' || credentials.has(name.toLowerCase()) || /^x-(?:forwarded-for|real-ip)$/i.test(name))
+      return;
+    report({ module: home, node }, chosenKey(name), CHOSEN_KEY);
   });
 }
 
@@ -378,4 +391,15 @@ function hasSchema(route: RouteCall | undefined): boolean {
 /** Whether a text depends on a condition about the environment, or about the error to which it belongs. */
 function isForSome({ node, module }: Spot): boolean {
   return isUnderCondition(node, module) || dependsOn(node, module, /status|expose|operational/i);
+}
+
+/** Returns the header fields with credentials, also those in which a program takes API keys. */
+function credentialsIn(sources: Sources): ReadonlySet<string> {
+  const own = sources.all('call').flatMap(({ module, node }) => {
+    if (meaningOfCall(node, module) !== 'svc.APIKeyAuth') return [];
+    const header = entryOf(node.args[0], 'header');
+    const name = header === undefined ? undefined : literal(header, module);
+    return name?.type === 'text' ? [name.value.toLowerCase()] : [];
+  });
+  return CREDENTIALS.union(new Set(own));
 }

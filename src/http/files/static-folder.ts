@@ -8,7 +8,7 @@
  * (.br, .zst, .gz). It also has the bytes of small files. A file is read again if it was changed, or was
  * written so recently that its modification time may not show another write.
  */
-import { realpathSync, statSync } from 'node:fs';
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -59,6 +59,37 @@ const CODINGS: readonly (readonly [ending: string, coding: string])[] = [
  */
 const SKEW_MS = 2_000;
 
+type FolderFault = 'E_STATIC_DIRECTORY' | 'E_UPLOAD_DIRECTORY';
+
+/** How the process uses a folder, by the code of the error for a folder that does not allow it. */
+const USES: Readonly<Record<FolderFault, { readonly access: number; readonly denied: string }>> = {
+  E_STATIC_DIRECTORY: { access: constants.X_OK, denied: 'the directory cannot be read' },
+  E_UPLOAD_DIRECTORY: {
+    access: constants.W_OK | constants.X_OK,
+    denied: 'the process may not write to the directory',
+  },
+};
+
+/**
+ * Returns the real path of a folder, without symbolic links.
+ * @throws SvcError with the given code when there is no such folder, or the process may not use it
+ */
+export function realFolder(code: FolderFault, directory: string): string {
+  const { access, denied } = USES[code];
+  try {
+    const root = realpathSync.native(directory);
+    if (statSync(root).isDirectory()) {
+      accessSync(root, access);
+      return root;
+    }
+  } catch (error) {
+    const { code: cause = 'no code' } = error as NodeJS.ErrnoException;
+    const problem = cause === 'ENOENT' ? 'the directory does not exist' : `${denied} (${cause})`;
+    throw new SvcError(code, [directory, problem], { cause: error });
+  }
+  throw new SvcError(code, [directory, 'the path is not a directory']);
+}
+
 /** Finds the files of a folder, and caches them. */
 export class StaticFolder {
   readonly directory: string;
@@ -79,25 +110,7 @@ export class StaticFolder {
    */
   open(trustedMs: number): void {
     this.#trustedMs = trustedMs;
-    let isDirectory: boolean;
-    try {
-      this.#root = realpathSync.native(this.directory);
-      isDirectory = statSync(this.#root).isDirectory();
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      throw new SvcError(
-        'E_STATIC_DIRECTORY',
-        [
-          this.directory,
-          code === 'ENOENT'
-            ? 'the directory does not exist'
-            : `the directory cannot be read (${code ?? 'no code'})`,
-        ],
-        { cause: error },
-      );
-    }
-    if (!isDirectory)
-      throw new SvcError('E_STATIC_DIRECTORY', [this.directory, 'the path is not a directory']);
+    this.#root = realFolder('E_STATIC_DIRECTORY', this.directory);
   }
 
   /** Returns the cached entry of a path, if the path was looked up recently. */

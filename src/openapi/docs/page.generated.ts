@@ -3,7 +3,7 @@
  */
 
 /** The page, with slots in double braces. */
-export const PAGE = `<!doctype html>
+export const PAGE: string = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8" />

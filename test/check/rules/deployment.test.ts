@@ -10,7 +10,9 @@ import { folder } from '../../support/run.ts';
 import { NotFound } from '../../../src/base/errors.ts';
 import { Field, file, list } from '../../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
+import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../../src/http/middleware/security-headers.ts';
+import { APIKeyAuth } from '../../../src/auth/api-key.ts';
 import { BearerAuth } from '../../../src/auth/auth.ts';
 import { findUnnamedHosts } from '../../../src/check/rules/deployment.ts';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
@@ -90,6 +92,40 @@ test('svc check reports a network of trusted proxies that covers a large part of
     'setting trustProxy: the network "0.0.0.0/1" of trusted proxies is too large: clients in this network can claim any IP address',
   ]);
   assert.deepEqual(found(quiet({ trustProxy: ['10.0.0.0/8', '192.168.0.0/16'] }), 'SVC210'), []);
+});
+
+test('svc check accepts a rate limit by a header if a second limit of the same requests counts by address (SVC210)', () => {
+  const byClient = (): RateLimitMiddleware =>
+    new RateLimitMiddleware({ key: (req) => req.headers['x-client'] });
+  const byAddress = (): RateLimitMiddleware => new RateLimitMiddleware({ name: 'address' });
+  const finding = [
+    'middleware rate-limit: the rate limit counts requests by the header "x-client", so a client can avoid the limit by sending a new value each time',
+  ];
+  assert.deepEqual(found(quiet().use(byClient()).get('/', handler), 'SVC210'), finding);
+  assert.deepEqual(found(quiet().use(byClient()).use(byAddress()).get('/', handler), 'SVC210'), []);
+  assert.deepEqual(found(quiet().get('/', { use: [byAddress(), byClient()] }, handler), 'SVC210'), []);
+  assert.deepEqual(
+    found(
+      quiet()
+        .get('/', { use: [byClient()] }, handler)
+        .get('/other', { use: [byAddress()] }, handler),
+      'SVC210',
+    ),
+    finding,
+    'the second limit counts requests to another route',
+  );
+});
+
+test('svc check accepts a rate limit by the header that an API key guard reads (SVC210)', () => {
+  const limited = (name: string): string[] =>
+    found(
+      quiet()
+        .use(new RateLimitMiddleware({ key: (req) => req.headers[name] }))
+        .get('/', { client: Depends(APIKeyAuth({ header: 'X-Shop-Key', verify: () => 'shop' })) }, handler),
+      'SVC210',
+    );
+  assert.deepEqual(limited('x-shop-key'), []);
+  assert.equal(limited('x-other-key').length, 1);
 });
 
 test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site with credentials (SVC206)', () => {

@@ -24,6 +24,27 @@ app.register(new DatabasePlugin('postgres://db.shop.example/shop', { statementTi
 app.register(new DatabasePlugin('postgres://db:5432/shop?sslmode=disable'));
 app.register(new DatabasePlugin('postgres://localhost/shop?sslmode=disable', { statementTimeoutMs: 3_000 }));
 `,
+  'a key of a rate limit with a second limit by address': `
+import { APIKeyAuth, RateLimitMiddleware, Svc } from 'svc';
+export const app = new Svc();
+const LIMITS = { name: 'address', perMinute: 120, rules: [{ path: '/search', perMinute: 20 }] };
+app.use(new RateLimitMiddleware(LIMITS));
+app.use(new RateLimitMiddleware({ key: (req) => req.headers['x-client-id'] }));
+app.get('/a', { public: 'x', rateLimit: { perMinute: 5, key: (req) => req.headers['x-device'] } }, () => 'x');
+`,
+  'the only limit by address, which the option of a route replaces': `
+import { RateLimitMiddleware, Svc } from 'svc';
+export const app = new Svc();
+app.use(new RateLimitMiddleware());
+app.get('/a', { public: 'x', rateLimit: { perMinute: 5, key: (req) => req.headers['x-device'] } }, () => 'x'); // SVC210
+`,
+  'keys of rate limits that guards check': `
+import { APIKeyAuth, Depends, RateLimitMiddleware, Svc } from 'svc';
+export const app = new Svc();
+const client = APIKeyAuth({ header: 'X-Shop-Key', verify });
+app.use(new RateLimitMiddleware({ key: (req) => req.headers['x-shop-key'] }));
+app.get('/a', { client: Depends(client), rateLimit: { perMinute: 5, key: (req) => req.headers['x-api-key'] } }, () => 'x');
+`,
   'tools and sockets': `
 import { createReadStream } from 'node:fs';
 import { createHash } from 'node:crypto';
