@@ -55,6 +55,8 @@ export interface SourceReport {
   readonly replies: ReadonlyMap<string, Openness>;
   /** Whether all responses of routes are pages, by file and line. */
   readonly media: ReadonlyMap<string, Media>;
+  /** Routes that respond with an object of which the sources know a member or the rows, by file and line. */
+  readonly objects: ReadonlySet<string>;
   /** Where members of responses come from, by file, line and name. */
   readonly members: ReadonlyMap<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
@@ -106,13 +108,15 @@ export function examineSources(
   });
   const replies = new Map<string, Openness>();
   const media = new Map<string, Media>();
+  const objects = new Set<string>();
   const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
   let hasHostLinks = false;
-  const noteReply = (value: Value, route: RouteCall | undefined): void => {
+  const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
     const openness = isConstant(value) ? 'constant' : isNamed(value) ? 'named' : 'open';
     keepMost(replies, OPENNESS, place, openness);
+    if (/^2/.test(status) && isObject(value)) objects.add(place);
     for (const [name, member] of membersOf(value)) {
       const origin = isToken(member) ? 'token' : isKept(member) ? 'kept' : 'other';
       keepMost(members, ORIGINS, `${place} ${name}`, origin);
@@ -128,7 +132,7 @@ export function examineSources(
     onCall: ({ call, meaning, route, value }) => {
       const [body] = call.args;
       hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
-      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
+      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(call.args[1])));
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
@@ -155,10 +159,22 @@ export function examineSources(
     statements,
     replies,
     media,
+    objects,
     members,
     limited,
     hasHostLinks,
   };
+}
+
+/** Whether a value is certainly an object, rows, or a list of objects: not an error response such as `[{ … }, 404]`. */
+function isObject({ type, members, items, whole }: Value): boolean {
+  if (type !== undefined && type !== 'svc.Schema' && whole === undefined) return false;
+  if (whole !== undefined && whole.by !== 'process.env') return true;
+  const names = [...(members?.keys() ?? [])];
+  const isList = items !== undefined || names.every((name) => /^\d+$/.test(name));
+  if (!isList) return true;
+  const all = [...(members?.values() ?? []), ...(items === undefined ? [] : [items])];
+  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && all.some(isObject);
 }
 
 /** Returns the members of a response, also those of its members. */

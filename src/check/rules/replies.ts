@@ -192,7 +192,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   };
 }
 
-const MAKES_REPLY =
+export const MAKES_REPLY: RegExp =
   /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/;
 /** Functions whose results are hashes of passwords. */
 const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;

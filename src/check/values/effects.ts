@@ -40,7 +40,7 @@ export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
-const number: Effect = ({ args: [value = KNOWN] }) => values.computedFrom([value]);
+const number: Effect = ({ args: [value = KNOWN] }) => values.numberFrom(value);
 /** Returns a number of which the call that made it stays known. */
 const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,

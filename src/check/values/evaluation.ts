@@ -13,7 +13,7 @@ import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, sharedFacts, startsOf } from './text.ts';
+import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts, startsOf } from './text.ts';
 import { among, chosenOf, constantIn, decidedBy, equality, freeKeyIn, tested as testOf } from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -346,13 +346,13 @@ export abstract class Evaluation extends Classes {
   /** Joins values as texts. Parts of clients keep the expression that brought them into the text, or into markup. */
   #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
     const { module } = this;
-    const isMarkup = values.hasMarkup(values.joined(parts));
+    const isMarkup = values.joined(parts).texts.some(hasMarkup);
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
         const entry = node && { node, module };
         if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
-        const isNew = isMarkup && !values.hasMarkup(value);
+        const isNew = isMarkup && !value.texts.some(hasMarkup);
         return values.mapParts(value, (part) =>
           isNew || part.entry === undefined ? { ...part, entry } : part,
         );
@@ -379,7 +379,7 @@ export abstract class Evaluation extends Classes {
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
     if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
-    const by = key === undefined ? undefined : makerOf(object, key);
+    const by = key === undefined ? undefined : makerOf(object, key, this.path.facts);
     return by === undefined
       ? this.member(object, key, index)
       : {
@@ -459,8 +459,7 @@ export abstract class Evaluation extends Classes {
   #unary(node: NodeOf<'unary'>): Value {
     const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
-    if (operator === '!') this.misuse('condition', inner, node);
-    if (operator === 'void') this.misuse('dropped', inner, node);
+    if (/^(?:!|void)$/.test(operator)) this.misuse(operator === '!' ? 'condition' : 'dropped', inner, node);
     if (operator === 'delete' && value?.type === 'member') {
       const object = this.value(value.object);
       this.#keepPart(value, object, object.source && { ...object.source, whole: undefined });
@@ -471,6 +470,7 @@ export abstract class Evaluation extends Classes {
     if (number !== undefined) return values.literal(`-${number}`);
     if (operator === '-' && value !== undefined)
       return calculated(operator, [inner], [value, value], this.module);
+    if (operator === '+') return values.numberFrom(inner);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -510,7 +510,7 @@ export abstract class Evaluation extends Classes {
         return (
           this.#calculated(operator, [first, second], [left, right]) ?? {
             ...KNOWN,
-            keys: operator === '>' ? first.keys : undefined,
+            keys: values.isProof(operator, second) ? first.keys : undefined,
           }
         );
     }
