@@ -193,16 +193,17 @@ function isToken({ texts }: Value): boolean {
   return texts.length > 0 && texts.every((text) => text.length > 0 && text.every(isMade));
 }
 
-/** Whether the sources write a value with all of its members. */
+/** Whether a function writes a value with all of its members: data of a module may change, and gain members. */
 function isConstant(value: Value, depth = 0): boolean {
-  const { members, items, source, whole, of, type } = value;
+  const { texts, members, items, source, whole, of, type, lasting } = value;
   if (source !== undefined || items !== undefined || whole !== undefined || depth > 4) return false;
-  if (members === undefined) return depth > 0 && constantIn(value) !== undefined;
-  return (
-    of === undefined &&
-    type === undefined &&
-    [...members.values()].every((each) => isConstant(each, depth + 1))
-  );
+  if (members === undefined) {
+    const parts = constantIn(value) === undefined ? [] : texts.flat();
+    const pieces = parts.flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
+    return depth > 0 && pieces.length > 0 && pieces.every(({ node }) => functionAround(node) !== undefined);
+  }
+  const isPlain = of === undefined && type === undefined && lasting === undefined;
+  return isPlain && [...members.values()].every((each) => isConstant(each, depth + 1));
 }
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
