@@ -326,8 +326,8 @@ const replaced =
           : 0n;
     const [match = KNOWN, ...groups] = argumentsOf(pattern, receiver, at);
     const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
-    // whole elements, such as <br>, stay markup of the program
-    const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
+    // whole elements, such as <br> and <b>…</b>, stay markup of the program
+    const isMarkup = new_.texts.every((each) => /^(?:<[^<>]+>[^<>]*)+$/.test(texts.literalOf(each, '…')));
     const added = isMarkup
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
@@ -342,7 +342,8 @@ const replaced =
         // where a text takes the place of each match, the beginning is this text, or what it was before
         const notFirst =
           written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
-        const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+        const may = (part.may & ~gone) | added;
+        const fact = gone === 0n ? { may, lacks: [] } : { may, notFirst };
         return texts.derived(part, `replace ${at}`, fact);
       }),
     );
