@@ -20,7 +20,7 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
-import { constantIn } from './values/tests.ts';
+import { constantIn, isPlaceInText } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, madeIn } from './values/value.ts';
@@ -235,6 +235,7 @@ function isNamed(value: Value, depth = 0): boolean {
 function isSingle(type: string | undefined): boolean {
   return (
     type === undefined ||
+    isPlaceInText(type) ||
     MAKERS.test(type) ||
     /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$)/.test(type)
   );

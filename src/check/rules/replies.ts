@@ -367,7 +367,9 @@ function isOwnText({ texts }: Value): boolean {
       text.every((part) =>
         part.kind === 'client'
           ? !isStored(part)
-          : part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
+          : part.kind === 'literal'
+            ? part.text === '' || text.length > 1
+            : /^crypto\.random/.test(part.made?.by ?? ''),
       ),
     )
   );

@@ -10,6 +10,7 @@ import {
   argumentsOf,
   constantIn,
   isFolderOf,
+  lastIndexIn,
   matchIn,
   matchOf,
   matched,
@@ -260,9 +261,6 @@ const cased: Effect = ({ receiver }) =>
 const normalized: Effect = ({ receiver }) =>
   values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
 
-/** Type of the index of the last place where a text has a character. */
-const lastIndexIn = (receiver: Value, character: string): string =>
-  `last ${character} of ${values.idsIn(receiver).join()}`;
 const lastIndex: Effect = ({ receiver, args: [text] }) => {
   const character = constantIn(text);
   return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;

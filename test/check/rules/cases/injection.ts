@@ -522,6 +522,19 @@ app.post('/b', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   const name = randomUUID() + ext;
   await rm(join('thumbs', \`\${name.slice(0, -ext.length)}.png\`));
 });
+const fromEnd = (name) => {
+  let multi = '';
+  if (/\\.\\d{3}$/.test(name)) {
+    multi = name.slice(name.lastIndexOf('.') - name.length);
+    name = name.slice(0, name.lastIndexOf('.'));
+  }
+  const preserved = name.match(/\\.tar\\.\\w+/i);
+  return (preserved ? preserved[0] : name.slice(name.lastIndexOf('.') - name.length)) + multi;
+};
+app.post('/f', { body: Body, public: 'x', status: 204 }, async ({ body }) => { await rename('tmp', join('uploads', randomUUID() + fromEnd(body.original))); });
+app.post('/g', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('.') - body.other.length))); // SVC606
+});
 app.post('/c', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.indexOf('.')))); // SVC606
 });
