@@ -24,6 +24,7 @@ import { collectedLog } from '../../support/collected-log.ts';
 import { seeded } from '../../support/random.ts';
 import { referenceMatch } from '../../support/router-reference.ts';
 import { RULES_WITH_SEVERITY, asSevere, severityOf } from '../../support/severities.ts';
+import { assertChecks } from '../../../src/cli/command.ts';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { Finding } from '../../../src/base/findings.ts';
 import type { Context, Plugin } from '../../../src/http/contracts.ts';
@@ -494,7 +495,7 @@ test('when a secret is easy to guess, svc check reports an error, but the applic
       [['SVC205', 'error', 'setting authSecret']],
       secret,
     );
-    assert.throws(() => app.assertChecks(), { code: 'E_COMPILE' });
+    assert.throws(() => assertChecks(app, true), { code: 'E_COMPILE' });
     await app.startup();
     await app.shutdown();
     const warnings = events.splice(0).filter(({ event }) => event === 'secret_weak');
