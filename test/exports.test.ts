@@ -17,6 +17,7 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'check/report.ts': ['fileOf'],
   'check/rules/environment.ts': ['SUPPORTED_NODE', 'enginesOf', 'satisfies'],
   'check/rules/graph.ts': ['coveredBy'],
+  'cli/command.ts': ['assertChecks'],
   'cli/load.ts': ['isApplication'],
   'cli/main.ts': ['COMMANDS'],
   'cli/new.ts': ['moveEntries'],

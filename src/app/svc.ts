@@ -375,15 +375,6 @@ export class Svc extends Router implements McpApplication {
     return this.#declarations.check();
   }
 
-  /**
-   * @throws SvcError `E_COMPILE` with all findings, if check() reports an error
-   * @internal
-   */
-  assertChecks(): void {
-    const { ok, findings } = this.check();
-    if (!ok) throw new SvcError('E_COMPILE', [findings], { findings });
-  }
-
   /** Returns the findings of the rules with `phase: 'live'`, which may query databases and other services. */
   async checkLive(): Promise<Report> {
     return examineLive(this.inspect(), this.rules);

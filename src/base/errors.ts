@@ -84,6 +84,26 @@ export function isCausedBy(error: unknown, test: (cause: unknown) => boolean): b
   return false;
 }
 
+/** Codes of an unreachable or closed server. Every other code is a mistake in the program or its configuration. */
+const SERVER_STATES: ReadonlySet<FaultCode> = new Set([
+  'E_DB_CLOSED',
+  'E_DB_CONNECT',
+  'E_DB_OPEN',
+  'E_DB_STALLED',
+  'E_REDIS_CLOSED',
+  'E_REDIS_OPEN',
+]);
+
+/**
+ * Throws `error` if a mistake in the program has caused it, such as a statement on the database inside a
+ * transaction (`E_DB_NESTED`). Components that continue while their store fails call this first: a mistake is
+ * permanent, so continuing would switch the component off, and "store failed" would name the wrong cause.
+ * @internal
+ */
+export function throwMistake(error: unknown): void {
+  if (isCausedBy(error, (cause) => cause instanceof SvcError && !SERVER_STATES.has(cause.code))) throw error;
+}
+
 /** Options of an {@link HTTPException}. */
 export interface HTTPExceptionOptions {
   /** Response headers by name, for example `{ 'Retry-After': '60' }`. */

@@ -170,6 +170,12 @@ export interface About {
 /** Maps a finding to what it is about. */
 export const abouts: WeakMap<Finding, About> = new WeakMap();
 
+/** Whether the sources decide about a finding: they may do what it misses. Only `svc check` reads them. */
+export function isOfSources(finding: Finding): boolean {
+  const { lacks, field, unused, cleanUp } = abouts.get(finding) ?? {};
+  return [lacks, field, unused, cleanUp].some((part) => part !== undefined);
+}
+
 /**
  * Maps a finding inside of an SQL statement to the place where the statement begins. A comment cannot stand inside of
  * a text, so it allows the finding there.

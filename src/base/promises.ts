@@ -1,11 +1,13 @@
 /**
- * Helpers for values that must be awaited, for rejections that must not end the process, for modules that are
- * imported late, and for calls in an earlier async context (AsyncLocalStorage).
+ * Helpers for values that must be awaited or converted before they are sent, for rejections that must not end
+ * the process, for modules that are imported late, and for calls in an earlier async context
+ * (AsyncLocalStorage).
  *
  * The promise for the content of a request rejects when the client disconnects or sends malformed data. If
  * the handler has already returned without awaiting the promise, this rejection must not end the process.
  */
 import { AsyncResource } from 'node:async_hooks';
+import { types } from 'node:util';
 import type { Clock } from './clock.ts';
 
 /** Whether a value is a promise or another object with then(). */
@@ -20,6 +22,17 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
  * value in front.
  */
 export const FORGOTTEN_AWAIT = 'is a promise: await it';
+
+/**
+ * Returns the end of a message about an object of a built-in class that JSON.stringify() writes as `{}`, such
+ * as a Map, a Set, an Error or a generator. Undefined for other objects.
+ */
+export function lossInJson(value: object): string | undefined {
+  const kind = Object.prototype.toString.call(value).slice('[object '.length, -1);
+  if (kind === 'Object' || Object.keys(value).length > 0) return undefined;
+  if (Array.isArray(value) || ArrayBuffer.isView(value) || types.isBoxedPrimitive(value)) return undefined;
+  return `is an object of type ${kind}, which JSON writes as {}: convert it to an object, an array or a text`;
+}
 
 /**
  * Calls `use` with a value: at once, or when the promise of the value resolves. Returns the result of `use`,

@@ -16,7 +16,7 @@
 import { hash } from 'node:crypto';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, throwMistake } from '../base/errors.ts';
 import { SingleFlight, type SharedCall, type Give } from './single-flight.ts';
 import { createLogger, type Logger } from '../observability/log.ts';
 import { bool, given, int, isFunction, number, readOptions, shown, optionalInt } from '../base/options.ts';
@@ -228,14 +228,17 @@ class CachedCalls<A extends readonly unknown[], R> {
 
   // -- stored results --
 
-  /** Reads a value from the backend. Returns undefined if the backend fails. */
+  /** Reads a value from the backend. Returns undefined if the backend fails. Throws a mistake in the program. */
   #read(key: string): unknown {
+    const failed = (error: unknown): undefined => {
+      throwMistake(error);
+      return this.#onBackendFailure('get', error);
+    };
     try {
       const stored = this.#backend.get(key);
-      if (!(stored instanceof Promise)) return stored;
-      return this.#inTime(stored).catch((error: unknown) => this.#onBackendFailure('get', error));
+      return stored instanceof Promise ? this.#inTime(stored).catch(failed) : stored;
     } catch (error) {
-      return this.#onBackendFailure('get', error);
+      return failed(error);
     }
   }
 
@@ -264,9 +267,10 @@ class CachedCalls<A extends readonly unknown[], R> {
     try {
       const written = this.#backend.set(key, entry, this.#options.ttlMs + this.#options.staleMs);
       if (!(written instanceof Promise)) return undefined;
+      // the callers have the result before the write ends, so even a mistake in the program is only logged
       return this.#inTime(written).catch((error: unknown) => this.#onBackendFailure('set', error));
     } catch (error) {
-      if (error instanceof SvcError && error.code === 'E_CACHE_VALUE') throw error;
+      throwMistake(error);
       return this.#onBackendFailure('set', error);
     }
   }

@@ -20,7 +20,7 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { lineOfRoute } from './values/inputs.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
-import { constantIn } from './values/tests.ts';
+import { constantIn, isPlaceInText } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, madeIn } from './values/value.ts';
@@ -55,6 +55,8 @@ export interface SourceReport {
   readonly replies: ReadonlyMap<string, Openness>;
   /** Whether all responses of routes are pages, by file and line. */
   readonly media: ReadonlyMap<string, Media>;
+  /** Routes that respond with an object of which the sources know a member or the rows, by file and line. */
+  readonly objects: ReadonlySet<string>;
   /** Where members of responses come from, by file, line and name. */
   readonly members: ReadonlyMap<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
@@ -106,13 +108,15 @@ export function examineSources(
   });
   const replies = new Map<string, Openness>();
   const media = new Map<string, Media>();
+  const objects = new Set<string>();
   const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
   let hasHostLinks = false;
-  const noteReply = (value: Value, route: RouteCall | undefined): void => {
+  const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
     const openness = isConstant(value) ? 'constant' : isNamed(value) ? 'named' : 'open';
     keepMost(replies, OPENNESS, place, openness);
+    if (/^2/.test(status) && isObject(value)) objects.add(place);
     for (const [name, member] of membersOf(value)) {
       const origin = isToken(member) ? 'token' : isKept(member) ? 'kept' : 'other';
       keepMost(members, ORIGINS, `${place} ${name}`, origin);
@@ -128,7 +132,7 @@ export function examineSources(
     onCall: ({ call, meaning, route, value }) => {
       const [body] = call.args;
       hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
-      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route);
+      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(call.args[1])));
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
@@ -155,10 +159,22 @@ export function examineSources(
     statements,
     replies,
     media,
+    objects,
     members,
     limited,
     hasHostLinks,
   };
+}
+
+/** Whether a value is certainly an object, rows, or a list of objects: not an error response such as `[{ … }, 404]`. */
+function isObject({ type, members, items, whole }: Value): boolean {
+  if (type !== undefined && type !== 'svc.Schema' && whole === undefined) return false;
+  if (whole !== undefined && whole.by !== 'process.env') return true;
+  const names = [...(members?.keys() ?? [])];
+  const isList = items !== undefined || names.every((name) => /^\d+$/.test(name));
+  if (!isList) return true;
+  const all = [...(members?.values() ?? []), ...(items === undefined ? [] : [items])];
+  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && all.some(isObject);
 }
 
 /** Returns the members of a response, also those of its members. */
@@ -177,16 +193,17 @@ function isToken({ texts }: Value): boolean {
   return texts.length > 0 && texts.every((text) => text.length > 0 && text.every(isMade));
 }
 
-/** Whether the sources write a value with all of its members. */
+/** Whether a function writes a value with all of its members: data of a module may change, and gain members. */
 function isConstant(value: Value, depth = 0): boolean {
-  const { members, items, source, whole, of, type } = value;
+  const { texts, members, items, source, whole, of, type, lasting } = value;
   if (source !== undefined || items !== undefined || whole !== undefined || depth > 4) return false;
-  if (members === undefined) return depth > 0 && constantIn(value) !== undefined;
-  return (
-    of === undefined &&
-    type === undefined &&
-    [...members.values()].every((each) => isConstant(each, depth + 1))
-  );
+  if (members === undefined) {
+    const parts = constantIn(value) === undefined ? [] : texts.flat();
+    const pieces = parts.flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
+    return depth > 0 && pieces.length > 0 && pieces.every(({ node }) => functionAround(node) !== undefined);
+  }
+  const isPlain = of === undefined && type === undefined && lasting === undefined;
+  return isPlain && [...members.values()].every((each) => isConstant(each, depth + 1));
 }
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
@@ -218,6 +235,7 @@ function isNamed(value: Value, depth = 0): boolean {
 function isSingle(type: string | undefined): boolean {
   return (
     type === undefined ||
+    isPlaceInText(type) ||
     MAKERS.test(type) ||
     /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$)/.test(type)
   );

@@ -1,6 +1,7 @@
 /** The type of a command, and the functions with which commands import an application. */
 import { systemClock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
+import { isOfSources } from '../base/findings.ts';
 import { loadApplication } from './load.ts';
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { Svc } from '../app/svc.ts';
@@ -91,18 +92,26 @@ const LOAD_TIMEOUT_MS = 30_000;
 /** Time in milliseconds until a message on standard error says that a promise has not settled. */
 const NOTICE_MS = 5_000;
 
-/** Imports the application, whose checks must pass in production. `isChecked: false` only logs. */
+/** Imports the application. In production, errors in its declarations are refused, or only logged with `isChecked: false`. */
 export async function openApplication(
   subject: Subject,
   { isChecked = true }: { readonly isChecked?: boolean } = {},
 ): Promise<Svc> {
   const app = await importApplication(subject);
   if (app.env !== 'production') return app;
-  if (isChecked) app.assertChecks();
-  else
-    for (const { rule, severity, subject: about, message } of app.check().findings)
-      if (severity === 'error') app.log.warn('check_failed', { rule, subject: about, message });
+  assertChecks(app, isChecked);
   return app;
+}
+
+/**
+ * Refuses an application with errors that no source can answer, and logs the other ones.
+ * @throws SvcError `E_COMPILE` with all findings, if `isChecked` is true
+ */
+export function assertChecks(app: Svc, isChecked: boolean): void {
+  const { findings } = app.check();
+  const errors = findings.filter(({ severity }) => severity === 'error');
+  if (isChecked && !errors.every(isOfSources)) throw new SvcError('E_COMPILE', [findings], { findings });
+  for (const { rule, subject, message } of errors) app.log.warn('check_failed', { rule, subject, message });
 }
 
 export async function importApplication({ target, module, given }: Subject): Promise<Svc> {

@@ -10,6 +10,7 @@ import { layersOf, makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseHandlers } from '../check/rules/code.ts';
+import { findObjectsOfOthers } from '../check/rules/contract.ts';
 import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/rules/variables.ts';
 import { readProject } from '../check/reader/modules.ts';
@@ -175,7 +176,12 @@ async function reportOn(
   const report = makeReport(
     [
       ...found,
-      ...joinFindings(checked.findings, sources, used, coreRule('SVC205')),
+      ...joinFindings(
+        [...checked.findings, ...findObjectsOfOthers(view, sources.objects)],
+        sources,
+        used,
+        coreRule('SVC205'),
+      ),
       ...statements.findings,
       ...lost,
       ...(live?.findings ?? []),

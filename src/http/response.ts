@@ -6,7 +6,7 @@
  * as soon as its value is yielded.
  */
 import { Readable } from 'node:stream';
-import { FORGOTTEN_AWAIT, ignore, isThenable } from '../base/promises.ts';
+import { FORGOTTEN_AWAIT, ignore, isThenable, lossInJson } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { bytesOf } from '../base/bytes.ts';
@@ -441,8 +441,7 @@ function head(status: number): string {
 
 /*
  * JSON.stringify with two differences. Bigints become decimal strings. An error names the place of a cycle, a
- * promise, or a value without a JSON form. A Map or Set inside an object becomes `{}`, as with
- * JSON.stringify.
+ * promise, or an object without a JSON form, such as a Map.
  */
 
 export function toJson(value: unknown): string {
@@ -454,20 +453,25 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} cannot be written as JSON`]);
-  // JSON.stringify writes a promise as {}, so only texts with {} need the search
-  const place = text.includes('{}') ? promiseIn(value) : undefined;
-  if (place !== undefined) throw new SvcError('E_REPLY', [`${place} ${FORGOTTEN_AWAIT}`]);
+  // JSON.stringify writes a promise or a Map as {}, so only texts with {} need the search
+  const problem = text.includes('{}') ? lossIn(value) : undefined;
+  if (problem !== undefined) throw new SvcError('E_REPLY', [problem]);
   return text;
 }
 
-/** Returns the path of a promise inside a value, such as `$.user.name`; undefined if there is none. */
-function promiseIn(value: unknown, path = '$'): string | undefined {
+/**
+ * Returns an error text such as `$.user.name is a promise: await it` if `value` contains a promise, or an
+ * object that JSON.stringify() writes as `{}`.
+ */
+function lossIn(value: unknown, path = '$'): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  if (isThenable(value)) return path;
+  if (isThenable(value)) return `${path} ${FORGOTTEN_AWAIT}`;
   const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === 'function') return promiseIn(toJSON.call(value), path);
+  if (typeof toJSON === 'function') return lossIn(toJSON.call(value), path);
+  const loss = lossInJson(value);
+  if (loss !== undefined) return `${path} ${loss}`;
   for (const [key, member] of Object.entries(value)) {
-    const found = promiseIn(member, memberPath(path, value, key));
+    const found = lossIn(member, memberPath(path, value, key));
     if (found !== undefined) return found;
   }
   return undefined;

@@ -79,10 +79,8 @@ export class Logins {
     const { audit, options } = this.#deps;
     const { refreshToken, login, issuedAt } = await this.#store(req, user, how);
     if (req.state.has(SESSION)) {
-      // at a provider, another person may log in; issue() may act as another user
-      const isOther =
-        this.#deps.connected.has(how.provider) &&
-        ![undefined, login.sub].includes(req.session.get(currentUser));
+      // another user must not get the values of the one before, such as a cart or rights
+      const isOther = ![undefined, login.sub].includes(req.session.get(currentUser));
       req.session.regenerate({ keep: isOther ? [] : options.keepSession });
       req.session.set(currentUser, login.sub);
       req.session.set(currentLogin, { id: login.id, at: Math.floor(login.authenticatedAt / 1_000) });

@@ -161,8 +161,8 @@ export interface OAuthPluginOptions {
    */
   readonly freshSeconds?: number | false | undefined;
   /**
-   * Keys of session values that are kept at a login. All other values are removed. A login at a provider removes
-   * all of them if the session has another user. Default none.
+   * Keys of session values that are kept at a login. All other values are removed. A login removes all values if
+   * the session has another user. Default none.
    */
   readonly keepSession?: readonly string[] | undefined;
   /** Whether the client's address is stored with each login. Default true. */

@@ -3,7 +3,7 @@
  * processes use a value at the same time, the record store decides which of them is first.
  */
 import { OAuthError } from './errors.ts';
-import { SvcError } from '../base/errors.ts';
+import { throwMistake } from '../base/errors.ts';
 import type { Awaitable, RecordStore } from '../cache/stores.ts';
 
 type SingleUseKind = 'state' | 'proof' | 'code' | 'logout';
@@ -52,8 +52,7 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    // E_DB_NESTED is a bug of the application, so a retry by the client would fail again
-    if (error instanceof SvcError && error.code === 'E_DB_NESTED') throw error;
+    throwMistake(error); // a retry by the client would fail again
     throw new OAuthError('temporarily_unavailable', {
       cause: error,
       reason: 'store',

@@ -307,7 +307,9 @@ export function functionOf({ source }: Dependency<unknown>): (...args: never[]) 
  */
 export function readSource(source: DependencySource, declared: DependencySource = source): ReadSource {
   const provider = PROVIDERS.get(source);
-  const security = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as SecurityRequirement[];
+  const written = [PROVIDERS.get(declared)?.spec['security'] ?? []].flat() as Partial<SecurityRequirement>[];
+  // JavaScript may leave out what the type demands
+  const security = written.map((each) => ({ scheme: 'bearer' as const, scopes: [], roles: [], ...each }));
   const run = provider?.fn ?? (source as (context: never) => unknown);
   return {
     label: run.name || '(anonymous)',

@@ -20,7 +20,7 @@
  * Responses: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number
  * in an integer field. In an `any` field, every bigint becomes decimal text.
  */
-import { FORGOTTEN_AWAIT, isThenable } from '../base/promises.ts';
+import { FORGOTTEN_AWAIT, isThenable, lossInJson } from '../base/promises.ts';
 import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
 import {
   BASE64_PATTERN,
@@ -350,11 +350,14 @@ export const anyOutput: Check = (value, run) => {
 function partsOutput(value: object, run: Run): unknown {
   if (isThenable(value)) return run.fail('type', FORGOTTEN_AWAIT);
   if (run.depth >= MAX_DEPTH) return tooDeep(run);
+  const keys = Object.keys(value);
+  const loss = keys.length === 0 ? lossInJson(value) : undefined;
+  if (loss !== undefined) return run.fail('type', loss);
   run.depth++;
   const before = run.count;
   let mark = before;
   const out: Record<string | number, unknown> | unknown[] = Array.isArray(value) ? [] : {};
-  for (const key of Object.keys(value)) {
+  for (const key of keys) {
     if (run.isFull) break;
     const part = (value as Record<string, unknown>)[key];
     if (part === undefined || typeof part === 'function') continue;

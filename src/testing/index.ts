@@ -16,7 +16,7 @@ import { Svc } from '../app/svc.ts';
 import { CookieJar } from './cookie-jar.ts';
 import { systemClock } from '../base/clock.ts';
 import { HTTPException, SvcError, errorAfter } from '../base/errors.ts';
-import { ignore, untilAborted } from '../base/promises.ts';
+import { ignore, promised, untilAborted } from '../base/promises.ts';
 import { bool, given, isObject, readOptions, text } from '../base/options.ts';
 import { answerInMemory, upgradeInMemory } from '../http/server/memory.ts';
 import { HttpServer } from '../http/server/server.ts';
@@ -73,6 +73,12 @@ export interface TestClientOptions {
    */
   readonly raiseErrors?: boolean | undefined;
   /**
+   * Whether a call without `listen` waits for the clean-ups and background tasks of its request. If false, the
+   * call returns with the response, as with `listen`. Set it to false for tasks that sleep on a ManualClock.
+   * `close()` waits for all tasks. Default true.
+   */
+  readonly awaitTasks?: boolean | undefined;
+  /**
    * Replacements for dependencies: pairs of the original function or class, and its replacement. They apply
    * only to this client.
    */
@@ -119,6 +125,7 @@ export class TestClient implements AsyncDisposable {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #listens: boolean;
   readonly #raises: boolean;
+  readonly #awaitsTasks: boolean;
   readonly #overrides: ReadonlyMap<unknown, (context: Context) => unknown>;
   readonly #errors = new Map<string, unknown>();
   /**
@@ -131,7 +138,7 @@ export class TestClient implements AsyncDisposable {
    * WebSocket have ended.
    */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
-  /** Running calls without a network connection. */
+  /** Running calls without a network connection, and tasks for which their call does not wait. */
   readonly #calls = new Set<Promise<void>>();
   readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
@@ -154,6 +161,7 @@ export class TestClient implements AsyncDisposable {
       headers: given<Readonly<Record<string, string>>>('an object', isObject),
       listen: bool(false),
       raiseErrors: bool(true),
+      awaitTasks: bool(true),
       overrides: given<NonNullable<TestClientOptions['overrides']>>(
         'a list of [source, replacement]',
         Array.isArray,
@@ -164,6 +172,7 @@ export class TestClient implements AsyncDisposable {
     this.#headers = { ...read.headers };
     this.#listens = read.listen;
     this.#raises = read.raiseErrors;
+    this.#awaitsTasks = read.awaitTasks;
     this.#overrides = new Map(read.overrides);
     this.#baseUrl = read.baseUrl;
     this.cookies = new CookieJar(() => app.clock.nowMs());
@@ -261,16 +270,17 @@ export class TestClient implements AsyncDisposable {
     return response;
   }
 
-  /** Calls the application. An aborted call ends later than the call of the client, which close() then awaits. */
-  async #answerInMemory(served: ServedApplication, request: Request): Promise<Response> {
-    const answer = answerInMemory(served, request, '127.0.0.1');
-    const ended = answer.then(ignore, ignore);
-    this.#calls.add(ended);
-    try {
-      return await answer;
-    } finally {
-      this.#calls.delete(ended);
-    }
+  /** Calls the application. close() waits for calls that were aborted, because their handlers may still run. */
+  #answerInMemory(served: ServedApplication, request: Request): Promise<Response> {
+    const hold = (running: unknown): void => {
+      const ended = promised(() => running).then(ignore, ignore);
+      this.#calls.add(ended);
+      void ended.then(() => this.#calls.delete(ended));
+    };
+    const onEnding = this.#awaitsTasks ? undefined : hold;
+    const answer = answerInMemory(served, request, '127.0.0.1', undefined, onEnding);
+    hold(answer);
+    return answer;
   }
 
   /**

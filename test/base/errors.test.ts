@@ -13,6 +13,7 @@ import {
   PayloadTooLarge,
   statusTitle,
   SvcError,
+  throwMistake,
   TooManyRequests,
   Unauthorized,
   UnprocessableContent,
@@ -50,6 +51,32 @@ test('the message of an SvcError for a failed compilation lists every finding wi
   );
   assert.equal(error.findings, findings);
   assert.match(new SvcError('E_COMPILE', [[findings[0]]]).message, /1 mistake\n/);
+});
+
+test('throwMistake() throws mistakes in the program, also as a cause, and accepts failures of a server', () => {
+  const failures = [
+    new Error('connection refused'),
+    'text',
+    new SvcError('E_DB_CLOSED', []),
+    new SvcError('E_DB_CONNECT', ['a', 'b']),
+    new SvcError('E_DB_OPEN', ['a', 'b']),
+    new SvcError('E_DB_STALLED', ['a', 1]),
+    new SvcError('E_REDIS_CLOSED', []),
+    new SvcError('E_REDIS_OPEN', ['a', 'b']),
+  ];
+  for (const failure of failures) {
+    throwMistake(failure);
+    throwMistake(new Error('wrapped', { cause: failure }));
+  }
+  for (const mistake of [
+    new SvcError('E_DB_NESTED', ['a']),
+    new SvcError('E_DB_OVER', []),
+    new SvcError('E_CACHE_VALUE', []),
+    new SvcError('E_OPTION_UNKNOWN', ['a', 'b', 'c', []]),
+  ]) {
+    for (const error of [mistake, new Error('wrapped', { cause: mistake })])
+      assert.throws(() => throwMistake(error), error);
+  }
 });
 
 test('the error codes of SvcError are listed in alphabetical order', () => {

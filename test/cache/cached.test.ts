@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SvcError } from '../../src/base/errors.ts';
 import { MemoryCache } from '../../src/cache/cache.ts';
 import { cached } from '../../src/cache/cached.ts';
 import { createLogger } from '../../src/observability/log.ts';
@@ -564,6 +565,47 @@ test('if the backend fails, cached() calls the function, counts the failures, an
   // a failed delete() leaves an old result in the cache, so its caller gets the error
   await assert.rejects(load.delete(), /connection refused/);
   await assert.rejects(load.clear(), /connection refused/);
+});
+
+test('if a mistake in the program makes the backend fail, cached() rejects and does not call the function', async () => {
+  const { log, lines } = collected();
+  const mistake = new SvcError('E_DB_NESTED', ['a statement']);
+  const refuse = (): never => {
+    throw mistake;
+  };
+  const refusing: CacheBackend = { get: refuse, set: refuse, delete: refuse, clear: refuse };
+  const remote = new RemoteCache(new ManualClock());
+  remote.failing = mistake;
+  const writing: CacheBackend = { ...refusing, get: () => undefined };
+  let calls = 0;
+  for (const [backend, called] of [
+    [refusing, 0],
+    [remote, 0],
+    [writing, 1],
+  ] as const) {
+    calls = 0;
+    const load = cached(() => ++calls, { backend, name: 'n', log, clock: new ManualClock() });
+    await assert.rejects(load(), mistake);
+    assert.equal(calls, called);
+  }
+  assert.deepEqual(lines, []);
+});
+
+test('if a mistake in the program makes an asynchronous write fail, cached() returns the result, and logs the mistake', async () => {
+  const { log, lines } = collected();
+  const backend: CacheBackend = {
+    get: () => undefined,
+    set: () => Promise.reject(new SvcError('E_DB_NESTED', ['a statement'])),
+    delete: () => false,
+    clear: () => undefined,
+  };
+  const load = cached(() => 1, { backend, name: 'n', log, clock: new ManualClock() });
+  assert.equal(await load(), 1);
+  await turn();
+  assert.deepEqual(
+    lines.map(({ event, operation }) => [event, operation]),
+    [['cache_backend_failed', 'set']],
+  );
 });
 
 test('if the backend throws synchronously, cached() calls the function as if nothing were stored', async () => {

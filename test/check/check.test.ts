@@ -8,6 +8,7 @@ import { SvcError } from '../../src/base/errors.ts';
 import { Router } from '../../src/routing/route.ts';
 import { ManualClock } from '../../src/base/manual-clock.ts';
 import { collectedLog } from '../support/collected-log.ts';
+import { assertChecks } from '../../src/cli/command.ts';
 import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding, Report } from '../../src/base/findings.ts';
 import type { Middleware, Plugin, Rule } from '../../src/http/contracts.ts';
@@ -221,9 +222,9 @@ test('an error of a check rule prevents the start of an application only if the 
       starts,
       phase,
     );
-    assert.throws(() => app.assertChecks(), { code: 'E_COMPILE', message: /shop\/each it: is wrong/ });
+    assert.throws(() => assertChecks(app, true), { code: 'E_COMPILE', message: /shop\/each it: is wrong/ });
   }
-  make().addCheck(rule()).assertChecks();
+  assertChecks(make().addCheck(rule()), true);
 });
 
 test('app.checkLive() runs only the check rules with the phase "live", and waits for asynchronous rules', async () => {

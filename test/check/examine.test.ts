@@ -119,7 +119,32 @@ app.get('/7', () => ({ at: Date.now() }));
       .filter(([, openness]) => openness === 'constant')
       .map(([place]) => Number(place.split(':').at(-1)))
       .sort((a, b) => a - b),
-    [4, 5, 6, 7],
+    [4, 5, 7],
+  );
+});
+
+test('a response counts as an object if a function of the project gives rows or members, but not if it is a text, a response or a refusal', (t) => {
+  const cwd = folder(t, {
+    'app.ts': `import { Depends, HTMLResponse, Svc, reply } from 'svc';
+import { db } from 'svc/db';
+const rows = (base) => base.fetchAll('select * from person order by id');
+const first = async (base) => ({ first: await base.fetchOne('select * from person limit 1') });
+export const app = new Svc();
+app.get('/1', { base: Depends(db) }, ({ base }) => rows(base));
+app.get('/2', { base: Depends(db) }, async ({ base }) => { const result = await first(base); return result; });
+app.get('/3', { base: Depends(db) }, async ({ base }) => reply(await first(base), 201));
+app.get('/4', { base: Depends(db) }, async ({ base }) => [await first(base)]);
+app.get('/5', { base: Depends(db) }, async ({ base }) => String(await base.scalar('select count(*) from person')));
+app.get('/6', { base: Depends(db) }, async ({ base }) => [await first(base), 404]);
+app.get('/7', { base: Depends(db) }, async ({ base }) => reply(await first(base), 404));
+app.get('/8', () => new HTMLResponse('<p>a</p>'));
+app.get('/9', () => ['a', 'b']);
+`,
+  });
+  const { objects } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
+  assert.deepEqual(
+    [...objects].map((place) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
+    [6, 7, 8, 9],
   );
 });
 

@@ -72,13 +72,14 @@ test('if a route has a response schema, a reply that contains a promise causes a
     [{ response: list(record(int)) }, () => [later()], '0 is a promise: await it'],
     [{ response: any }, () => ({ a: { b: later() } }), 'a.b is a promise: await it'],
     [{ response: nullable(Note) }, () => reply(later()), 'the value is a promise: await it'],
+    [{ response: any }, () => ({ a: [new Set([1])] }), 'a.0 is an object of type Set'],
   ] as const;
   CASES.forEach(([spec, handler], index) => app.get(`/${index}`, spec as object, handler as () => never));
   await using server = await served(app);
   for (const [index, [, , message]] of CASES.entries()) {
     events.length = 0;
     assert.equal((await server.ask('GET', `/${index}`)).status, 500);
-    assert.match(JSON.stringify(events), new RegExp(`response schema of the route: ${message}"`));
+    assert.match(JSON.stringify(events), new RegExp(`response schema of the route: ${message}[",]`));
   }
 });
 
@@ -98,7 +99,14 @@ test('if an NDJSON line or server-sent event after the first contains a promise,
 
 test('replies with empty objects or with the text "{}" are sent, because they contain no promise', async () => {
   const app = new Svc({ logger: collectedLog().logger });
-  app.get('/empty', () => ({ a: {}, b: [{}, new Map()], c: '{}', d: new Date(0), e: null, f: { then: 1 } }));
+  app.get('/empty', () => ({
+    a: {},
+    b: [{}, new (class Own {})()],
+    c: '{}',
+    d: new Date(0),
+    e: null,
+    f: { then: 1 },
+  }));
   app.get('/declared', { response: any }, () => ({ a: {}, c: '{}' }));
   await using server = await served(app);
   assert.equal(

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { SvcError } from '../../src/base/errors.ts';
 import { toJson } from '../../src/http/response.ts';
 
 test('toJson() writes the same as JSON.stringify(), with dates in ISO 8601', () => {
@@ -70,6 +71,41 @@ test('toJson() refuses values that JSON cannot represent', () => {
     { toJSON: () => undefined },
   ])
     assert.throws(() => toJson(value), { code: 'E_REPLY' });
+});
+
+test('toJson() refuses objects of built-in classes that JSON.stringify() writes as {}, and the error has their path', () => {
+  for (const [value, type] of [
+    [new Map([[1, 2]]), 'Map'],
+    [new Set(), 'Set'],
+    [new Map().values(), 'Map Iterator'],
+    [(function* () {})(), 'Generator'],
+    [new Error('secret'), 'Error'],
+    [new URLSearchParams('a=1'), 'URLSearchParams'],
+    [new Headers(), 'Headers'],
+    [/x/, 'RegExp'],
+    [new ArrayBuffer(1), 'ArrayBuffer'],
+    [new Blob(['x']), 'Blob'],
+  ] as const)
+    assert.throws(
+      () => toJson({ list: [1n, { value }] }),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_REPLY' &&
+        error.message.includes(`$.list[1].value is an object of type ${type}, which JSON writes as {}`),
+      type,
+    );
+});
+
+test('toJson() writes objects of built-in classes that JSON.stringify() does not write as {}, and empty objects of own classes', () => {
+  class Own {
+    readonly #hidden = 1;
+    get hidden(): number {
+      return this.#hidden;
+    }
+  }
+  const named = Object.assign(new Map(), { toJSON: () => ['a'] });
+  for (const value of [new Own(), [new Number(1), new Boolean(false)], new Uint8Array(), named, new Date(0)])
+    assert.equal(toJson({ empty: {}, value }), JSON.stringify({ empty: {}, value }));
 });
 
 test('toJson() rethrows the error that a method toJSON() throws, whatever the class of the error', () => {

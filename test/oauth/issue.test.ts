@@ -1,7 +1,15 @@
 /** Logins that the application starts by oauth.issue(), with an identity provider and without one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BearerAuth, Depends, RedirectResponse, SessionMiddleware, Svc, requireScopes } from 'svc';
+import {
+  BearerAuth,
+  Depends,
+  RedirectResponse,
+  SessionMiddleware,
+  Svc,
+  requireScopes,
+  sessionKey,
+} from 'svc';
 import { DatabasePlugin } from 'svc/db';
 import { OAuthPlugin, currentUser } from 'svc/oauth';
 import { ManualClock, TestClient } from 'svc/testing';
@@ -117,6 +125,25 @@ test('OAuth: issue() renews the session, as a login at a provider does', async (
   const cookies = [first, second].map((response) => cookiesOf(response).get('svc_session')?.value);
   assert.ok(cookies.every((value) => value !== undefined));
   assert.notEqual(cookies[0], cookies[1]);
+});
+
+test('OAuth: issue() keeps session values of keepSession for the same user, and removes them for another user', async () => {
+  const admin = sessionKey<string>('admin');
+  const oauth = new OAuthPlugin({ keepSession: ['admin'] });
+  const app = new Svc({ authSecret: SECRET, logger: collectedLog().logger, env: 'test' });
+  app.register(oauth).use(new SessionMiddleware());
+  app.post('/login/{user}', async ({ req, params }) => {
+    await oauth.issue(params.user, { req });
+    return req.session.get(admin) ?? 'none';
+  });
+  app.post('/admin', ({ req }) => req.session.set(admin, 'root'));
+  app.get('/admin', ({ req }) => req.session.get(admin) ?? 'none');
+  await using client = new TestClient(app);
+  await client.post('/admin');
+  const login = async (user: string): Promise<string> => (await client.post(`/login/${user}`)).text();
+  assert.deepEqual([await login('ada'), await login('ada'), await login('bob')], ['root', 'root', 'none']);
+  await client.post('/admin'); // a value that is set after issue() is kept
+  assert.equal(await (await client.get('/admin')).text(), 'root');
 });
 
 test('OAuth: issue() refuses an invalid subject, scope, claim or method', async () => {

@@ -1661,3 +1661,21 @@ test('an override of a dependency with "security" is resolved as early as the de
   });
   assert.equal((await client.post('/', { json: 'no list' })).status, 401);
 });
+
+test('a guard whose "security" has no lists of roles and scopes, as JavaScript may write it, requires none', () => {
+  const { logger } = collectedLog();
+  const app = new Svc({ logger });
+  for (const security of [
+    { scheme: 'session' },
+    { roles: ['admin'] },
+    [{ scheme: 'bearer', scopes: ['notes'] }],
+  ]) {
+    const guard = provide({ security: security as never }, () => 'me');
+    for (const method of ['GET', 'POST', 'DELETE'])
+      app.route(`/${JSON.stringify(security).length}`, [method], { me: Depends(guard) }, () => 'x');
+  }
+  assert.deepEqual(
+    app.check().findings.filter(({ message }) => message.includes('threw')),
+    [],
+  );
+});

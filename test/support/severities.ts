@@ -193,6 +193,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC205', /is used for two purposes/, 'warning'],
   ['SVC602', /^an argument of the program is /, 'warning'],
   ['SVC608', /^the column /, 'warning'],
+  ['SVC202', /^only the CORS preflight /, 'warning'],
   ['SVC304', / "maxHeaderBytes" bytes$/, 'info'],
   ['SVC203', /^two methods of the path require different roles: /, 'info'],
 ];

@@ -327,6 +327,52 @@ test('TestClient.close() waits for an application that is still starting', async
   await answer;
 });
 
+test('with awaitTasks: false, a call returns with the response, and background tasks that sleep on a ManualClock end when the test moves it', async () => {
+  const clock = new ManualClock();
+  const app = quiet();
+  const steps: string[] = [];
+  const connection = async function* (): AsyncGenerator<string> {
+    yield 'x';
+    steps.push('clean-up');
+  };
+  app.post('/', { tasks: Depends(BackgroundTasks), connection: Depends(connection) }, ({ tasks }) => {
+    tasks.add(async () => {
+      await app.clock.sleep(1_000);
+      steps.push('task');
+    });
+  });
+  app.get('/stream', { tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
+    tasks.add(() => app.clock.sleep(1_000));
+    return new StreamingResponse(['a', 'b']);
+  });
+  await using client = new TestClient(app, { clock, awaitTasks: false });
+  assert.equal((await client.post('/')).status, 204);
+  assert.deepEqual(steps, ['clean-up']);
+  await clock.advance(999);
+  assert.deepEqual(steps, ['clean-up']);
+  await clock.advance(1);
+  assert.deepEqual(steps, ['clean-up', 'task']);
+  assert.equal(await (await client.get('/stream')).text(), 'ab');
+  await clock.advance(1_000);
+});
+
+test('with awaitTasks: false, TestClient.close() waits for background tasks, and rejects with their errors', async () => {
+  const clock = new ManualClock();
+  const app = quiet();
+  app.post('/', { tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
+    tasks.add(async () => {
+      await app.clock.sleep(1_000);
+      throw new Error('no mail');
+    });
+  });
+  const [client, other] = [new TestClient(app, { clock, awaitTasks: false }), new TestClient(app)];
+  await client.post('/');
+  const closed = assert.rejects(client.close(), /no mail/);
+  await clock.advance(1_000);
+  await closed;
+  await other.close();
+});
+
 test('TestClient sets the option "env" of the application to "test", unless the application or the client specifies a value', async () => {
   assert.equal(await envOf(quiet()), 'test');
   assert.equal(await envOf(quiet({ env: 'production' })), 'production');

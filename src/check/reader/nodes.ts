@@ -218,7 +218,7 @@ export function classAround(node: Node): ClassNode | undefined {
 }
 
 /** Returns the conditions on which a node depends, the nearest first: those around it, and those that leave before it. */
-function* testsAround(node: Node): Generator<Node, undefined> {
+export function* testsAround(node: Node): Generator<Node, undefined> {
   let at = node;
   for (const around of nodesAround(node)) {
     if ((around.type === 'if' || around.type === 'choice') && around.test !== at) yield around.test;

@@ -210,12 +210,34 @@ function findForgeable(view: ApplicationView, report: ReportFinding): void {
     if (!isBySession || !isWrite(detail)) continue;
     const guards = layersOf(view, declared).filter((layer) => layer.kind === 'csrf');
     if (guards.some((guard) => !(guard instanceof CSRFMiddleware) || guard.covers(route))) continue;
-    report(
-      subjectOf(detail),
-      `other sites can make a browser send this request with the session cookie, because ${guards.length === 0 ? 'no CSRF middleware is registered' : 'the route is exempt from the CSRF middleware'}`,
-      route.place,
-    );
+    const because =
+      guards.length === 0
+        ? 'no CSRF middleware is registered'
+        : 'the route is exempt from the CSRF middleware';
+    if (needsPreflight(detail, view))
+      report(
+        subjectOf(detail),
+        `only the CORS preflight keeps other sites from sending this request with the session cookie, because ${because}`,
+        route.place,
+        {
+          severity: 'warning',
+          why: 'A CORS rule that allows an origin, now or later, also allows it to change data in the name of the visitor',
+        },
+      );
+    else
+      report(
+        subjectOf(detail),
+        `other sites can make a browser send this request with the session cookie, because ${because}`,
+        route.place,
+      );
   }
+}
+
+/** Whether browsers ask the server before they send the request from another site (Fetch §4.8). */
+function needsPreflight({ route, declared, inputs }: RouteDetail, { settings }: ApplicationView): boolean {
+  if (route.method !== 'POST') return true;
+  const isStrict = declared.spec.strictContentType ?? settings.get('strictContentType', true);
+  return isStrict && inputs.body !== undefined && inputs.form === undefined;
 }
 
 /** HTTP methods, sorted by how much they usually change. */

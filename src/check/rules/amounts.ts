@@ -1,7 +1,7 @@
 /**
  * Rules about amounts, dates and numbers: prices that a client sends although a row has them (SVC641), amounts that count at
  * each delivery of a message (SVC644) or are negative or floating-point numbers (SVC647), and dates, times and numbers that
- * come out wrong (SVC660).
+ * come out wrong (SVC660) or are none (SVC415).
  */
 import { literal } from '../reader/constants.ts';
 import { functionAround, methodOf, objectOf, partsIn, pathOf } from '../reader/nodes.ts';
@@ -11,8 +11,8 @@ import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { MILLISECONDS, ROW, SECONDS, isClock } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { isStored } from '../values/text.ts';
-import { clientIn, idsIn, madeIn } from '../values/value.ts';
+import { endlessMark, isStored } from '../values/text.ts';
+import { clientIn, clientsIn, idsIn, madeIn } from '../values/value.ts';
 import { decidesByRights } from './ownership.ts';
 import { addedBy, addedTo, columnsOf, isOfToken, isPassword, takenFrom, writtenBy } from './races.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -62,6 +62,7 @@ export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
     watch: watchNumbers,
   },
   { id: 'SVC660', watch: watchRounded },
+  { id: 'SVC415', watch: watchUnread },
 ];
 
 /**
@@ -486,6 +487,50 @@ function watchRounded(report: ReportAt): Watch {
             { remedy: 'Read it as it was written: BigInt(params.id)' },
           );
       }
+    },
+  };
+}
+
+/** Functions that keep or show a number, and test nothing. */
+const INDIFFERENT = /^(?:svc(?:\/\w+)?\.|console\.|String$|JSON\.|Math\.|Promise\.|Object\.|Number$|parse)/;
+
+/** SVC415: a number that code reads from a text of a client, and binds without a test: a text of letters gives NaN. */
+function watchUnread(report: ReportAt, { handlers }: Sources): Watch {
+  const tested = new Set<string>();
+  /** The first statement that binds a number. */
+  const bound = new Map<string, Spot>();
+  const note = (values: readonly (Value | undefined)[]): void => {
+    for (const value of values) {
+      for (const { by } of madeIn(value)) tested.add(by);
+      for (const { id, origin } of value === undefined ? [] : clientsIn(value))
+        tested.add(endlessMark(id, origin.what));
+    }
+  };
+  return {
+    onCompare: ({ sides }) => note(sides),
+    onTest: ({ value }) => note([value]),
+    onCall({ call, meaning, fn, value }) {
+      if (fn === undefined && !INDIFFERENT.test(meaning)) note(call.args.map((arg) => value(arg)));
+    },
+    onStatement(sending) {
+      for (const { value, token } of sending.bindings ?? [])
+        for (const { by, node } of value?.texts.length === 1 ? madeIn({ texts: value.texts }) : [])
+          // the mark of a text has its route, which a dependency does not know; that of a declared number has the member
+          if (by.startsWith('endless ') && node.type === 'call' && handlers.isRoute(node) && !bound.has(by))
+            bound.set(by, sending.nodeAt(token));
+    },
+    finish() {
+      for (const [by, spot] of bound)
+        if (!tested.has(by))
+          report(
+            spot,
+            `${by.split(' ').at(-1)} may be a text of letters, so the number is NaN: no database binds it, and the client gets status 500`,
+            {
+              severity: 'warning',
+              remedy:
+                'Declare the number: {id:int} in the path, or Field(int). Or test it: Number.isInteger(id)',
+            },
+          );
     },
   };
 }

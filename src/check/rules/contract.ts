@@ -6,6 +6,7 @@
 import { callsOfRequest, codeOf, repliesWithObject } from '../reader/functions.ts';
 import { isAboutSecrets, isIssuing, plansOfInputs } from './access.ts';
 import { aboutRoute, isGuarded, isPublic, isWrite, ownRoutes, shapeOf, subjectOf } from '../check.ts';
+import { abouts, fileOfPlace } from '../../base/findings.ts';
 import { FetchMount } from '../../http/fetch-mount.ts';
 import { McpGuard } from '../../mcp/mount.ts';
 import { planNames } from '../../mcp/tools.ts';
@@ -15,6 +16,7 @@ import { JsonSchemas } from '../../schema/json-schema.ts';
 import { responseTypes } from '../../routing/spec.ts';
 import { compileType, exampleFindings, foreignWithin, plansOf, plansWithin } from '../../schema/schema.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { Finding } from '../../base/findings.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { JsonSchema } from '../../schema/json-schema.ts';
 import type { ObjectPlan, TypeSource } from '../../schema/schema.ts';
@@ -132,12 +134,7 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
     const tell = aboutRoute(detail, report);
     const { spec, handler } = detail.declared;
     if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
-      tell('the handler responds with JSON, but the route declares no response schema', {
-        severity: 'warning',
-        why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
-        remedy: 'Declare a response schema in the options of the route, for example response: User',
-        about: { lacks: 'response schema' },
-      });
+      tell(UNDESCRIBED.message, { ...UNDESCRIBED, about: { lacks: 'response schema' } });
     if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
       tell('the response schema is made by another library, so it cannot mark a field as secret', {
         severity: 'info',
@@ -148,6 +145,33 @@ function findUndescribedReplies(view: ApplicationView, report: ReportFinding): v
     // logins and routes that create keys return secrets on purpose
     if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, report);
   }
+}
+
+const UNDESCRIBED = {
+  severity: 'warning',
+  message: 'the handler responds with JSON, but the route declares no response schema',
+  why: 'Without a response schema, clients receive every field of the object, also fields that are added later',
+  remedy: 'Declare a response schema in the options of the route, for example response: User',
+} as const;
+
+/**
+ * SVC302: routes without a schema whose handlers hand on an object of other functions. `objects` has the file and line of
+ * each route that responds with an object.
+ */
+export function findObjectsOfOthers(view: ApplicationView, objects: ReadonlySet<string>): readonly Finding[] {
+  const found = new Map<string, Finding>();
+  for (const detail of ownRoutes(view)) {
+    const { spec, handler, declared } = detail.declared;
+    const line = `${fileOfPlace(declared.place)}:${declared.place.line}`;
+    const isReported = OTHER_REPLY.test(codeOf(handler)) || repliesWithObject(handler);
+    const isAllowed = spec.allow?.some(({ rule }) => rule === 'SVC302') === true;
+    if (spec.response !== undefined || isReported || isAllowed || !objects.has(line)) continue;
+    const { place } = detail.route;
+    const finding: Finding = { ...UNDESCRIBED, rule: 'SVC302', subject: subjectOf(detail), place };
+    abouts.set(finding, { lacks: 'response schema' });
+    found.set(line, finding);
+  }
+  return [...found.values()];
 }
 
 function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {

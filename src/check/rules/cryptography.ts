@@ -1,9 +1,17 @@
 /**
- * Rules about cryptography: predictable secrets, constant initialisation vectors, connections without a check of the
- * certificate, and passwords that are stored as they are (SVC622, SVC628, SVC629, SVC677).
+ * Rules about cryptography: predictable secrets, fast hashes of passwords, constant initialisation vectors, connections
+ * without a check of the certificate, and passwords that are stored as they are (SVC622, SVC623, SVC628, SVC629, SVC677).
  */
-import { entryOf, functionAround, isRaw, methodOf } from '../reader/nodes.ts';
-import { namesSecret } from '../sources.ts';
+import {
+  entryOf,
+  functionAround,
+  isRaw,
+  loopAround,
+  methodOf,
+  nodesAround,
+  pathOf,
+} from '../reader/nodes.ts';
+import { bare, meaningOfCall, namesSecret } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
 import { PRINCIPAL, ROW } from '../values/marks.ts';
@@ -31,6 +39,20 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     wrong: 'const token = Math.random().toString(36);',
     right: "const token = randomBytes(32).toString('base64url');",
     watch: watchChance,
+  },
+  {
+    id: 'SVC623',
+    severity: 'error',
+    cwe: [916],
+    sources: ['OWASP Cheat Sheet: Password Storage'],
+    why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
+    remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
+    wrong: "createHash('sha256').update(password)",
+    right: 'await hashPassword(password)',
+    onCall(site, report) {
+      findFastHashes(site, report);
+      findFewRounds(site, report);
+    },
   },
   {
     id: 'SVC628',
@@ -61,7 +83,7 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     severity: 'error',
     cwe: [256, 312],
     sources: ['OWASP Cheat Sheet: Password Storage'],
-    why: 'Who reads the table, a backup or a log of the database has every password, and people use one password in many places',
+    why: 'Everyone who reads the table, a backup or a log of the database has all passwords, and people use one password in many places',
     remedy: 'Store await hashPassword(password), and compare with checkPassword()',
     wrong: "db.execute('insert into person (name, password) values (?, ?)', [body.name, body.password])",
     right:
@@ -345,4 +367,90 @@ const KEEPS_SECRET =
 function findHashedChance({ call, meaning, value }: Site, tell: (made: Made | undefined) => void): void {
   if (!KEEPS_SECRET.test(meaning)) return;
   tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
+}
+
+/** Functions that return a fast hash, and the methods that add text to it. */
+const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
+const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
+
+/** SVC623: inputs that are passwords by their declared names, with a fast hash. */
+function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
+  const text = meaning === 'crypto.hash' ? call.args[1] : HASHES.test(meaning) ? call.args[0] : undefined;
+  if (text === undefined || !holdsPassword(value(text)) || isSlowLater(call, module)) return;
+  // a helper may hash any text: the mistake is the call that hands it a password
+  const given = passed(text, true);
+  const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
+  if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
+  report(
+    { module: at === call ? module : given.module, node: at },
+    'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
+  );
+}
+
+/** SVC623: slow hashes that are made fast by a small number of rounds (OWASP Password Storage). */
+function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt): void {
+  const [text, second, third] = call.args.map((arg) => value(arg));
+  const count = (given: Value | undefined): number =>
+    Number((constantIn(given) ?? 'Infinity').replaceAll('_', ''));
+  const isFast = /^crypto\.pbkdf2(?:Sync)?$/.test(meaning)
+    ? count(third) < 100_000
+    : /^crypto\.scrypt(?:Sync)?$/.test(meaning)
+      ? count(value(call.args[3])?.members?.get('N') ?? value(call.args[3])?.members?.get('cost')) < 2 ** 13
+      : /^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$/.test(meaning) && count(second) < 10;
+  if (isFast && clientIn(text) !== undefined)
+    report(
+      { module, call },
+      'the password is hashed with so few rounds that an attacker with a copy of the hash can try millions of passwords a second',
+    );
+}
+
+function holdsPassword(value: Value | undefined): boolean {
+  return (value?.texts ?? [])
+    .flat()
+    .some((part) => part.kind === 'client' && PASSWORD.test(bare(part.origin.what.split('.').at(-1) ?? '')));
+}
+
+/** Returns the function whose result an argument is: only the inner call of `md5(md5(password))` is reported. */
+function makerOfCall(node: Node, module: SourceModule): string {
+  return node.type === 'call' ? meaningOfCall(node, module) : '';
+}
+
+/**
+ * Whether this fast hash is probably not stored as it is: the module also uses a slow hash, asks another service,
+ * or repeats the fast hash in a loop.
+ */
+function isSlowLater(call: Call, module: SourceModule): boolean {
+  if (isHashedAgain(module) || loopAround(call) !== undefined) return true;
+  const fn = functionAround(call);
+  const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
+  return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
+}
+
+/** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
+function isHashedAgain({ source }: SourceModule): boolean {
+  return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
+}
+
+const ASKS_SERVICE =
+  /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
+
+/** Whether code compares the digest at once instead of storing it. */
+function isCompared(call: Call): boolean {
+  const user = userOf(call);
+  return user?.type === 'binary' && /^[!=]==?$/.test(user.operator);
+}
+
+/**
+ * Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. A slow hash of
+ * the new value probably follows.
+ */
+function replaces(call: Call, text: Node): boolean {
+  const user = userOf(call);
+  const target = user?.type === 'assign' ? pathOf(user.target) : undefined;
+  return target !== undefined && target === pathOf(text);
+}
+
+/** Returns the node that uses the result of a chain of calls. */
+function userOf(call: Call): Node | undefined {
+  return nodesAround(call).find(({ type }) => type !== 'member' && type !== 'call');
 }

@@ -107,7 +107,7 @@ export const INJECTION_RULES: readonly SourceRule[] = [
 export const OUR_DATABASE: RegExp =
   /^svc\/db\.[^]*\.(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|scalar|script|stream)$/;
 
-const OTHER_DATABASE =
+export const OTHER_DATABASE: RegExp =
   /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;
 
 /** Characters of names and numbers, which cannot change a statement. */

@@ -1,5 +1,5 @@
 /**
- * Rules about passwords and accounts: codes that clients may guess (SVC204), comparisons of secrets (SVC621), hashes (SVC623),
+ * Rules about passwords and accounts: codes that clients may guess (SVC204), comparisons of secrets (SVC621),
  * replies that tell who has an account (SVC648), passwords and addresses that a login alone changes (SVC649), and accounts
  * that are switched off but still found (SVC672).
  */
@@ -8,18 +8,15 @@ import {
   calledName,
   entryOf,
   functionAround,
+  isWithin,
   leaveIn,
-  loopAround,
-  nodesAround,
   partsIn,
-  pathOf,
+  testsAround,
 } from '../reader/nodes.ts';
-import { namesSecret } from '../sources.ts';
 import { DRAWN } from '../values/calls.ts';
-import { bare, meaningOfCall } from '../sources.ts';
+import { namesSecret } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
 import { constantOf, hasClient, isStored } from '../values/text.ts';
-import { constantIn } from '../values/tests.ts';
 import { ABSENT, clientIn, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
@@ -29,11 +26,10 @@ import { limitOfRoute, limitersIn } from './routes.ts';
 import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Run, Trace } from '../statements/trace.ts';
+import type { Compared, KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Variables, Watch } from '../sources.ts';
-import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about passwords and accounts, sorted by id. */
@@ -49,20 +45,6 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
     wrong: "if (req.headers['x-key'] !== process.env['KEY'])",
     right: 'if (!timingSafeEqual(sha256(given), sha256(key)))',
     watch: watchComparisons,
-  },
-  {
-    id: 'SVC623',
-    severity: 'error',
-    cwe: [916],
-    sources: ['OWASP Cheat Sheet: Password Storage'],
-    why: 'Attackers who have a fast hash of a password find the password by trying billions a second, even if the hash has a salt',
-    remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
-    wrong: "createHash('sha256').update(password)",
-    right: 'await hashPassword(password)',
-    onCall(site, report) {
-      findFastHashes(site, report);
-      findFewRounds(site, report);
-    },
   },
   {
     id: 'SVC648',
@@ -179,92 +161,6 @@ function isLookup({ parent }: Node): boolean {
     at.parent?.type === 'call' &&
     /^(?:find\w*|filter|some)$/.test(calledName(at.parent) ?? '')
   );
-}
-
-/** Functions that return a fast hash, and the methods that add text to it. */
-const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
-const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
-
-/** SVC623: inputs that are passwords by their declared names, with a fast hash. */
-function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
-  const text = meaning === 'crypto.hash' ? call.args[1] : HASHES.test(meaning) ? call.args[0] : undefined;
-  if (text === undefined || !holdsPassword(value(text)) || isSlowLater(call, module)) return;
-  // a helper may hash any text: the mistake is the call that hands it a password
-  const given = passed(text, true);
-  const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
-  if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
-  report(
-    { module: at === call ? module : given.module, node: at },
-    'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
-  );
-}
-
-/** SVC623: slow hashes that are made fast by a small number of rounds (OWASP Password Storage). */
-function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt): void {
-  const [text, second, third] = call.args.map((arg) => value(arg));
-  const count = (given: Value | undefined): number =>
-    Number((constantIn(given) ?? 'Infinity').replaceAll('_', ''));
-  const isFast = /^crypto\.pbkdf2(?:Sync)?$/.test(meaning)
-    ? count(third) < 100_000
-    : /^crypto\.scrypt(?:Sync)?$/.test(meaning)
-      ? count(value(call.args[3])?.members?.get('N') ?? value(call.args[3])?.members?.get('cost')) < 2 ** 13
-      : /^(?:bcrypt|bcryptjs)\.hash(?:Sync)?$/.test(meaning) && count(second) < 10;
-  if (isFast && clientIn(text) !== undefined)
-    report(
-      { module, call },
-      'the password is hashed with so few rounds that an attacker with a copy of the hash can try millions of passwords a second',
-    );
-}
-
-function holdsPassword(value: Value | undefined): boolean {
-  return (value?.texts ?? [])
-    .flat()
-    .some((part) => part.kind === 'client' && PASSWORD.test(bare(part.origin.what.split('.').at(-1) ?? '')));
-}
-
-/** Returns the function whose result an argument is: only the inner call of `md5(md5(password))` is reported. */
-function makerOfCall(node: Node, module: SourceModule): string {
-  return node.type === 'call' ? meaningOfCall(node, module) : '';
-}
-
-/**
- * Whether this fast hash is probably not stored as it is: the module also uses a slow hash, asks another service,
- * or repeats the fast hash in a loop.
- */
-function isSlowLater(call: Call, module: SourceModule): boolean {
-  if (isHashedAgain(module) || loopAround(call) !== undefined) return true;
-  const fn = functionAround(call);
-  const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
-  return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
-}
-
-/** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
-function isHashedAgain({ source }: SourceModule): boolean {
-  return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
-}
-
-const ASKS_SERVICE =
-  /(?<!\.)\b(?:fetch|axios|got|needle|superagent|request|send[A-Z]\w*)[.(]|\bhttps?\.(?:get|request)\(/;
-
-/** Whether code compares the digest at once instead of storing it. */
-function isCompared(call: Call): boolean {
-  const user = userOf(call);
-  return user?.type === 'binary' && /^[!=]==?$/.test(user.operator);
-}
-
-/**
- * Whether the hash replaces its input: `password = createHash(…).update(password).digest()`. A slow hash of
- * the new value probably follows.
- */
-function replaces(call: Call, text: Node): boolean {
-  const user = userOf(call);
-  const target = user?.type === 'assign' ? pathOf(user.target) : undefined;
-  return target !== undefined && target === pathOf(text);
-}
-
-/** Returns the node that uses the result of a chain of calls. */
-function userOf(call: Call): Node | undefined {
-  return nodesAround(call).find(({ type }) => type !== 'member' && type !== 'call');
 }
 
 /** Requests per minute with which a code of six digits can be guessed while it is valid. */
@@ -424,23 +320,65 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     const accounts = sent.filter(
       (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
     );
-    const isLogin = trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword');
+    const checks = trace.callsOf(run).filter(({ meaning }) => CHECKS.test(meaning));
+    const isLogin = checks.length > 0;
     if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
+    const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
+      trace
+        .comparedBy(run)
+        .filter(
+          ({ sides }) =>
+            sides.includes(ABSENT) &&
+            sides.some(
+              (side) =>
+                (side.type ?? side.of) !== undefined && rows.some(({ call }) => rowsIn(side).includes(call)),
+            ),
+        );
     const refusals = new Map<Node, SourceModule>();
-    for (const { node, module, sides } of trace.comparedBy(run)) {
-      const isOfAccount = sides.some(
-        (side) => side.type !== undefined && accounts.some(({ call }) => rowsIn(side).includes(call)),
-      );
-      const refusal = isOfAccount && sides.includes(ABSENT) ? refusalIf(node, run.handler) : undefined;
+    for (const { node, module } of comparedOf(accounts)) {
+      const refusal = refusalIf(node, run.handler);
       if (refusal !== undefined) refusals.set(refusal, module);
     }
-    for (const [refusal, module] of refusals)
-      if ((!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module))
-        report(
-          { module, node: refusal },
-          'the response tells each client which accounts exist, because it differs where there is none',
-        );
+    const telling = [...refusals].filter(
+      ([refusal, module]) =>
+        (!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module),
+    );
+    for (const [node, module] of telling)
+      report(
+        { module, node },
+        'the response tells each client which accounts exist, because it differs where there is none',
+      );
+    // a path names a page, which may have a password of its own
+    const named = accounts.filter(({ equal }) =>
+      equal.some(({ value }) => inputsOf(value).some((name) => /^(?:body|form)\b/.test(name))),
+    );
+    if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
   }
+}
+
+/** Functions that compare a password with its hash. */
+const CHECKS = /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
+
+/** SVC648: a login that takes longer for accounts that exist, because it compares the password of these only. */
+function findTellingTimes(
+  [check, ...others]: readonly KeptCall[],
+  compared: readonly Compared[],
+  report: ReportAt,
+): void {
+  // a second call may hash the password where there is no account
+  if (check === undefined || others.some(({ call }) => call !== check.call)) return;
+  const { call, module } = check;
+  const test = testsAround(call).find((around) => compared.some(({ node }) => isWithin(node, around)));
+  if (test !== undefined)
+    report(
+      { module, node: test },
+      'the time of the response tells which accounts exist, because only their passwords are hashed',
+      {
+        severity: 'info',
+        remedy:
+          'Compare in each case: checkPassword(body.password, account?.hash) takes as long without a hash',
+      },
+    );
 }
 
 /** Returns the statement that refuses a request where a row is absent, or with which the handler responds to it. */

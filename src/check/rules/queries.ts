@@ -522,7 +522,7 @@ const ALWAYS_ONE = /\b(?:count|sum|max|min|avg|exists|coalesce)\s*\(|\breturning
 
 /**
  * SVC615: code that reads a member of a row although the query may find none: `const user = await
- * db.fetchOne(…); return user.name`.
+ * db.fetchOne(…); return user.name`, also where a function returns the result of fetchOne().
  */
 function findAbsentRows(site: Site, report: ReportAt): void {
   const { call, module, meaning, value } = site;
@@ -561,7 +561,8 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
   );
   const isRead = (use: Node): boolean =>
     use.parent?.type === 'member' && use.parent.object === use && !module.source.startsWith('?.', use.end);
-  const tests = uses.filter((use) => !isRead(use));
+  // a copy of no row is an empty object
+  const tests = uses.filter((use) => !isRead(use) && use.parent?.type !== 'spread');
   const proved = tests.flatMap((use) => provedBy(use) ?? []);
   const outside = (use: Node): boolean => !proved.some((part) => isWithin(use, part));
   // code tests the row, or passes it to a function that may test it

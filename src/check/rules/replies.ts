@@ -192,7 +192,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   };
 }
 
-const MAKES_REPLY =
+export const MAKES_REPLY: RegExp =
   /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/;
 /** Functions whose results are hashes of passwords. */
 const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
@@ -367,7 +367,9 @@ function isOwnText({ texts }: Value): boolean {
       text.every((part) =>
         part.kind === 'client'
           ? !isStored(part)
-          : part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
+          : part.kind === 'literal'
+            ? part.text === '' || text.length > 1
+            : /^crypto\.random/.test(part.made?.by ?? ''),
       ),
     )
   );

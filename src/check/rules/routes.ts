@@ -1,13 +1,15 @@
 /**
- * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins and
- * exception handlers (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305).
+ * Rules about routes and tools in the sources: guards, limits of tries, GET routes that change data, sessions of logins,
+ * exception handlers and messages of errors (SVC201, SVC204, SVC210, SVC216, SVC217, SVC305, SVC626).
  */
 import { constantOf, literal, numberOf } from '../reader/constants.ts';
 import {
   calledName,
+  dependsOn,
   entryOf,
   functionAround,
   isRaw,
+  isWithin,
   methodOf,
   nodesAround,
   partsIn,
@@ -20,10 +22,12 @@ import { specOf } from '../values/functions.ts';
 import { isList } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
+import { errorId } from '../values/inputs.ts';
 import { KNOWN, innerOf, madeIn } from '../values/value.ts';
 import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
-import { OUR_DATABASE } from './injection.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
+import { MAKES_REPLY, isUnderCondition } from './replies.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Run } from '../statements/trace.ts';
 import type { Call, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -58,6 +62,7 @@ export const ROUTE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC201', watch: watchOpenChanges },
   { id: 'SVC210', find: findChosenKeys },
   { id: 'SVC305', find: findHandlers },
+  { id: 'SVC626', watch: watchMessages },
 ];
 
 /** SQL statements that change rows or tables. */
@@ -391,6 +396,79 @@ export function limitOfRoute({ route }: Run, limiters: readonly Limiter[]): numb
   if (own !== undefined) return own.type === 'object' ? (numberOf(entryOf(own, 'perMinute')) ?? 0) : 0;
   const applied = limiters.filter(({ routes }) => routes === undefined || (route && routes.has(route.call)));
   return Math.min(...applied.map(({ perMinute }) => perMinute));
+}
+
+/** Functions whose errors name files, programs and servers. */
+const ASKS_SYSTEM = /^(?:fs(?:\/promises|\.promises)?|child_process|net|tls|dns(?:\/promises)?)\./;
+
+/** Returns the id of the errors to which those of a call belong: of the `catch` that handles them, if their texts are not for clients. */
+function errorsOf({ call, meaning, module, stack }: Site): string | undefined {
+  if (methodOf(call) === 'exceptionHandler') return errorId({ node: call, module });
+  if (![OUR_DATABASE, OTHER_DATABASE, ASKS_SYSTEM].some((each) => each.test(meaning))) return undefined;
+  for (const at of [{ call, module }, ...stack.toReversed()]) {
+    const { call: node } = at;
+    const found =
+      node &&
+      nodesAround(node).find(
+        (each) => each.type === 'try' && each.handler !== undefined && isWithin(node, each.block),
+      );
+    if (found?.type === 'try' && found.handler !== undefined)
+      return errorId({ node: found.handler, module: at.module });
+  }
+  return undefined;
+}
+
+/** Errors whose text a client receives. */
+const REFUSES =
+  /^svc\.(?:HTTPException|BadRequest|Unauthorized|Forbidden|NotFound|Conflict|UnprocessableContent)$/;
+
+/** SVC626: messages of errors of any class in responses. */
+function watchMessages(report: ReportAt): Watch {
+  /** Ids of errors of databases and files. */
+  const errors = new Set<string>();
+  const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
+  const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
+    if (value === undefined || depth > 4) return;
+    const message = madeIn({ texts: value.texts }).find(({ by }) =>
+      errors.has(by.replace(/^Error\.message of /, '')),
+    );
+    if (message !== undefined && ![message, reply ?? message].some(isForSome))
+      report(
+        reply ?? message,
+        'the response shows clients the message of every error, also those of the database and of files, with names of tables and paths',
+        {
+          severity: 'warning',
+          remedy:
+            'Send a fixed text, and the message of one class only: error instanceof Refused ? error.message : "internal error"',
+        },
+      );
+    for (const inner of innerOf(value)) judge(inner, reply, depth + 1);
+  };
+  return {
+    onCall(site) {
+      const { call, meaning, module, route, value } = site;
+      const id = errorsOf(site);
+      if (id !== undefined) errors.add(id);
+      const [body = call] = call.args;
+      if (MAKES_REPLY.test(meaning) && !hasSchema(route)) replies.push([value(body), { node: body, module }]);
+      if (REFUSES.test(meaning))
+        for (const node of call.args) replies.push([{ texts: value(node)?.texts ?? [] }, { node, module }]);
+    },
+    onReply({ value, route }) {
+      if (!hasSchema(route)) replies.push([value, undefined]);
+    },
+    finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
+  };
+}
+
+/** Whether a response schema of the route removes members that it does not declare. */
+function hasSchema(route: RouteCall | undefined): boolean {
+  return route !== undefined && entryOf(specOf(route), 'response') !== undefined;
+}
+
+/** Whether a text depends on a condition about the environment, or about the error to which it belongs. */
+function isForSome({ node, module }: Spot): boolean {
+  return isUnderCondition(node, module) || dependsOn(node, module, /status|expose|operational/i);
 }
 
 /** Returns the header fields with credentials, also those in which a program takes API keys. */

@@ -2,6 +2,7 @@
 import { typeAfter } from './annotations.ts';
 import { itemOf, keyOf } from './inputs.ts';
 import { Evaluation } from './evaluation.ts';
+import { anyError } from './inputs.ts';
 import { decidedBy, equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
@@ -11,7 +12,6 @@ import type { Facts } from './text.ts';
 import type { Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
-export const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 
 /** A result of a function, with the facts that hold when the function returns it. */
 interface Result {
@@ -183,7 +183,7 @@ export abstract class ControlFlow extends Evaluation {
       this.shield = { tries, isCatching: true };
       const caught = this.branch(NO_FACTS, () =>
         this.inScope(() => {
-          if (param !== undefined) this.bind(param, ERROR);
+          if (param !== undefined) this.bind(param, anyError({ node: handler, module: this.module }));
           this.#statement(handler);
         }),
       );

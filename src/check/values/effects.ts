@@ -10,6 +10,7 @@ import {
   argumentsOf,
   constantIn,
   isFolderOf,
+  lastIndexIn,
   matchIn,
   matchOf,
   matched,
@@ -40,7 +41,7 @@ export const SQL = 'svc/db.sql';
 const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
-const number: Effect = ({ args: [value = KNOWN] }) => values.computedFrom([value]);
+const number: Effect = ({ args: [value = KNOWN] }) => values.numberFrom(value);
 /** Returns a number of which the call that made it stays known. */
 const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
@@ -260,9 +261,6 @@ const cased: Effect = ({ receiver }) =>
 const normalized: Effect = ({ receiver }) =>
   values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
 
-/** Type of the index of the last place where a text has a character. */
-const lastIndexIn = (receiver: Value, character: string): string =>
-  `last ${character} of ${values.idsIn(receiver).join()}`;
 const lastIndex: Effect = ({ receiver, args: [text] }) => {
   const character = constantIn(text);
   return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;
@@ -326,8 +324,8 @@ const replaced =
           : 0n;
     const [match = KNOWN, ...groups] = argumentsOf(pattern, receiver, at);
     const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
-    // whole elements, such as <br>, stay markup of the program
-    const isMarkup = /^(?:<[^<>]+>)+$/.test(constantIn(new_) ?? '');
+    // whole elements, such as <br> and <b>…</b>, stay markup of the program
+    const isMarkup = new_.texts.every((each) => /^(?:<[^<>]+>[^<>]*)+$/.test(texts.literalOf(each, '…')));
     const added = isMarkup
       ? 0n
       : new_.texts.reduce((set, each) => set | charsOf(texts.literalOf(each, '')), 0n);
@@ -342,7 +340,8 @@ const replaced =
         // where a text takes the place of each match, the beginning is this text, or what it was before
         const notFirst =
           written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
-        const fact = gone === 0n ? { lacks: [] } : { may: (part.may & ~gone) | added, notFirst };
+        const may = (part.may & ~gone) | added;
+        const fact = gone === 0n ? { may, lacks: [] } : { may, notFirst };
         return texts.derived(part, `replace ${at}`, fact);
       }),
     );

@@ -13,8 +13,8 @@ import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
 import { awaited, isCaught } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, sharedFacts, startsOf } from './text.ts';
-import { among, chosenOf, constantIn, decidedBy, equality, freeKeyIn, tested as testOf } from './tests.ts';
+import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts, startsOf } from './text.ts';
+import * as tests from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -165,7 +165,7 @@ export abstract class Evaluation extends Classes {
     } else if (target.type === 'member') {
       const object = this.value(target.object);
       const index = target.index && this.value(target.index);
-      const key = target.property ?? constantIn(index);
+      const key = target.property ?? tests.constantIn(index);
       const { module, handler } = this;
       if (index !== undefined) this.listeners.onIndexed({ target, module, handler, object, key: index });
       if (object.source !== undefined && key !== undefined)
@@ -346,13 +346,13 @@ export abstract class Evaluation extends Classes {
   /** Joins values as texts. Parts of clients keep the expression that brought them into the text, or into markup. */
   #joined(parts: readonly Value[], nodes: readonly (Node | undefined)[]): Value {
     const { module } = this;
-    const isMarkup = values.hasMarkup(values.joined(parts));
+    const isMarkup = values.joined(parts).texts.some(hasMarkup);
     return values.joined(
       parts.map((value, index) => {
         const node = nodes[index];
         const entry = node && { node, module };
         if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
-        const isNew = isMarkup && !values.hasMarkup(value);
+        const isNew = isMarkup && !value.texts.some(hasMarkup);
         return values.mapParts(value, (part) =>
           isNew || part.entry === undefined ? { ...part, entry } : part,
         );
@@ -370,16 +370,16 @@ export abstract class Evaluation extends Classes {
     const { object, property, index } = node;
     const value = this.value(object);
     const key = index === undefined ? undefined : this.value(index);
-    const member = this.#read(value, property ?? constantIn(key), node, key);
+    const member = this.#read(value, property ?? tests.constantIn(key), node, key);
     const chosen = key === undefined ? member : (characterAt(value, key) ?? member);
-    const free = freeKeyIn(key);
+    const free = tests.freeKeyIn(key);
     return free === undefined ? chosen : { ...chosen, byKey: free };
   }
 
   /** Returns a member, with its place if rules ask where it comes from. */
   #read(object: Value, key: string | undefined, node: Node, index?: Value): Value {
     if (!/^(?:then|catch|finally)$/.test(key ?? '')) this.misuse('value', object, node);
-    const by = key === undefined ? undefined : makerOf(object, key);
+    const by = key === undefined ? undefined : makerOf(object, key, this.path.facts);
     return by === undefined
       ? this.member(object, key, index)
       : {
@@ -389,9 +389,10 @@ export abstract class Evaluation extends Classes {
   }
 
   protected member(value: Value, key: string | undefined, index?: Value): Value {
+    if (key === 'length' && value.texts.some(hasClient)) return tests.lengthOf(value);
     if (key === undefined) {
-      const item = itemOf(chosenOf(value, index));
-      const ids = index === undefined || isMadeHere(value) ? [] : values.idsIn(index);
+      const item = itemOf(tests.chosenOf(value, index));
+      const ids = index === undefined || tests.isMadeHere(value) ? [] : values.idsIn(index);
       const { texts, items, members } = item;
       return item.source === undefined
         ? { texts, items, members, ...(ids.length > 0 && { keys: ids }) }
@@ -459,18 +460,18 @@ export abstract class Evaluation extends Classes {
   #unary(node: NodeOf<'unary'>): Value {
     const { operator, value } = node;
     const inner = value === undefined ? KNOWN : this.value(value);
-    if (operator === '!') this.misuse('condition', inner, node);
-    if (operator === 'void') this.misuse('dropped', inner, node);
+    if (/^(?:!|void)$/.test(operator)) this.misuse(operator === '!' ? 'condition' : 'dropped', inner, node);
     if (operator === 'delete' && value?.type === 'member') {
       const object = this.value(value.object);
       this.#keepPart(value, object, object.source && { ...object.source, whole: undefined });
     }
     if (operator === 'yield') this.addResult({ texts: inner.texts, items: inner });
     if (operator === '!' && value !== undefined) this.tested(inner, value);
-    const number = operator === '-' ? constantIn(inner) : undefined;
+    const number = operator === '-' ? tests.constantIn(inner) : undefined;
     if (number !== undefined) return values.literal(`-${number}`);
     if (operator === '-' && value !== undefined)
       return calculated(operator, [inner], [value, value], this.module);
+    if (operator === '+') return values.numberFrom(inner);
     return operator === '!' ? values.negation(inner) : operator === 'void' ? ABSENT : KNOWN;
   }
 
@@ -479,7 +480,7 @@ export abstract class Evaluation extends Classes {
     const first = this.value(left);
     if (operator === '&&' || operator === '||' || operator === '??') return this.#logical(node, first);
     const second = this.value(right);
-    if (operator === '+' || constantIn(second) !== undefined || second === ABSENT)
+    if (operator === '+' || tests.constantIn(second) !== undefined || second === ABSENT)
       this.misuse(operator === '+' ? 'value' : 'condition', first, left);
     if (operator === '+') this.misuse('value', second, right);
     const { module, handler } = this;
@@ -491,26 +492,26 @@ export abstract class Evaluation extends Classes {
       left.type === 'unary' &&
       left.operator === 'typeof' &&
       left.value &&
-      constantIn(second) === 'string'
+      tests.constantIn(second) === 'string'
     ) {
       // a value that is no text has no characters
-      const test = testOf(this.value(left.value), undefined, { isKnown: true });
+      const test = tests.tested(this.value(left.value), undefined, { isKnown: true });
       if (/^[!=]==?$/.test(operator)) return operator.startsWith('=') ? test : values.negation(test);
     }
     switch (operator) {
       case '===':
       case '==':
-        return equality(first, second);
+        return tests.equality(first, second);
       case '!==':
       case '!=':
-        return values.negation(equality(first, second));
+        return values.negation(tests.equality(first, second));
       case 'in':
-        return isMadeHere(second) ? KNOWN : among(first);
+        return tests.isMadeHere(second) ? KNOWN : tests.among(first);
       default:
         return (
           this.#calculated(operator, [first, second], [left, right]) ?? {
             ...KNOWN,
-            keys: operator === '>' ? first.keys : undefined,
+            keys: values.isProof(operator, second) ? first.keys : undefined,
           }
         );
     }
@@ -544,7 +545,7 @@ export abstract class Evaluation extends Classes {
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {
     const value = this.tested(this.value(test), test);
     this.misuse('condition', value, test);
-    const decided = decidedBy(test, this.module, this.seen);
+    const decided = tests.decidedBy(test, this.module, this.seen);
     const branches = [true, false]
       .filter((isTrue) => decided === undefined || decided === isTrue)
       .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => this.value(isTrue ? yes : no)));
@@ -581,7 +582,7 @@ export abstract class Evaluation extends Classes {
           spread = value;
         else if (value.members === undefined && value !== ABSENT) spread ??= OPEN;
       } else if (entry.value !== undefined) {
-        const key = entry.key ?? constantIn(entry.computed && this.value(entry.computed));
+        const key = entry.key ?? tests.constantIn(entry.computed && this.value(entry.computed));
         if (key !== undefined) members.set(key, this.value(entry.value));
         else this.value(entry.value);
       }
@@ -589,9 +590,4 @@ export abstract class Evaluation extends Classes {
     const { source, items, whole, lacks } = spread ?? KNOWN;
     return { texts: KNOWN.texts, members, source, items, whole, lacks };
   }
-}
-
-/** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */
-function isMadeHere({ members, lasting, type }: Value): boolean {
-  return members !== undefined && lasting === undefined && type === undefined;
 }

@@ -6,7 +6,16 @@ import { fileOfPlace } from '../../base/findings.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { FORMATS } from '../../schema/formats.ts';
 import type { FormatName } from '../../schema/types.ts';
-import { charsOf, clientPart, derived, factsOfMatches, hasFewMatches, inputMark, patternOf } from './text.ts';
+import {
+  charsOf,
+  clientPart,
+  derived,
+  endlessMark,
+  factsOfMatches,
+  hasFewMatches,
+  inputMark,
+  patternOf,
+} from './text.ts';
 import { KNOWN, addressText, clientIn, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
 import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
@@ -16,7 +25,7 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
-import type { Fact, Made, Origin, Part } from './text.ts';
+import type { Fact, Facts, Made, Origin, Part } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
@@ -429,7 +438,9 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
       type: source.route === undefined ? undefined : typeOf(source.route, key),
     });
   }
-  if (/^(?:length|size|byteLength|constructor)$/.test(key)) return KNOWN;
+  // parameters of an address have names of a client: ?size=10
+  const isNamed = /^(?:query|params)$/.test(source.whole ?? '') && /^(?:length|size)$/.test(key);
+  if (/^(?:length|size|byteLength|constructor)$/.test(key) && !isNamed) return KNOWN;
   if (source.origin.input === 'headers' && SAFE_HEADERS.has(key.toLowerCase())) return KNOWN;
   return memberOfSource(source, key);
 }
@@ -514,9 +525,25 @@ function typeOfConverters(types: ReadonlyMap<string, string>): InputType {
   return { part: { may: ALL }, hasKnownKeys: true, member: (key) => typeOfName(types.get(key) ?? '') };
 }
 
-/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a stack trace. */
-export function makerOf({ source, type }: Value, key: string): string | undefined {
+/** Returns the id of the errors that a block or call handles. */
+export function errorId({ node, module }: Spot): string {
+  return `error ${module.file}:${node.start}`;
+}
+
+/** Returns an error of any class. A test of its class, or of a member, tells which one it is. */
+export function anyError(handler: Spot): Value {
+  return { texts: KNOWN.texts, type: 'Error', keys: [errorId(handler)] };
+}
+
+/** Returns the name of a member that rules ask for: a host or number that a client chooses, or a text of an error. */
+export function makerOf(
+  { source, type, keys: [error] = [] }: Value,
+  key: string,
+  facts: Facts,
+): string | undefined {
   if (key === 'stack' && type === 'Error') return 'Error.stack';
+  if (key === 'message' && type === 'Error' && error !== undefined)
+    return facts.get(error)?.isKnown === true ? undefined : `Error.message of ${error}`;
   if (key === 'target' && source?.isRequest === true) return 'request.target';
   const isHost =
     source?.isRequest === true
@@ -525,7 +552,7 @@ export function makerOf({ source, type }: Value, key: string): string | undefine
         ? /^(?:host|hostname|origin|href)$/.test(key)
         : source?.whole === 'headers' && /^(?:x-forwarded-)?host$/i.test(key);
   if (source?.type?.member(key)?.number?.hasMost === false)
-    return `endless ${source.id} ${source.origin.what}.${key}`;
+    return endlessMark(source.id, `${source.origin.what}.${key}`);
   return isHost ? 'request.host' : undefined;
 }
 

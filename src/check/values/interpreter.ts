@@ -3,10 +3,9 @@
  * branches and calls. Nothing of the application runs. Listeners receive every call with the values of its
  * arguments, and every assignment.
  */
-import { ERROR } from './control-flow.ts';
 import { Invocation } from './invocation.ts';
 import type { ValueListeners } from './invocation.ts';
-import { inputValue, keyValue, requestValue, userValue } from './inputs.ts';
+import { anyError, inputValue, keyValue, requestValue, userValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, promiseIn } from './promises.ts';
 import { isRouter, parametersOf } from './ours.ts';
@@ -22,6 +21,7 @@ import type { Parameter } from './ours.ts';
 import type { Closure, Declaration, Value } from './value.ts';
 
 const { KNOWN } = values;
+const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 
 interface Pending {
   readonly closure: Closure;
@@ -142,19 +142,18 @@ export class Interpreter extends Invocation {
   }
 
   /** Adds a handler to the functions that run later, with the inputs of its parameters. */
-  #queue(closure: Closure, parameters: readonly Parameter[], declaration: Declaration): void {
+  #queue(closure: Closure, parameters: readonly Parameter[], declaration: Declaration, error: Value): void {
     const { route } = declaration;
     this.functions.addHandler(closure.fn, route);
     if (this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
-    const args = parameters.map((kind) => this.#inputOf(kind, declaration));
+    const args = parameters.map((kind) => (kind === 'error' ? error : this.#inputOf(kind, declaration)));
     const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     this.#pending.push({ closure, args, route, declaration, isReply });
   }
 
   #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
     if (kind === 'request') return { ...requestValue(route), members: givenBy(deps, spec) };
-    if (kind === 'error') return ERROR;
     if (kind === 'own') return KNOWN;
     const message = inputValue({ id: 'message', origin: { what: 'the message', input: 'message' }, route });
     return kind === 'message' ? message : { texts: KNOWN.texts, type: 'svc.Socket', items: message };
@@ -235,7 +234,11 @@ export class Interpreter extends Invocation {
       deps: receiver?.members?.get('deps'),
     };
     this.#queueLayers(spec?.members?.get('use'));
-    for (const closure of values.closuresOf(last ?? KNOWN)) this.#queue(closure, parameters, declaration);
+    const { module } = this;
+    // an error of a named class has the message that code of this class wrote
+    const error = args[0]?.meaning === 'Error' ? anyError({ node: call, module }) : ERROR;
+    for (const closure of values.closuresOf(last ?? KNOWN))
+      this.#queue(closure, parameters, declaration, error);
     return declaration;
   }
 

@@ -394,7 +394,9 @@ export abstract class Invocation extends ControlFlow {
       if (part !== undefined)
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };
     }
-    const keys = isBuiltIn(meaning) ? [] : args.flatMap((arg) => values.idsIn(arg));
+    const keys = isBuiltIn(meaning)
+      ? []
+      : args.flatMap((arg) => (arg.type === 'Error' ? (arg.keys ?? []) : values.idsIn(arg)));
     const texts = textsMadeOf(type, { receiver, args }, { node: call, module: this.module });
     const made = { texts, type, members: deps, ...(keys.length > 0 && { keys }) };
     return call.isNew ? this.made(made, call) : made;

@@ -1,5 +1,5 @@
 /** Marks of values that rules of access follow: the principal, and results of the database. */
-import { constantIn } from './tests.ts';
+import { constantIn, isFromEnd } from './tests.ts';
 import { KNOWN, computedFrom, madeIn } from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
@@ -120,6 +120,7 @@ export function calculated(
   [first, second]: readonly [Node, Node],
   module: SourceModule,
 ): Value {
+  if (isFromEnd(operator, sides)) return sides[0] ?? KNOWN;
   const at = { node: second.parent ?? second, module };
   const result = computedFrom(sides, (made) => arithmetic(made, at));
   if (!/^[*/]$/.test(operator)) return result;

@@ -213,3 +213,29 @@ export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   const part = key?.texts.find((text) => text.length === 1 && text[0]?.kind === 'client')?.[0];
   return part?.kind === 'client' && texts.mayNameAll(part) ? part : undefined;
 }
+
+/** Returns the type of the index of the last place where a text has a character. */
+export function lastIndexIn(text: Value, character: string): string {
+  return `last ${character} of ${values.idsIn(text).join()}`;
+}
+
+/** Returns the length of a text of a client. */
+export function lengthOf(text: Value): Value {
+  return { ...KNOWN, type: `length of ${values.idsIn(text).join()}` };
+}
+
+/** Whether a difference is an index less the length of the same text: it counts from the end. */
+export function isFromEnd(operator: string, [index, length]: readonly Value[]): boolean {
+  const text = /^length of (.+)$/.exec(length?.type ?? '')?.[1];
+  return operator === '-' && text !== undefined && index?.type?.endsWith(` of ${text}`) === true;
+}
+
+/** Whether a type says only that a value is a place in a text. */
+export function isPlaceInText(type: string): boolean {
+  return /^(?:last .|length) of /.test(type);
+}
+
+/** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */
+export function isMadeHere({ members, lasting, type }: Value): boolean {
+  return members !== undefined && lasting === undefined && type === undefined;
+}

@@ -169,6 +169,11 @@ export function digestOf(text: string): string {
   return hash('sha1', text, 'base64');
 }
 
+/** Whether the program writes a piece of markup in a text. */
+export function hasMarkup(text: Text): boolean {
+  return literalOf(text).includes('<');
+}
+
 /** Joins texts, and merges adjacent literals. */
 export function concat(...texts: readonly Text[]): Text {
   const parts: Part[] = [];
@@ -254,6 +259,19 @@ export function inputMark({ input, what, route }: Origin): Made | undefined {
   return route && input !== 'row'
     ? { by: `input ${what}`, node: route.call, module: route.module }
     : undefined;
+}
+
+/** Returns the mark of a number of a client without a maximum. Its last word is the name of the input. */
+export function endlessMark(id: string, what: string): string {
+  return `endless ${id} ${what}`;
+}
+
+/** Returns the number that code reads from a part: a text of any characters names a number without a maximum. */
+export function numberPart(part: ClientPart): Part {
+  const made = part.may === ALL ? inputMark(part.origin) : undefined;
+  return made === undefined
+    ? part
+    : { kind: 'own', made: { ...made, by: endlessMark(part.id, part.origin.what) } };
 }
 
 /** Returns the facts that hold where both given facts hold. */

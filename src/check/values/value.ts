@@ -9,8 +9,8 @@ import {
   constantOf,
   hasClient,
   inputMark,
-  literalOf,
   narrowed,
+  numberPart,
   sharedFacts,
 } from './text.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -459,6 +459,11 @@ export function idsIn(value: Value): readonly string[] {
   return clientsIn(value).map(({ id }) => id);
 }
 
+/** Returns the number that code reads from a text. */
+export function numberFrom(value: Value): Value {
+  return computedFrom([value, mapParts(value, numberPart)]);
+}
+
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */
 export function mapParts(value: Value, change: (part: ClientPart) => Part): Value {
   return {
@@ -481,11 +486,6 @@ export function listOf(items: readonly Value[]): Value {
   };
 }
 
-/** Whether the program writes a piece of markup in a text. */
-export function hasMarkup({ texts }: Value): boolean {
-  return texts.some((text) => literalOf(text).includes('<'));
-}
-
 /** Returns a boolean with the facts that hold where it is true and where it is false. */
 export function judged(yes: Facts, no: Facts = NO_FACTS): Value {
   return { texts: [[OWN]], yes, no };
@@ -504,6 +504,11 @@ export function factsIf(value: Value, isTrue: boolean): Facts {
   const facts = (isTrue ? value.yes : value.no) ?? NO_FACTS;
   if (!isTrue || value.keys === undefined) return facts;
   return allFacts(facts, new Map(value.keys.map((id) => [id, { isKnown: true }])));
+}
+
+/** Whether an operator is true only for a value that exists, or for an error of one class. */
+export function isProof(operator: string, { meaning }: Value): boolean {
+  return operator === '>' || (operator === 'instanceof' && meaning !== 'Error');
 }
 
 /** Returns the facts of the results of a function: what holds if its result is true, and if it is false. */
@@ -567,7 +572,7 @@ export function signatureOf(value: Value, depth = 0): string {
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
   if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
   const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${text}[${items}]${fn}${value.type ?? ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]${fn}${value.type ?? ''}${value.type === 'Error' ? String(value.keys) : ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfPart(part: Part): string {

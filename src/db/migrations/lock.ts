@@ -9,9 +9,10 @@
  *
  * In MySQL and MariaDB, statements that change tables commit implicitly. A script with such statements is
  * recorded as begun before it runs. If any statement but the first fails, the migration stays recorded as
- * begun.
+ * begun. So does a first statement that may leave changes although it fails ({@link remainsOf}).
  */
 import { LockTimeout } from '../errors.ts';
+import { tokensOf } from '../lexer.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
@@ -32,6 +33,37 @@ const CHANGES_ROWS: ReadonlySet<string> = new Set([
   'set',
   'do',
 ]);
+
+/** Statements that may leave changes when they fail outside of a transaction. */
+interface Leftover {
+  /** Matches the words and commas of the statement, in lower case, without quoted text and comments. */
+  readonly statement: RegExp;
+  /** Objects or rows that may remain, and how to find them. */
+  readonly remains: string;
+}
+
+const OF_PROCEDURE =
+  'the procedure may have committed changes before it failed: compare the rows with what it writes';
+const POSTGRES_LEFTOVERS: readonly Leftover[] = [
+  {
+    statement: /^(?:create|drop|reindex)\b.* concurrently\b/,
+    remains:
+      'an invalid index may remain, which slows writes down and serves no query: look for it with "select indexrelid::regclass from pg_index where not indisvalid", and remove it with "drop index concurrently if exists …"',
+  },
+  {
+    statement: /^alter table\b.* detach partition .*\bconcurrently\b/,
+    remains:
+      'the partition may be half detached (pg_inherits.inhdetachpending): complete it with "alter table … detach partition … finalize"',
+  },
+  { statement: /^(?:call|do)\b/, remains: OF_PROCEDURE },
+];
+const MYSQL_LEFTOVERS: readonly Leftover[] = [
+  { statement: /^(?:call|begin)\b/, remains: OF_PROCEDURE },
+  {
+    statement: /^drop\b(?:.*,| (?:database|schema)\b)/,
+    remains: 'some of the objects may be gone: compare the tables with the list of the statement',
+  },
+];
 
 /** Number of the advisory lock that a session holds while it runs a migration without a transaction. */
 const POSTGRES_RUNNER = '8319946623122237299';
@@ -114,6 +146,20 @@ export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements 
     hasTransaction &&
     (!commitsByItself(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)))
   );
+}
+
+/**
+ * Returns what may remain in the database when a single statement fails outside of a transaction. Returns
+ * undefined for a statement that the engine undoes as a whole.
+ */
+export function remainsOf(dialect: Dialect, text: string): string | undefined {
+  if (dialect === 'sqlite') return undefined;
+  const words = tokensOf(text, dialect)
+    .filter(({ kind, text }) => kind === 'word' || text === ',')
+    .map(({ text }) => text.toLowerCase())
+    .join(' ');
+  const leftovers = commitsByItself(dialect) ? MYSQL_LEFTOVERS : POSTGRES_LEFTOVERS;
+  return leftovers.find(({ statement }) => statement.test(words))?.remains;
 }
 
 /**

@@ -20,7 +20,7 @@ import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown, outOfRange } from '../../base/options.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.ts';
 import { limitOf } from '../limits.ts';
-import { beginRunning, commitsByItself, isRunning, isUndoneTogether, locked } from './lock.ts';
+import { beginRunning, commitsByItself, isRunning, isUndoneTogether, locked, remainsOf } from './lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
 import {
   isUnfinished,
@@ -338,7 +338,7 @@ export class Migrator {
         locked(connection, dialect, limit, true, isStill, async () => {
           const home = await homeOf(connection, dialect);
           for (const statement of script.statements)
-            await runStatement(connection, script, statement, UNDONE);
+            await runStatement(connection, script, statement, () => UNDONE);
           // later errors belong to no statement: the commit, for example, checks deferred constraints
           isAtEnd = true;
           await this.#end(run, home, UNDONE);
@@ -376,15 +376,21 @@ export class Migrator {
     });
   }
 
-  /** Runs a script without a transaction. After its first statement, a failure leaves it unfinished. */
+  /**
+   * Runs a script without a transaction. A failure leaves it unfinished, except of a first statement that the
+   * engine undoes as a whole.
+   */
   async #bare(run: Run): Promise<void> {
     const { connection, dialect, direction, script } = run;
     const home = await homeOf(connection, dialect);
     for (const [index, statement] of script.statements.entries()) {
+      let outcome = UNDONE;
       try {
-        await runStatement(connection, script, statement, index === 0 ? UNDONE : UNFINISHED);
+        await runStatement(connection, script, statement, (error) => {
+          return (outcome = outcomeOf(dialect, statement, index === 0, error));
+        });
       } catch (error) {
-        if (index === 0) await this.#note(run, direction === 'up' ? 'down' : 'up', true);
+        if (outcome === UNDONE) await this.#note(run, direction === 'up' ? 'down' : 'up', true);
         throw error;
       }
     }
@@ -491,11 +497,21 @@ function endFault({ origin }: Script, error: unknown, outcome: string): unknown 
   );
 }
 
+/** Returns which changes remain after a statement has failed outside of a transaction. */
+function outcomeOf(dialect: Dialect, { text }: Statement, isFirst: boolean, error: unknown): string {
+  const remains =
+    error instanceof ConnectionLost
+      ? 'the connection broke, so the server may have run the statement: look for its changes'
+      : remainsOf(dialect, text);
+  if (remains === undefined) return isFirst ? UNDONE : UNFINISHED;
+  return `${isFirst ? 'the migration is unfinished' : UNFINISHED}; ${remains}`;
+}
+
 async function runStatement(
   connection: Connection,
   { origin, hasTransaction }: Script,
   { text, line }: Statement,
-  outcome: string,
+  outcomeOf: (error: unknown) => string,
 ): Promise<void> {
   // never reuse this connection: a dump changes settings such as row_security, and may fail before it
   // restores them
@@ -510,7 +526,7 @@ async function runStatement(
         : '';
     throw new SvcError(
       'E_MIGRATION_FAILED',
-      [origin, `in line ${line}, "${beginningOf(text)}": ${said}${hint}`, outcome],
+      [origin, `in line ${line}, "${beginningOf(text)}": ${said}${hint}`, outcomeOf(error)],
       { cause: error },
     );
   }

@@ -7,7 +7,7 @@ import { limitIn } from '../limits.ts';
 import { converse } from '../wire/conversation.ts';
 import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
-import { PostgresLogin, type LoggedIn } from './login.ts';
+import { hasParameter, PostgresLogin, type LoggedIn } from './login.ts';
 import { PostgresListener } from './listener.ts';
 import { endpointOf, foreignRefusal, openSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
@@ -108,14 +108,24 @@ export async function connectPostgres(
     },
     ({ onMessage }) => login.handOver(onMessage),
   );
-  if (options.hasPlainStartup) await setUp(connection, limit);
+  if (options.hasPlainStartup) await setUp(connection, options, limit);
   return connection;
 }
 
-async function setUp(connection: PostgresConnection, limit: Limit): Promise<void> {
-  if (/^ISO\b/.test(connection.parameters.get('DateStyle') ?? '')) return;
+/** Sets what a pooler has ignored of the start-up parameters. */
+async function setUp(
+  connection: PostgresConnection,
+  { parameters }: PostgresConnectionOptions,
+  limit: Limit,
+): Promise<void> {
+  const is = (name: string, value: RegExp): boolean => value.test(connection.parameters.get(name) ?? '');
+  const missing = [
+    is('DateStyle', /^ISO\b/) ? '' : 'set DateStyle = ISO;',
+    is('TimeZone', /^UTC$/) || hasParameter(parameters, 'TimeZone') ? '' : "set TimeZone = 'UTC';",
+  ].join('');
+  if (missing === '') return;
   try {
-    await connection.script('set DateStyle = ISO', limit);
+    await connection.script(missing, limit);
   } catch (error) {
     connection.destroy();
     throw error;

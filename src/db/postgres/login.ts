@@ -33,17 +33,23 @@ export interface LoggedIn {
 }
 
 /**
- * Start-up parameters. All of them except application_name determine the form of the values that the server
- * sends. Some poolers accept only client_encoding.
+ * Start-up parameters with `startup=plain`. PgBouncer accepts them, and keeps them for each client, whatever its
+ * settings.
  */
-const OUR_PARAMETERS: Readonly<Record<string, string>> = {
-  application_name: 'svc',
+const POOLER_PARAMETERS: Readonly<Record<string, string>> = {
   client_encoding: 'UTF8',
   DateStyle: 'ISO',
-  IntervalStyle: 'iso_8601',
   TimeZone: 'UTC',
 };
-const POOLER_PARAMETERS: Readonly<Record<string, string>> = { client_encoding: 'UTF8' };
+/**
+ * Start-up parameters. All of them except application_name determine the form of the values that the server
+ * sends.
+ */
+const OUR_PARAMETERS: Readonly<Record<string, string>> = {
+  ...POOLER_PARAMETERS,
+  application_name: 'svc',
+  IntervalStyle: 'iso_8601',
+};
 /** Matches the message with which PgBouncer refuses a start-up parameter. */
 const UNSUPPORTED = /unsupported startup parameter(?: in options)?: "?([\w.]+)/;
 const PROTOCOL_VIOLATION = '08P01';
@@ -59,6 +65,11 @@ const keys = new ScramKeyring();
 interface Message {
   readonly type: number;
   readonly body: Buffer;
+}
+
+/** Returns whether a parameter is given, in any case. */
+export function hasParameter(parameters: Readonly<Record<string, string>>, name: string): boolean {
+  return Object.keys(parameters).some((given) => given.toLowerCase() === name.toLowerCase());
 }
 
 export class PostgresLogin extends ServerLogin<Message> {
@@ -290,13 +301,19 @@ export class PostgresLogin extends ServerLogin<Message> {
     const [, parameter] = UNSUPPORTED.exec(fields.message) ?? [];
     if (fields.sqlstate === PROTOCOL_VIOLATION && parameter !== undefined)
       return this.#refusal(
-        Object.keys(this.#options.parameters).some((name) => name.toLowerCase() === parameter.toLowerCase())
-          ? `the pooler refuses the start-up parameter "${parameter}": remove it from the address, and set it for the account (alter role … set ${parameter} = …)`
-          : `the pooler refuses the start-up parameter "${parameter}": add startup=plain&statement_cache=0 to the address`,
+        `the pooler refuses the start-up parameter "${parameter}": ${this.#remedyFor(parameter)}`,
       );
     const error = postgresError(fields, undefined);
     error.message = `${shownHost(this.#host)} refused the login of "${this.#options.user}" to "${this.#options.database}": ${error.message}`;
     return error;
+  }
+
+  #remedyFor(parameter: string): string {
+    if (hasParameter(this.#options.parameters, parameter))
+      return `remove it from the address, and set it for the account (alter role … set ${parameter} = …)`;
+    return this.#options.hasPlainStartup
+      ? 'let the pooler accept it, as ignore_startup_parameters of PgBouncer does'
+      : 'add startup=plain&statement_cache=0 to the address';
   }
 
   #refusal(problem: string): SvcError<'E_DB_CONNECT'> {

@@ -12,7 +12,7 @@
 import { sharedCounter } from '../../observability/metrics.ts';
 import { createHash } from 'node:crypto';
 import { types } from 'node:util';
-import { TooManyRequests, unavailable, withoutStack } from '../../base/errors.ts';
+import { throwMistake, TooManyRequests, unavailable, withoutStack } from '../../base/errors.ts';
 import { given, int, oneOf, readOptions, shown, text, optionalInt, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
@@ -323,6 +323,7 @@ export class Gate {
   }
 
   #failed(error: unknown): undefined {
+    throwMistake(error);
     const { log, reported } = this.#deps!;
     const { onStoreError } = this.#options;
     if (reported.take(STORE_FAILED, { limit: 1, periodMs: MINUTE_MS }).isAllowed)

@@ -13,6 +13,7 @@ import { hasNoContent, lengthOf } from '../response.ts';
 import { asksForWebSocket } from '../websocket/handshake.ts';
 import { SwitchingProtocols } from './websockets.ts';
 import type { Duplex } from 'node:stream';
+import type { Awaitable } from '../contracts.ts';
 import type { Chunks, Endless } from '../chunks.ts';
 import type { Incoming, Outgoing } from '../request/request.ts';
 import type { HttpResponse } from '../response.ts';
@@ -77,7 +78,8 @@ type Close = (isFinished: boolean, failure?: unknown) => Promise<void>;
 /**
  * Handles a web `Request`. Resolves with the response after the clean-ups of the request. If the body is sent
  * in chunks, resolves earlier, and the clean-ups run after the body was read or cancelled. `prepare` is
- * called with the request before it is handled.
+ * called with the request before it is handled. With `onEnding`, neither the response nor the end of its body
+ * waits for the clean-ups; `onEnding` is called with their promise.
  * @throws the reason of the request's signal when it is already aborted; the request is then not handled
  */
 export async function answerInMemory(
@@ -85,6 +87,7 @@ export async function answerInMemory(
   request: Request,
   remoteAddress = '',
   prepare?: (req: TransportRequest) => void,
+  onEnding?: (ending: Awaitable<void>) => void,
 ): Promise<Response> {
   request.signal.throwIfAborted();
   const outgoing = new MemoryOutgoing();
@@ -95,7 +98,10 @@ export async function answerInMemory(
     if (outgoing.destroyed) return;
     req.failure = failure;
     outgoing.close(isFinished);
-    if (req.isAnswered) await app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
+    if (!req.isAnswered) return;
+    const ending = app.finish(req, isFinished ? undefined : (failure ?? new ClientDisconnected()));
+    if (onEnding === undefined) await ending;
+    else onEnding(ending);
   };
   request.signal.addEventListener('abort', () => void close(false), { once: true });
   return respond(app, request, req, outgoing, await app.handle(req), close);

@@ -361,6 +361,8 @@ export class EventBroadcast {
   readonly #maxBufferedBytes: number;
   readonly #maxStreams: number;
   readonly #listeners = new Set<Listener>();
+  /** Number of calls of close(). */
+  #closings = 0;
   /** Text of the events that wait for the next tick. */
   #pending = '';
   readonly #flush = (): void => {
@@ -396,7 +398,13 @@ export class EventBroadcast {
     options: Pick<EventStreamOptions, 'headers'> = {},
   ): HttpResponse {
     const earlier = Array.from(missed, encodeEvent).join('');
-    return new BroadcastResponse(options.headers, (request) => this.#listen(earlier, request));
+    let closings: number | undefined = this.#closings;
+    return new BroadcastResponse(options.headers, (request) => {
+      const listener = this.#listen(earlier, request);
+      if (closings !== undefined && closings !== this.#closings) listener.finish();
+      closings = undefined; // when the program returns the response again, the client is a later one
+      return listener;
+    });
   }
 
   /**
@@ -413,8 +421,12 @@ export class EventBroadcast {
     return size;
   }
 
-  /** Ends the streams of all clients. They may connect again. */
+  /**
+   * Ends the streams of all clients, also those of responses that are not sent yet. The clients may connect
+   * again.
+   */
   close(): void {
+    this.#closings++;
     for (const listener of this.#listeners) listener.finish();
   }
 

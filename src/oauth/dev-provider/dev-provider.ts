@@ -109,7 +109,11 @@ export class DevProvider {
 
   /**
    * Returns this provider for `OAuthPlugin`. `options` override the options that DevProvider sets, such as
-   * `name`. In production, `svc check` reports this provider.
+   * `name`, and add others, such as `authorizeParams`. After mount(), the application calls the provider without
+   * a network connection. In production, `svc check` reports this provider.
+   *
+   * @throws SvcError `E_DEV_PROVIDER` if the option `issuer` is not set, and neither start() nor mount() has
+   *   been called; `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` or `E_OAUTH_PROVIDER` for an invalid option
    */
   provider(options: Partial<OAuthProviderOptions> = {}): OAuthProvider {
     const { clientId, clientSecret, url: issuer } = this;
@@ -121,14 +125,17 @@ export class DevProvider {
         issuer,
         allowInsecure: true,
         idTokenAlgorithms: ['RS256', 'ES256'],
+        ...(this.#mountedAt === undefined ? {} : pathsBelow(issuer, this.#mountedAt)),
         ...options,
       }),
+      this.#mountedAt === undefined ? undefined : inProcess(issuer, this.#handling),
     );
   }
 
   /**
-   * Adds the routes of this provider to an application, below `path`. Returns the provider for `OAuthPlugin`.
-   * The application calls the provider without a network connection.
+   * Adds the routes of this provider to an application, below `path`. Returns the provider for `OAuthPlugin`;
+   * afterwards, {@link provider} returns it with options of its own. The application calls the provider without
+   * a network connection.
    *
    * Browsers open the provider at the origin of the application, and paths in `redirectUris` are relative to
    * this origin. Without the option `issuer`, the issuer is `http://localhost` followed by the path.
@@ -140,16 +147,7 @@ export class DevProvider {
     this.#mountedAt = path;
     this.#host = router;
     serveOn(router, path, this.#handling);
-    // `http://localhost` is a placeholder: in URLs for browsers, the origin of the application replaces it
-    const here = `http://localhost${path}`;
-    return markForDevelopment(
-      this.provider({
-        ...pathsBelow(this.#issuer),
-        authorizeUrl: `${here}/authorize`,
-        endSessionUrl: `${here}/logout`,
-      }),
-      inProcess(this.#issuer, this.#handling),
-    );
+    return this.provider();
   }
 
   /**
@@ -360,12 +358,12 @@ export class DevProvider {
     const iat = Math.floor(this.#clock.nowMs() / 1000);
     const atHash = hash('sha256', accessToken, 'buffer').subarray(0, 16).toString('base64url');
     const claims = {
+      auth_time: authTime,
       ...claimsOf(user, scopes),
       iss: this.url,
       aud: this.clientId,
       iat,
       exp: iat + TOKEN_TTL_SECONDS,
-      auth_time: authTime,
       ...(nonce === undefined ? {} : { nonce }),
       at_hash: atHash,
     };

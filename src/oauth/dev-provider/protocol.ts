@@ -20,7 +20,7 @@ export interface DevUser {
   readonly emailVerified?: boolean | undefined;
   /** URL of a picture. */
   readonly picture?: string | undefined;
-  /** Additional claims in user info and id_token. */
+  /** Additional claims in user info and id_token, such as `acr`. `auth_time` replaces the time of the login. */
   readonly claims?: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -84,9 +84,17 @@ export function inProcess(issuer: string, handle: Handle): InProcess {
 }
 
 /**
- * Returns the provider's endpoints as options of OAuthProvider. They are not discovered, because the
- * application may not accept requests yet.
+ * Returns the endpoints of a provider that an application serves below `path`, as options of OAuthProvider. They
+ * are not discovered, because the application may not accept requests yet.
  */
-export function pathsBelow(url: string): Partial<OAuthProviderOptions> {
-  return { tokenUrl: `${url}/token`, userinfoUrl: `${url}/userinfo`, jwksUrl: `${url}/jwks` };
+export function pathsBelow(issuer: string, path: string): Partial<OAuthProviderOptions> {
+  // `http://localhost` is a placeholder: in URLs for browsers, the origin of the application replaces it
+  const here = `http://localhost${path}`;
+  return {
+    authorizeUrl: `${here}/authorize`,
+    endSessionUrl: `${here}/logout`,
+    tokenUrl: `${issuer}/token`,
+    userinfoUrl: `${issuer}/userinfo`,
+    jwksUrl: `${issuer}/jwks`,
+  };
 }

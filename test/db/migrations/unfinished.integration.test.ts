@@ -140,6 +140,101 @@ test('PostgreSQL: when a migration in a transaction fails, it stays pending, and
   assert.deepEqual(await states(migrator), ['0001 pending', '0002 pending']);
 });
 
+/** First statements that fail, with what they leave, and what the message says about it. */
+const LEAVING: readonly {
+  readonly name: string;
+  readonly before: string;
+  readonly statement: string;
+  readonly message: RegExp;
+  readonly leftover: string;
+}[] = [
+  {
+    name: 'create unique index concurrently',
+    before: 'create table note (title text); insert into note values (1), (1)',
+    statement: '/* fast */ CREATE UNIQUE INDEX\nCONCURRENTLY note_title ON note (title)',
+    message:
+      /could not create unique index.*; the migration is unfinished; an invalid index may remain.*drop index concurrently if exists/,
+    leftover: 'select count(*) from pg_index where not indisvalid',
+  },
+  {
+    name: 'reindex (verbose) table concurrently',
+    before:
+      'create table note (title int); create function one_of(int) returns int immutable language sql return 1 / $1; create index note_title on note (one_of(title)); insert into note values (1); create or replace function one_of(int) returns int immutable language sql return 1 / ($1 - 1)',
+    statement: 'reindex (verbose) table concurrently note',
+    message: /division by zero.*; the migration is unfinished; an invalid index may remain/,
+    leftover: "select count(*) from pg_class where relname like 'note_title_ccnew%'",
+  },
+  {
+    name: 'do with a commit',
+    before: 'create table note (title int)',
+    statement: 'do $$ begin insert into note values (1); commit; perform 1 / 0; end $$',
+    message: /division by zero.*; the migration is unfinished; the procedure may have committed changes/,
+    leftover: 'select count(*) from note',
+  },
+  {
+    name: 'call of a procedure with a commit',
+    before:
+      'create table note (title int); create procedure fill() language plpgsql as $$ begin insert into note values (1); commit; perform 1 / 0; end $$',
+    statement: 'call fill()',
+    message: /division by zero.*; the migration is unfinished; the procedure may have committed changes/,
+    leftover: 'select count(*) from note',
+  },
+];
+
+for (const { name, before, statement, message, leftover } of LEAVING) {
+  test(`PostgreSQL: a migration without a transaction is unfinished after its first statement has failed and left changes (${name})`, async (t) => {
+    const opened = await open(t, SERVERS[0], 'select 1');
+    if (opened === undefined) return;
+    const { db, directory, migrator } = opened;
+    await db.script(before);
+    writeFileSync(join(directory, '0001_half.up.sql'), `-- svc: no-transaction\n${statement};`);
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_FAILED', message });
+    assert.equal(Number(await db.scalar(leftover)), 1);
+    assert.deepEqual(await states(migrator), ['0001 unfinished', '0002 pending']);
+    await assert.rejects(migrator.up(), { code: 'E_MIGRATION_UNFINISHED' });
+  });
+}
+
+test('PostgreSQL: the hint about a statement that may leave changes follows the outcome, if it is not the first one', async (t) => {
+  const opened = await open(t, SERVERS[0], 'create unique index concurrently half_id on half (missing)');
+  if (opened === undefined) return;
+  await assert.rejects(opened.migrator.up(), {
+    message:
+      /changes of earlier statements remain, and the migration is unfinished; an invalid index may remain/,
+  });
+});
+
+test('PostgreSQL: if the connection breaks during the first statement of a migration without a transaction, the migration is unfinished', async (t) => {
+  const opened = await open(t, SERVERS[0], 'select 1');
+  if (opened === undefined) return;
+  const { directory, migrator } = opened;
+  const text = 'select pg_terminate_backend(pg_backend_pid())';
+  writeFileSync(join(directory, '0001_half.up.sql'), `-- svc: no-transaction\n${text};`);
+  await assert.rejects(migrator.up(), {
+    code: 'E_MIGRATION_FAILED',
+    message: /; the migration is unfinished; the connection broke, so the server may have run the statement/,
+  });
+  assert.deepEqual(await states(migrator), ['0001 unfinished', '0002 pending']);
+});
+
+for (const engine of SERVERS.filter(({ dialect }) => dialect !== 'postgres')) {
+  test(`${engine.name}: a migration is unfinished after its first statement, a call of a procedure, has failed and left changes`, async (t) => {
+    const opened = await open(t, engine, 'select 1');
+    if (opened === undefined) return;
+    const { db, directory, migrator } = opened;
+    await db.script(
+      'create table note (title int); create procedure fill() begin insert into note values (1); insert into missing values (1); end',
+    );
+    writeFileSync(join(directory, '0001_half.up.sql'), 'call fill();');
+    await assert.rejects(migrator.up(), {
+      code: 'E_MIGRATION_FAILED',
+      message: /; the migration is unfinished; the procedure may have committed changes/,
+    });
+    assert.equal(Number(await db.scalar('select count(*) from note')), 1);
+    assert.deepEqual(await states(migrator), ['0001 unfinished', '0002 pending']);
+  });
+}
+
 for (const [name, isReleased] of [
   ['waits for the lock of an earlier migration that is just ending', true],
   ['runs, although a session that a connection pooler keeps holds the lock', false],

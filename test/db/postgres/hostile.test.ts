@@ -278,6 +278,55 @@ test(
   },
 );
 
+for (const [what, zone, parameters, statements] of [
+  ['reports UTC', 'UTC', {}, []],
+  ['reports a foreign time zone', 'Europe/Berlin', {}, ["set TimeZone = 'UTC'"]],
+  ['reports no time zone', undefined, {}, ["set TimeZone = 'UTC'"]],
+  ['reports the time zone of the address', 'Europe/Berlin', { timezone: 'Europe/Berlin' }, []],
+] as const) {
+  test(`PostgreSQL client: with "startup=plain", the start-up message asks for UTC, and a statement sets UTC if needed (the pooler ${what})`, async (t) => {
+    const seen: string[] = [];
+    let startUp = '';
+    const host = await serving(t, async (socket, next) => {
+      startUp = (await next()).toString('latin1');
+      socket.write(
+        Buffer.concat([
+          write.authentication(0),
+          write.parameterStatus('DateStyle', 'ISO, MDY'),
+          ...(zone === undefined ? [] : [write.parameterStatus('TimeZone', zone)]),
+          KEY,
+          write.ready(),
+        ]),
+      );
+      for (;;) {
+        seen.push((await next()).toString('latin1', 5).replace('\0', ''));
+        socket.write(Buffer.concat([write.commandComplete('SET'), write.ready()]));
+      }
+    });
+    (await connect(host, { hasPlainStartup: true, parameters })).destroy();
+    assert.match(startUp, /client_encoding\0UTF8\0DateStyle\0ISO\0TimeZone\0UTC\0/);
+    assert.doesNotMatch(startUp, /IntervalStyle|application_name/);
+    assert.deepEqual(seen, statements);
+  });
+}
+
+test('PostgreSQL client: if a pooler refuses a start-up parameter, the error says how to change the address or the pooler', async (t) => {
+  const host = await serving(t, async (socket, next) => {
+    await next();
+    socket.end(write.failure({ S: 'FATAL', C: '08P01', M: 'unsupported startup parameter: timezone' }));
+  });
+  const cases: readonly (readonly [Changes, RegExp])[] = [
+    [{}, /"timezone": add startup=plain&statement_cache=0 to the address/],
+    [{ hasPlainStartup: true }, /"timezone": let the pooler accept it, as ignore_startup_parameters/],
+    [{ hasPlainStartup: true, parameters: { TimeZone: 'UTC' } }, /"timezone": remove it from the address/],
+  ];
+  for (const [changes, message] of cases)
+    await assert.rejects(
+      connect(host, changes),
+      (error: Error) => refused(error) && message.test(error.message),
+    );
+});
+
 for (const [what, messages] of [
   ['requests Kerberos', [write.authentication(7)]],
   ['requests an unknown authentication method', [write.authentication(77)]],

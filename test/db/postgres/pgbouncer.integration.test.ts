@@ -138,6 +138,46 @@ test(
 );
 
 test(
+  'behind PgBouncer, sessions are in UTC or in the time zone of the address, whatever the settings of the account',
+  { skip },
+  async (t) => {
+    const admin = await emptied(t, { pool: { max: 1 } });
+    const role = String(await admin.scalar('select current_user'));
+    await admin.script(`alter role "${role}" set timezone = 'America/New_York'`);
+    await admin.scalar(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename = current_user',
+    );
+    try {
+      const zones = ['', '&set.TimeZone=Asia/Tokyo', '&set.timezone=Europe/Berlin'];
+      const databases = await Promise.all(
+        zones.map(async (zone) => openDatabase(`${await address()}${zone}`, { pool: { max: 3 } })),
+      );
+      t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
+      const zonesOf = async (db: Database): Promise<unknown[]> => [
+        ...new Set(
+          await Promise.all(
+            Array.from({ length: 20 }, () =>
+              db.transaction((tx) => tx.scalar("select current_setting('TimeZone')")),
+            ),
+          ),
+        ),
+      ];
+      assert.deepEqual(await Promise.all(databases.map(zonesOf)), [
+        ['UTC'],
+        ['Asia/Tokyo'],
+        ['Europe/Berlin'],
+      ]);
+      assert.equal(
+        await databases[0]!.scalar("select (timestamptz '2024-03-10T02:30:00Z')::date::text"),
+        '2024-03-10',
+      );
+    } finally {
+      await admin.script(`alter role "${role}" reset timezone`);
+    }
+  },
+);
+
+test(
   'behind PgBouncer, a URL without "startup=plain" is refused, and the error names this parameter',
   { skip },
   async () => {

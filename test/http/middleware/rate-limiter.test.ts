@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
-import { HTTPException, TooManyRequests } from '../../../src/base/errors.ts';
+import { HTTPException, SvcError, TooManyRequests } from '../../../src/base/errors.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
 import { RateLimiter } from '../../../src/http/middleware/rate-limiter.ts';
 import { MemoryRateLimitStore } from '../../../src/cache/stores.ts';
@@ -176,6 +176,28 @@ for (const [how, take] of [
     }
   });
 }
+
+test('if a mistake in the program makes the store of RateLimiter fail, requests get 500 with every "onStoreError", and the mistake is logged', async () => {
+  const mistake = new SvcError('E_DB_NESTED', ['a statement']);
+  const takes: readonly RateLimitStore['take'][] = [
+    () => {
+      throw mistake;
+    },
+    () => Promise.reject(mistake),
+  ];
+  for (const onStoreError of ['allow', 'refuse'] as const) {
+    for (const take of takes) {
+      const { client, events } = login({ store: { take }, onStoreError });
+      await using _ = client;
+      for (let index = 0; index < 2; index++)
+        assert.equal((await client.post('/login', from('192.0.2.1', 'ada'))).status, 500);
+      assert.deepEqual(
+        events.filter(({ level }) => level === 'error').map(({ event }) => event),
+        ['unhandled_error', 'unhandled_error'],
+      );
+    }
+  }
+});
 
 test('RateLimiter awaits an asynchronous store', async () => {
   const clock = new ManualClock();

@@ -281,6 +281,52 @@ test('EventBroadcast sends missed events to a stream before new events, and clos
   while (news.size > 0) await turn();
 });
 
+for (const listen of [true, false]) {
+  const how = listen ? 'over a socket' : 'in memory';
+  test(`EventBroadcast.close() ends the streams that were asked for before it, whether they are sent or not, ${how}`, async () => {
+    const news = new EventBroadcast();
+    const kept = news.stream(['kept']);
+    const app = new Svc({ logger: collectedLog().logger });
+    app.get('/after-stream', () => {
+      const response = news.stream(['missed']);
+      news.send('before');
+      news.close();
+      return response;
+    });
+    app.get('/while-waiting', async () => {
+      const response = news.stream(['missed']);
+      await turn();
+      news.close();
+      await turn();
+      return response;
+    });
+    app.get('/in-middleware', { use: [closing] }, () => news.stream(['missed']));
+    async function closing(_req: unknown, next: () => unknown): Promise<unknown> {
+      const response = await next();
+      news.close();
+      return response;
+    }
+    app.get('/before-stream', () => {
+      news.close();
+      return news.stream(['missed']);
+    });
+    app.get('/kept', () => kept);
+    await using client = new TestClient(app, { listen });
+    const textOf = async (path: string): Promise<string> => await soon((await client.get(path)).text(), path);
+
+    for (const path of ['/after-stream', '/while-waiting', '/in-middleware'])
+      assert.equal(await textOf(path), ':\n\ndata: missed\n\n', path);
+    assert.equal(await textOf('/kept'), ':\n\ndata: kept\n\n', 'made before close()');
+    for (const path of ['/before-stream', '/kept']) {
+      const open = await client.get(path);
+      assert.equal(news.size, 1, path);
+      news.send('later');
+      news.close();
+      assert.match(await soon(open.text(), path), /data: later/, path);
+    }
+  });
+}
+
 for (const [how, watch, chunks] of [
   [
     'a chunk of HTTP, written directly to the socket',

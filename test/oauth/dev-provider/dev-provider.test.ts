@@ -721,6 +721,38 @@ test('a mounted DevProvider accepts a redirect URI that equals a registered URL,
     assert.throws(() => new DevProvider({ env: 'test', redirectUris }), { code: 'E_OPTION_RANGE' });
 });
 
+test('provider() of a mounted DevProvider takes options, and the application calls the provider without a network', async () => {
+  const nowSeconds = Math.floor(Date.now() / 1_000);
+  const users = [
+    { sub: 'ada', claims: { acr: 'mfa' } },
+    { sub: 'alan', claims: { auth_time: nowSeconds - 1_000 } },
+  ];
+  const { logger, events } = collectedLog();
+  const app = new Svc({ authSecret: SECRET, logger, env: 'test' });
+  const dev = new DevProvider({ env: 'test', redirectUris: ['/oauth/callback'], users });
+  dev.mount(app, '/who');
+  const seen: unknown[] = [];
+  app.register(
+    new OAuthPlugin({
+      provider: dev.provider({ name: 'own', authorizeParams: { max_age: '300' } }),
+      mode: 'cookie',
+      onUser: (provider, info) => {
+        seen.push([provider, info.raw['acr'], typeof info.raw['auth_time']]);
+        return info.subject;
+      },
+    }),
+  );
+  app.use(new SessionMiddleware());
+  await using client = new TestClient(app);
+  assert.equal((await presses(client, 'ada')).status, 303);
+  assert.deepEqual(seen, [['own', 'mfa', 'number']]);
+  const page = new URL((await client.get('/oauth/login')).headers.get('location')!);
+  assert.equal(page.searchParams.get('max_age'), '300');
+  assert.equal((await presses(client, 'alan')).status, 502);
+  assert.equal(events.find(({ event }) => event === 'provider_error')?.['reason'], 'id_token_auth_time');
+  assert.equal(seen.length, 1);
+});
+
 test('a mounted DevProvider uses the clock of the test client', async () => {
   const { app } = mounted(['/oauth/callback']);
   const clock = new ManualClock();

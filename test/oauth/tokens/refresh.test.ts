@@ -636,24 +636,24 @@ test('refresh tokens: if revokeAll() is called while a login waits after an earl
 for (const [what, boundTo, act, expected] of [
   ['nothing happens', null, () => undefined, 'issued'],
   ['its time is nearly over', null, ({ clock }) => clock.advance(59_999), 'issued'],
-  ['its time is over', null, ({ clock }) => clock.advance(60_000), 'revoked_meanwhile'],
+  ['its time is over', null, ({ clock }) => clock.advance(60_000), 'code_login_ended'],
   [
     'it is revoked',
     null,
     ({ store, clock }, id) => store.revoke(id, 'logout', clock.nowMicros()),
-    'revoked_meanwhile',
+    'code_login_ended',
   ],
   [
     'all logins of the user are revoked',
     null,
     ({ store, clock }) => store.revokeAll('alice', clock.nowMicros()),
-    'revoked_meanwhile',
+    'code_login_ended',
   ],
   [
     'it is removed',
     null,
     ({ store, clock }) => store.cleanUp(clock.nowMicros() + 91 * 86_400 * SECOND, 10),
-    'revoked_meanwhile',
+    'code_login_ended',
   ],
   ['it is bound to the key of the request', 'key', () => undefined, 'issued'],
   ['it is bound to another key', 'other', () => undefined, 'other_key'],

@@ -15,6 +15,7 @@ import {
   StorageFailed,
 } from '../../../src/db/index.ts';
 import { systemClock } from '../../../src/base/clock.ts';
+import { SvcError } from '../../../src/base/errors.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { OAuthError } from '../../../src/oauth/errors.ts';
 import { SqlTokenStore } from '../../../src/oauth/tokens/sql-store.ts';
@@ -203,7 +204,7 @@ test('a call of SqlTokenStore inside a transaction of the application fails with
 });
 
 test('SqlTokenStore reports temporarily_unavailable if the database is not open', async () => {
-  const closed = new Error('not open');
+  const closed = new SvcError('E_DB_CLOSED', []);
   await assert.rejects(
     new SqlTokenStore(() => {
       throw closed;

@@ -1073,7 +1073,7 @@ class Login extends Schema { email = Field(str, { maxLength: 200 }); password = 
 class Change extends Schema { old = Field(str, { maxLength: 200 }); password = Field(str, { minLength: 12, maxLength: 200 }); }
 app.post('/login', { db: Depends(db), body: Login, public: 'login' }, async ({ db, body }) => {
   const account = await new Accounts(db).byEmail(body.email);
-  if (account === undefined || !(await checkPassword(body.password, account.password))) throw new Unauthorized();
+  if (!(await checkPassword(body.password, account?.password)) || account === undefined) throw new Unauthorized();
   return { token: await new Sessions(db).start(account.id) };
 });
 app.post('/password', { user: Depends(user), db: Depends(db), body: Change, status: 204 }, async ({ user, db, body }) => {
@@ -1137,7 +1137,7 @@ class Login extends Schema { email = Field(str, { maxLength: 200 }); password = 
 class Change extends Schema { old = Field(str, { maxLength: 200 }); password = Field(str, { minLength: 12, maxLength: 200 }); }
 app.post('/login', { db: Depends(db), body: Login, public: 'login' }, async ({ db, body }) => {
   const account = await new Accounts(db).byEmail(body.email);
-  if (account === undefined || !(await checkPassword(body.password, account.password))) throw new Unauthorized();
+  if (!(await checkPassword(body.password, account?.password)) || account === undefined) throw new Unauthorized();
   return { token: await new Sessions(db).start(account.id) };
 });
 app.post('/password', { user: Depends(user), db: Depends(db), body: Change, status: 204 }, async ({ user, db, body }) => {
@@ -1201,7 +1201,7 @@ class Login extends Schema { email = Field(str, { maxLength: 200 }); password = 
 class Change extends Schema { old = Field(str, { maxLength: 200 }); password = Field(str, { minLength: 12, maxLength: 200 }); }
 app.post('/login', { db: Depends(db), body: Login, public: 'login' }, async ({ db, body }) => {
   const account = await new Accounts(db).byEmail(body.email);
-  if (account === undefined || !(await checkPassword(body.password, account.password))) throw new Unauthorized();
+  if (!(await checkPassword(body.password, account?.password)) || account === undefined) throw new Unauthorized();
   return { token: await new Sessions(db).start(account.id) };
 });
 app.post('/password', { user: Depends(user), db: Depends(db), body: Change, status: 204 }, async ({ user, db, body }) => {

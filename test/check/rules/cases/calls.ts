@@ -212,6 +212,153 @@ export class Users {
   }
 }
 `,
+  'messages of errors in responses': `
+// FILE app.ts
+import { BadRequest, Depends, JSONResponse, Svc, ValidationError, reply } from 'svc';
+import { db } from 'svc/db';
+import { readFile } from 'node:fs/promises';
+import { onError, save, textOf } from './errors.ts';
+const app = new Svc();
+app.exceptionHandler(Error, (err) => new JSONResponse(err.message, { status: 500 })); // SVC626
+app.exceptionHandler(Error, onError);
+app.exceptionHandler(ValidationError, (err) => [{ error: err.message }, 422]); // SVC305
+app.post('/a', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  try {
+    await db.execute('delete from notes');
+    return { ok: true };
+  } catch (err) {
+    return reply({ error: err instanceof Error ? err.message : 'unknown' }, 500); // SVC626
+  }
+});
+app.post('/b', { public: 'b', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch ({ message }) { // SVC626
+    return [{ message }, 400];
+  }
+});
+app.post('/c', { public: 'c', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    throw new BadRequest((err as Error).message); // SVC626
+  }
+});
+app.get('/d', { public: 'd' }, async () => {
+  try {
+    return { text: await readFile('/srv/motd', 'utf8') };
+  } catch (problem) {
+    return reply({ errors: [textOf(problem)] }, 500); // SVC626
+  }
+});
+app.post('/e', { public: 'e', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    if (problem instanceof TypeError) return reply({ error: 'type' }, 400);
+    return reply({ error: 'Failed: ' + problem.message }, 500); // SVC626
+  }
+});
+// FILE errors.ts
+import type { Database } from 'svc/db';
+import { JSONResponse } from 'svc';
+export const textOf = (err: unknown) => err instanceof Error ? err.message : String(err);
+export function onError(err: Error) {
+  console.error(err);
+  return new JSONResponse({ error: { message: err.message } }, { status: 500 }); // SVC626
+}
+export async function save(db: Database) {
+  await db.execute('delete from notes');
+  return { ok: true };
+}
+`,
+  'right: messages of errors in responses': `
+// FILE app.ts
+import { BadRequest, Conflict, Depends, JSONResponse, Svc, reply } from 'svc';
+import { db } from 'svc/db';
+import { Refused, isRefusal, onError, save, textOf } from './errors.ts';
+const app = new Svc();
+app.exceptionHandler(Refused, (err) => new JSONResponse(err.message, { status: 409 }));
+app.exceptionHandler(Conflict, (err) => new JSONResponse({ error: err.message }, { status: err.status }));
+app.exceptionHandler(Error, onError);
+app.exceptionHandler(Error, (err) => {
+  console.error(err.message);
+  throw err;
+});
+app.exceptionHandler(Error, (err) => {
+  const status = err.status ?? 500;
+  return reply({ error: status < 500 ? err.message : 'internal error' }, status);
+});
+app.post('/a', { public: 'a', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    return reply({ error: err instanceof Refused ? err.message : 'internal' }, 400);
+  }
+});
+app.post('/b', { public: 'b', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    if (!(err instanceof Refused)) throw err;
+    return [{ message: err.message }, 400];
+  }
+});
+app.post('/c', { public: 'c', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    if (isRefusal(err)) throw new BadRequest(err.message);
+    throw err;
+  }
+});
+app.get('/d', { public: 'd' }, async ({ query }) => {
+  try {
+    return { host: new URL(query.address).host };
+  } catch (problem) {
+    return reply({ error: problem.message }, 400);
+  }
+});
+app.post('/e', { public: 'e', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    if (problem.code !== 'REFUSED') throw problem;
+    return reply({ error: problem.message }, 409);
+  }
+});
+app.post('/f', { public: 'f', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    return reply({ error: process.env.NODE_ENV === 'production' ? 'internal' : problem.message }, 500);
+  }
+});
+app.post('/g', { public: 'g', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (problem) {
+    return reply({ error: textOf(problem) }, 500);
+  }
+});
+// FILE errors.ts
+import type { Database } from 'svc/db';
+import { JSONResponse } from 'svc';
+export class Refused extends Error {}
+export const isRefusal = (err: unknown): err is Refused => err instanceof Refused;
+export function textOf(err: unknown): string {
+  if (err instanceof Refused) return err.message;
+  return 'internal error';
+}
+export function onError(err: Error) {
+  console.error(err);
+  return new JSONResponse({ error: { message: isRefusal(err) ? err.message : 'internal error' } }, { status: 500 });
+}
+export async function save(db: Database) {
+  await db.execute('delete from notes');
+  return { ok: true };
+}
+`,
   'signatures that operators compare': `
 // FILE app.ts
 import { Svc } from 'svc';
@@ -255,6 +402,124 @@ const rowsOf = (db, count) => {
   return db.fetchAll('select b from a limit ?', [count]);
 };
 app.get('/e', { db: Depends(db), query: { some: Field(int) } }, ({ db, query }) => rowsOf(db, query.some));
+`,
+  'numbers of rows that code reads from texts': `
+// FILE app.ts
+import { Depends, Field, Svc, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { newest, sizeOf } from './page.ts';
+const app = new Svc();
+app.get('/a', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll(sql\`select b from a order by b limit \${Number(query.limit) || 10}\`), // SVC637
+);
+app.get('/b', { db: Depends(db) }, ({ db, req }) => {
+  const limit = parseInt(req.query.get('limit') ?? '20', 10);
+  return db.fetchAll('select b from a order by b limit ?', [limit]); // SVC637
+});
+app.get('/c', { db: Depends(db), query: { size: Field(str) } }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a order by b limit ?', [+size]), // SVC637 SVC415
+);
+app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
+app.get('/e', { public: 'e' }, ({ query }) => 'ab'.repeat(Number.parseInt(query.times))); // SVC637
+// FILE page.ts
+export const sizeOf = ({ limit = '10' }) => Math.floor(Number(limit));
+export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]); // SVC637 SVC415
+`,
+  'numbers that may be none in statements': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { db, sql } from 'svc/db';
+import { findNote, idOf } from './notes.ts';
+const app = new Svc();
+app.get('/a/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar(sql\`select text from note where id = \${Number(params.id)}\`), // SVC415
+);
+app.get('/b/{id}', { db: Depends(db) }, ({ db, params: { id } }) => findNote(db, parseInt(id, 10)));
+app.get('/c/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar('select text from note where id = ?', [idOf(params)]), // SVC415
+);
+// FILE notes.ts
+export const idOf = (params) => Number(params.id);
+export function findNote(db, id) {
+  console.log(id);
+  return db.scalar('select text from note where id = ?', [id]); // SVC415
+}
+`,
+  'right: numbers that may be none in statements': `
+// FILE app.ts
+import { Depends, Field, NotFound, Svc, int, provide } from 'svc';
+import { db, sql } from 'svc/db';
+import { check } from 'checks';
+import { findNote, idOf, needId } from './notes.ts';
+const app = new Svc();
+app.get('/a/{id:int}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar(sql\`select text from note where id = \${Number(params.id)}\`),
+);
+app.get('/b/{id}', { db: Depends(db) }, ({ db, params }) => {
+  const id = Number(params.id);
+  if (!Number.isInteger(id)) throw new NotFound();
+  return db.scalar('select text from note where id = ?', [id]);
+});
+app.get('/c/{id}', { db: Depends(db) }, ({ db, params }) =>
+  db.scalar('select text from note where id = ?', [Number(params.id) || 0]),
+);
+app.get('/d', { db: Depends(db), query: { id: Field(int, { ge: 1, le: 1000 }) } }, ({ db, query }) =>
+  db.scalar('select text from note where id = ?', [query.id]),
+);
+app.get('/e/{id}', { db: Depends(db) }, ({ db, params }) => {
+  if (!/^\\d{1,9}$/.test(params.id)) throw new NotFound();
+  return findNote(db, Number(params.id));
+});
+app.get('/f/{id}', { db: Depends(db) }, ({ db, params }) => findNote(db, needId(params)));
+const note = provide({ db: Depends(db) }, ({ db, req }) =>
+  db.scalar('select text from note where id = ?', [Number(req.pathParams['id'])]),
+);
+app.get('/h/{id:int}', { note: Depends(note) }, ({ note }) => note);
+app.get('/g/{id}', { db: Depends(db) }, ({ db, params }) => {
+  check(params.id);
+  return findNote(db, idOf(params));
+});
+// FILE notes.ts
+import { NotFound } from 'svc';
+export const idOf = (params) => Number(params.id);
+export function needId(params) {
+  const id = idOf(params);
+  if (isNaN(id)) throw new NotFound();
+  return id;
+}
+export const findNote = (db, id) => db.scalar('select text from note where id = ?', [id]);
+`,
+  'right: numbers of rows that code reads from texts': `
+// FILE app.ts
+import { Depends, Field, Svc, str } from 'svc';
+import { db, sql } from 'svc/db';
+import { newest, sizeOf } from './page.ts';
+const app = new Svc();
+const SIZES = ['10', '20', '50'];
+app.get('/a', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll(sql\`select b from a order by b limit \${Math.min(Number(query.limit) || 10, 100)}\`),
+);
+app.get('/b', { db: Depends(db) }, ({ db, req }) => {
+  const limit = parseInt(req.query.get('limit') ?? '20', 10);
+  return db.fetchAll('select b from a order by b limit ?', [limit > 100 ? 100 : limit]);
+});
+app.get('/c', { db: Depends(db), query: { size: Field(str, { pattern: '^\\\\d{1,2}$' }) } }, ({ db, query: { size } }) =>
+  db.fetchAll('select b from a order by b limit ?', [+size]),
+);
+app.get('/d', { db: Depends(db) }, ({ db, query }) => newest(db, sizeOf(query)));
+app.get('/e', { db: Depends(db) }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit 10 offset ?', [Number(query.start) || 0]),
+);
+app.get('/f', { db: Depends(db) }, ({ db, query }) =>
+  newest(db, SIZES.includes(query.size) ? Number(query.size) : 10),
+);
+// FILE page.ts
+export function sizeOf({ limit = '10' }) {
+  const size = Number(limit);
+  if (!Number.isInteger(size) || size > 100) throw new RangeError('too many');
+  return size;
+}
+export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]);
 `,
   'inputs that are passwords': `
 import { Field, RateLimitMiddleware, Schema, Svc, checkPassword, hashPassword, str } from 'svc';

@@ -68,7 +68,7 @@ import type { Database } from 'svc/db';
 interface Attempt { email: string; phrase: string }
 export async function signIn(db: Database, attempt: Attempt): Promise<number | undefined> {
   const row = await db.fetchOne<{ id: number; hash: string }>('select id, hash from account where email = ?', [attempt.email]);
-  if (row === undefined) return undefined;
+  if (row === undefined) return undefined; // SVC648
   return (await checkPassword(attempt.phrase, row.hash)) ? row.id : undefined;
 }
 // FILE audit.ts

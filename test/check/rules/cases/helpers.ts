@@ -196,6 +196,75 @@ app.get('/e', { db: Depends(database), response: User }, async ({ db }) => {
   return { name: String(row.n) };
 });
 `,
+  'rows that may be absent, copied or found by functions': `
+// FILE app.ts
+import { db as database } from 'svc/db';
+import type { Database } from 'svc/db';
+import { Depends, Svc, NotFound } from 'svc';
+import { accountOf, findUser, nameOf } from './users.ts';
+const app = new Svc();
+app.get('/a/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => accountOf(db, params.id));
+app.get('/b/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
+  const user = (await findUser(db, params.id)) as User;
+  return { name: user.name }; // SVC615
+});
+app.get('/c/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
+  const { name } = (await findUser(db, params.id)) as User; // SVC615
+  return { name };
+});
+app.get('/d/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => ({ name: await nameOf(db, params.id) }));
+// FILE users.ts
+import type { Database } from 'svc/db';
+export const findUser = (db: Database, id: number) => db.fetchOne('select id, name from users where id = ?', [id]);
+export async function accountOf(db: Database, id: number) {
+  const user = (await db.fetchOne('select id, name from users where id = ?', [id])) as User;
+  return { ...user, link: linkOf(user.id) }; // SVC615
+}
+export async function nameOf(db: Database, id: number) {
+  const user = await findUser(db, id);
+  return user!.name; // SVC615
+}
+const linkOf = (id: number): string => \`/users/\${id}\`;
+`,
+  'right: rows that may be absent, copied or found by functions': `
+// FILE app.ts
+import { db as database } from 'svc/db';
+import { Depends, Svc, NotFound } from 'svc';
+import { accountOf, copyOf, findUser, needUser } from './users.ts';
+const app = new Svc();
+app.get('/a/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => accountOf(db, params.id));
+app.get('/b/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
+  const user = await findUser(db, params.id);
+  if (!user) throw new NotFound();
+  return { name: user.name };
+});
+app.get('/c/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
+  const { name } = await needUser(db, params.id);
+  return { name };
+});
+app.get('/d/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => copyOf(db, params.id));
+app.get('/e/{id:int}', { db: Depends(database), response: User }, async ({ db, params }) => {
+  const user = await findUser(db, params.id);
+  return { name: user?.name ?? '' };
+});
+// FILE users.ts
+import { NotFound } from 'svc';
+import type { Database } from 'svc/db';
+export const findUser = (db: Database, id: number) => db.fetchOne('select id, name from users where id = ?', [id]);
+export async function needUser(db: Database, id: number) {
+  return (await db.fetchOne('select id, name from users where id = ?', [id])) ?? notFound();
+}
+export async function accountOf(db: Database, id: number) {
+  const user = await findUser(db, id);
+  if (user === undefined) throw new NotFound();
+  return { ...user, link: \`/users/\${user.id}\` };
+}
+export async function copyOf(db: Database, id: number) {
+  const user = await findUser(db, id);
+  return { name: '', ...user };
+}
+function notFound(): never { throw new NotFound(); }
+`,
   'chance, hashes and comparisons in helpers': `
 import { createHash, randomBytes } from 'node:crypto';
 import { Svc } from 'svc';

@@ -522,6 +522,19 @@ app.post('/b', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   const name = randomUUID() + ext;
   await rm(join('thumbs', \`\${name.slice(0, -ext.length)}.png\`));
 });
+const fromEnd = (name) => {
+  let multi = '';
+  if (/\\.\\d{3}$/.test(name)) {
+    multi = name.slice(name.lastIndexOf('.') - name.length);
+    name = name.slice(0, name.lastIndexOf('.'));
+  }
+  const preserved = name.match(/\\.tar\\.\\w+/i);
+  return (preserved ? preserved[0] : name.slice(name.lastIndexOf('.') - name.length)) + multi;
+};
+app.post('/f', { body: Body, public: 'x', status: 204 }, async ({ body }) => { await rename('tmp', join('uploads', randomUUID() + fromEnd(body.original))); });
+app.post('/g', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('.') - body.other.length))); // SVC606
+});
 app.post('/c', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.indexOf('.')))); // SVC606
 });
@@ -531,5 +544,21 @@ app.post('/d', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
 app.post('/e', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('/')))); // SVC606
 });
+`,
+  'markup around parts of escaped columns': `
+import { Depends, HTMLResponse, Svc, escapeHtml } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const linked = (text) => escapeHtml(text)
+  .replace(/https?:\\/\\/[^\\s<>"']+/g, (url) => \`<a href="\${url}">\${url}</a>\`)
+  .replace(/\\n/g, '<br>\\n');
+const restored = (text) => escapeHtml(text).replace(/&lt;/g, () => '<');
+app.post('/notes', { db: Depends(db), public: 'x', status: 204 }, async ({ db, body }) => { await db.execute('insert into note (id, text) values (?, ?)', [body.id, body.text]); });
+app.get('/notes/{id}', { db: Depends(db), public: 'x' }, async ({ db, params }) => {
+  const note = await db.fetchOne('select text from note where id = ?', [params.id]);
+  return new HTMLResponse(\`<p>\${linked(note?.text ?? '')}</p>\`);
+});
+app.get('/bad/{id}', { public: 'x' }, ({ params }) => new HTMLResponse(\`<p>\${restored(params.id)}</p>\`)); // SVC608
+app.get('/good/{id}', { public: 'x' }, ({ params }) => new HTMLResponse(\`<p>\${linked(params.id)}</p>\`));
 `,
 };

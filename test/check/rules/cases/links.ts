@@ -67,7 +67,7 @@ app.patch('/people/{id:int}', { db: Depends(db), me: Depends(staff), body: Perso
 });
 app.post('/login', { db: Depends(db), body: Person, public: 'login', rateLimit: { perMinute: 5 } }, async ({ db, body }) => {
   const row = await db.fetchOne('select password from person where name = ? and disabled = 0', [body.name]);
-  if (!row || !(await checkPassword(body.password, String(row['password'])))) throw new Unauthorized();
+  if (!(await checkPassword(body.password, row?.['password']))) throw new Unauthorized();
   return { ok: true };
 });
 class Room extends Schema { word = Field(str, { maxLength: 64 }); title = Field(str, { maxLength: 64 }); }
@@ -122,7 +122,7 @@ app.patch('/people/{id:int}', of, async ({ db, body, params }) => {
 });
 app.post('/login', { db: Depends(db), body: Person, public: 'login', rateLimit: { perMinute: 5 } }, async ({ db, body }) => {
   const row = await db.fetchOne('select password from person where name = ? and disabled = 0', [body.name]);
-  if (!row || !(await checkPassword(body.password, String(row['password'])))) throw new Unauthorized();
+  if (!(await checkPassword(body.password, row?.['password']))) throw new Unauthorized();
   return { ok: true };
 });
 app.post('/mailbox', of, async ({ db, body }) => {

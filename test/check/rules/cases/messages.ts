@@ -205,7 +205,7 @@ export const app = new Svc();
 const fresh = () => BigInt(Date.now()) * 4096n;
 app.post('/marks', { me: Depends(BearerAuth()), base: Depends(db) }, ({ me, base }) => base.execute('insert into mark (key, owner) values (?, ?)', [fresh(), me.sub]));
 app.delete('/marks/{key}', { me: Depends(BearerAuth()), base: Depends(db) }, ({ me, base, params }) =>
-  base.execute('delete from mark where key = ? and owner = ?', [Number(params.key), me.sub])); // SVC660
+  base.execute('delete from mark where key = ? and owner = ?', [Number(params.key), me.sub])); // SVC660 SVC415
 `,
   'right: a key read as a bigint, or refused where a number does not hold it': `
 import { BearerAuth, Depends, NotFound, Svc } from 'svc';

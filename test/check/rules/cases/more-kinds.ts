@@ -414,7 +414,7 @@ app.get(PATH, { me: Depends(requireSession(user)), store: Depends(db) }, async (
 import { type Database } from 'svc/db';
 export async function transfer(store: Database, from: string, to: string, cents: number) {
   await store.transaction(async (tx) => {
-    await tx.execute('update wallet set cents = cents - ? where owner = ? and cents >= ?', [cents, from, cents]);
+    await tx.execute('update wallet set cents = cents - ? where owner = ? and cents >= ?', [cents, from, cents]); // SVC415
     await tx.execute('update wallet set cents = cents + ? where owner = ?', [cents, to]);
   });
   return { ok: true };

@@ -189,6 +189,12 @@ export const plugin: Plugin = new DatabasePlugin('postgres://db.shop.example/sho
       'RateLimitMiddleware',
     ),
   },
+  SVC415: {
+    wrong: handler("return await db.scalar('select text from notes where id = ?', [Number(params.id)]);"),
+    right: handler(
+      "return await db.scalar('select text from notes where id = ?', [Number(params.id) || 0]);",
+    ),
+  },
   ...MIGRATION_PAIR,
   SVC501: {
     wrong: `${handler('return page(params.id);')}

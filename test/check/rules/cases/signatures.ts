@@ -812,9 +812,159 @@ export class Logins {
   constructor(private base: Database) {}
   async enter(mail: string, password: string) {
     const user = await this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
-    if (user === undefined) throw new Unauthorized('wrong address or password');
+    if (!(await checkPassword(password, user?.password)) || user === undefined) throw new Unauthorized('wrong address or password');
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+}
+`,
+  'login whose time tells which names exist': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import { Unauthorized, checkPassword, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.find(mail);
+    if (user === undefined) throw new Unauthorized('wrong address or password'); // SVC648
     if (!(await checkPassword(password, user.password))) throw new Unauthorized('wrong address or password');
     return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+  find(mail: string) {
+    return this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+  }
+}
+`,
+  'login that hashes for accounts only': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import { Unauthorized, checkPassword, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.find(mail);
+    if (user) { // SVC648
+      const isRight = await checkPassword(password, user.password);
+      if (isRight) return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+    }
+    throw new Unauthorized('wrong address or password');
+  }
+  find(mail: string) {
+    return this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+  }
+}
+`,
+  'login that compares by a package for accounts only': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import bcrypt from 'bcrypt';
+import { Unauthorized, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.find(mail);
+    if (!user || !(await bcrypt.compare(password, user.password))) throw new Unauthorized('wrong address or password'); // SVC648
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+  find(mail: string) {
+    return this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+  }
+}
+`,
+  'right: a page with a password of its own': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Entry extends Schema { password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/pages/{address}', { body: Entry, base: Depends(db), public: 'page' }, async ({ body, base, params }) => {
+  const page = await base.fetchOne('select target, password from page where address = ?', [params.address]);
+  if (page === undefined || !(await checkPassword(body.password, page.password))) throw new Unauthorized();
+  return { target: page.target };
+});
+`,
+  'right: login that hashes in each case': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import { Unauthorized, checkPassword, createToken } from 'svc';
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.find(mail);
+    if (user === undefined) {
+      await checkPassword(password, undefined);
+      throw new Unauthorized('wrong address or password');
+    }
+    if (!(await checkPassword(password, user.password))) throw new Unauthorized('wrong address or password');
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+  find(mail: string) {
+    return this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
+  }
+}
+`,
+  'right: login that compares with a fixed hash': `
+// FILE app.ts
+import { Depends, Field, NotFound, RateLimitMiddleware, Schema, Svc, Unauthorized, checkPassword, createToken, str } from 'svc';
+import { DatabasePlugin, db } from 'svc/db';
+import { Logins } from './logins.ts';
+export const app = new Svc();
+app.register(new DatabasePlugin('sqlite:a.db'));
+app.use(new RateLimitMiddleware({ perMinute: 10 }));
+class Login extends Schema { mail = Field(str, { email: true, maxLength: 200 }); password = Field(str, { maxLength: 200, secret: true }); }
+app.post('/login', { body: Login, base: Depends(db), public: 'login' }, async ({ body, base }) => ({ token: await new Logins(base).enter(body.mail, body.password) }));
+// FILE logins.ts
+import bcrypt from 'bcrypt';
+import { Unauthorized, createToken } from 'svc';
+const NONE = await bcrypt.hash('none', 12);
+import type { Database } from 'svc/db';
+export class Logins {
+  constructor(private base: Database) {}
+  async enter(mail: string, password: string) {
+    const user = await this.find(mail);
+    const isRight = await bcrypt.compare(password, user === undefined ? NONE : user.password);
+    if (!user || !isRight) throw new Unauthorized('wrong address or password');
+    return createToken(String(user.id), process.env['SVC_AUTH_SECRET'] ?? '', { expiresInSeconds: 600 });
+  }
+  find(mail: string) {
+    return this.base.fetchOne('select id, password from user_account where mail = ?', [mail]);
   }
 }
 `,
