@@ -133,9 +133,7 @@ export class CORSMiddleware implements Middleware {
     yield* this.#unsafeOrigins(env);
     const mine = { rule: 'SVC121', severity: 'error', subject: 'middleware cors' } as const;
     const outer = middleware.slice(0, middleware.indexOf(this));
-    const misplaced = siblings
-      .slice(0, siblings.indexOf(this))
-      .find((layer) => INSIDE.has(layer.kind));
+    const misplaced = siblings.slice(0, siblings.indexOf(this)).find((layer) => INSIDE.has(layer.kind));
     if (misplaced !== undefined) {
       yield {
         ...mine,
