@@ -23,7 +23,7 @@ import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
 import { constantOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
-import { isStored, literalOf } from '../values/text.ts';
+import { hasNoMaximum, isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -435,7 +435,7 @@ function isEndless(value: Value | undefined): boolean {
   // several texts of few digits have many values together
   return (
     parts.some((all) => new Set(all.map(({ id }) => id)).size > 1 || all.some((part) => !part.isGuessable)) ||
-    madeIn(value).some(({ by }) => by.startsWith('endless '))
+    madeIn(value).some(hasNoMaximum)
   );
 }
 

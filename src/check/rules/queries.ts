@@ -20,7 +20,7 @@ import { ROW } from '../values/marks.ts';
 import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { boundIn } from '../values/sql-texts.ts';
-import { isPiece, literalOf } from '../values/text.ts';
+import { hasNoMaximum, isPiece, literalOf } from '../values/text.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
@@ -406,14 +406,14 @@ function amountOf({ call, meaning, value }: Site): Value | undefined {
 }
 
 function endlessIn(value: Value | undefined): Made | undefined {
-  return value && madeIn({ texts: value.texts }).find(({ by }) => by.startsWith('endless '));
+  return value && madeIn({ texts: value.texts }).find(hasNoMaximum);
 }
 
 /** Returns the inputs after LIMIT in a statement whose types have no maximum. */
 function limitsOf(sending: Sending): readonly Made[] {
   const { tokens } = sending.outline;
   return (sending.bindings ?? []).flatMap(({ value, token }) => {
-    const made = madeIn(value).find(({ by }) => by.startsWith('endless '));
+    const made = madeIn(value).find(hasNoMaximum);
     const isLimit = tokens[tokens.indexOf(token) - 1]?.word === 'limit';
     return made !== undefined && isLimit ? [{ by: made.by, ...sending.nodeAt(token) }] : [];
   });

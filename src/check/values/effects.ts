@@ -42,6 +42,8 @@ const { charsOf } = texts;
 const first: Effect = ({ args: [value = KNOWN] }) => value;
 const known: Effect = () => KNOWN;
 const number: Effect = ({ args: [value = KNOWN] }) => values.numberFrom(value);
+/** A whole number knows no exponent, so each character is one digit. */
+const whole: Effect = ({ args: [value = KNOWN] }) => values.numberFrom(value, 4);
 /** Returns a number of which the call that made it stays known. */
 const counted: Effect = ({ args: [value = KNOWN] }) => ({
   texts: value.texts.some(texts.hasClient) ? KNOWN.texts : value.texts,
@@ -201,7 +203,8 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     'svc.escapeHtml escape-html he.encode he.escape html-escaper.escape entities.encodeHTML entities.escapeUTF8 lodash.escape lodash-es.escape validator.escape sanitize-html xss dompurify.sanitize isomorphic-dompurify.sanitize',
   ),
   ...alike(NAME, 'slugify @sindresorhus/slugify lodash.kebabCase'),
-  ...alike(number, 'Number BigInt parseInt parseFloat Number.parseInt Number.parseFloat'),
+  ...alike(number, 'Number parseFloat Number.parseFloat'),
+  ...alike(whole, 'BigInt parseInt Number.parseInt'),
   String: ({ args: [value = KNOWN] }) => textOf(value),
   Boolean: ({ args: [value = KNOWN] }) =>
     values.judged(values.factsIf(value, true), values.factsIf(value, false)),
@@ -266,6 +269,12 @@ const lastIndex: Effect = ({ receiver, args: [text] }) => {
   return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;
 };
 
+/** Returns the most characters of a slice between two constants. */
+function spanOf(from: Value | undefined, to: Value | undefined): number {
+  const [start, end] = [from, to].map((each) => Number(constantIn(each) ?? NaN));
+  return start! >= 0 && end! >= 0 ? Math.max(start!, end!) : Infinity;
+}
+
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
   const isStart = constantIn(from) === '0';
@@ -277,11 +286,10 @@ const sliced: Effect = ({ receiver, args: [from, to], at }) => {
         part.kind === 'client'
           ? [
               {
-                ...texts.derived(
-                  part,
-                  `slice ${at}`,
-                  isExtension ? { lacks: [...(part.lacks ?? []), '..'] } : {},
-                ),
+                ...texts.derived(part, `slice ${at}`, {
+                  most: Math.min(part.most ?? Infinity, spanOf(from, to)),
+                  ...(isExtension && { lacks: [...(part.lacks ?? []), '..'] }),
+                }),
                 ...(isStart && { begins: part.begins }),
               },
             ]

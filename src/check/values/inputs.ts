@@ -282,7 +282,7 @@ export function inputValue(source: Source): Value {
     const isDeclared = type?.node !== undefined || type?.number !== undefined || origin.input === 'row';
     return isDeclared ? { ...value, declared: type } : value;
   }
-  return { texts: [[clientPart(id, origin, part)]], source, declared: type };
+  return { texts: [[clientPart(id, origin, { ...part, most: type?.most })]], source, declared: type };
 }
 
 /**

@@ -3,6 +3,7 @@ import { constantIn, isFromEnd } from './tests.ts';
 import { KNOWN, computedFrom, madeIn } from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
+import { isChosen } from './text.ts';
 import type { Made, Part } from './text.ts';
 import type { Given, Value } from './value.ts';
 
@@ -122,7 +123,12 @@ export function calculated(
 ): Value {
   if (isFromEnd(operator, sides)) return sides[0] ?? KNOWN;
   const at = { node: second.parent ?? second, module };
-  const result = computedFrom(sides, (made) => arithmetic(made, at));
+  // a remainder, and the bits of a mask, are no greater than the right side
+  const isBounded = /^[%&]$/.test(operator) && sides[1]?.texts.some(isChosen) === false;
+  const result = computedFrom(sides, (made) => ({
+    ...arithmetic(made, at),
+    ...(isBounded && { isBounded }),
+  }));
   if (!/^[*/]$/.test(operator)) return result;
   const by = unitAfter(operator, sides);
   const marks = result.texts.flat().filter((part) => part.kind === 'own' && !isUnit(part.made));

@@ -107,11 +107,15 @@ export function among(value: Value = KNOWN, known?: Value): Value {
   return values.judged(knownIn(value), no);
 }
 
-/** Returns the facts of a text that the program knows: it knows each part of a client in it. */
+/** Returns the facts of a text that the program knows: it knows each part of a client in it, and each number of one. */
 function knownIn({ texts: all }: Value): Facts {
-  const [text = [], ...more] = all.filter(texts.hasClient);
-  const parts = more.length > 0 ? [] : text.filter((part) => part.kind === 'client');
-  return parts.map((part) => factsOf(part, { isKnown: true })).reduce(texts.allFacts, texts.NO_FACTS);
+  const [text = [], ...more] = all.filter(texts.isChosen);
+  const facts = (more.length > 0 ? [] : text).map((part): Facts => {
+    if (part.kind === 'client') return factsOf(part, { isKnown: true });
+    const endless = texts.endlessIn(part);
+    return endless === undefined ? texts.NO_FACTS : new Map([[endless.by, { isKnown: true }]]);
+  });
+  return facts.reduce(texts.allFacts, texts.NO_FACTS);
 }
 
 /** Returns the texts of a value, or of the items of a list. */

@@ -47,6 +47,8 @@ export interface Made extends Spot {
   readonly isLasting?: boolean;
   /** For an input: whether code has made different texts equal; see {@link ClientPart}. */
   readonly isFolded?: boolean;
+  /** For a number without a declared maximum: whether its text, or arithmetic, has one. */
+  readonly isBounded?: boolean;
   /** For a member of a row without a declared class, as long as nothing changes its text: the column. */
   readonly column?: string;
   /** For a column: the expression that brought it into a longer text. */
@@ -59,6 +61,8 @@ export interface ClientPart extends Fact {
   readonly id: string;
   readonly origin: Origin;
   readonly may: CharSet;
+  /** The most characters of the part. */
+  readonly most?: number | undefined;
   /** Function of a package with unknown effect through which the part went. */
   readonly unknown?: string | undefined;
   /** Whether the declared type has so few values that a client can try all of them. */
@@ -137,14 +141,19 @@ export function hasAny(set: CharSet, chars: string): boolean {
 export function clientPart(
   id: string,
   origin: Origin,
-  fact: Fact & Pick<ClientPart, 'isGuessable' | 'isSecret'> = {},
+  fact: Fact & Pick<ClientPart, 'isGuessable' | 'isSecret' | 'most'> = {},
 ): ClientPart {
   return { ...fact, kind: 'client', id, origin, may: fact.may ?? ALL };
 }
 
 /** Returns a part that an operation made of another one. The facts of `part` that `fact` names are replaced. */
-export function derived(part: ClientPart, operation: string, fact: Fact = {}): ClientPart {
+export function derived(
+  part: ClientPart,
+  operation: string,
+  fact: Fact & { most?: number } = {},
+): ClientPart {
   const {
+    most: _most,
     begins: _begins,
     notFirst: _first,
     isNot: _not,
@@ -241,11 +250,29 @@ export function hasClient(text: Text): boolean {
   return text.some(isOfClient);
 }
 
+/** Whether a client chooses a part of a text, or a number without a maximum in its place. */
+export function isChosen(text: Text): boolean {
+  return text.some((part) => isOfClient(part) || endlessIn(part) !== undefined);
+}
+
+/** Returns the mark of a number of a client in a part, if the number has no maximum. */
+export function endlessIn(part: Part): Made | undefined {
+  return part.kind === 'own' && part.made !== undefined && hasNoMaximum(part.made) ? part.made : undefined;
+}
+
+/** Whether a mark says that a number of a client has no maximum. */
+export function hasNoMaximum({ by, isBounded }: Made): boolean {
+  return by.startsWith('endless ') && isBounded !== true;
+}
+
 function isOfClient({ kind }: Part): boolean {
   return kind === 'client';
 }
 
 export function narrowed(part: Part, facts: Facts): Part {
+  const endless = endlessIn(part);
+  if (endless !== undefined && facts.get(endless.by)?.isKnown === true)
+    return { kind: 'own', made: { ...endless, by: `input ${endless.by.split(' ').at(-1)}` } };
   const fact = part.kind === 'client' ? facts.get(part.id) : undefined;
   if (part.kind !== 'client' || fact === undefined) return part;
   if (fact.isKnown !== true) return { ...part, ...bothOf(part, fact) };
@@ -266,12 +293,16 @@ export function endlessMark(id: string, what: string): string {
   return `endless ${id} ${what}`;
 }
 
-/** Returns the number that code reads from a part: a text of any characters names a number without a maximum. */
-export function numberPart(part: ClientPart): Part {
+/**
+ * Returns the number that code reads from a part: a text of any characters names a number without a maximum, unless it
+ * has at most `most` characters.
+ */
+export function numberPart(part: ClientPart, most: number): Part {
   const made = part.may === ALL ? inputMark(part.origin) : undefined;
+  const isBounded = part.most !== undefined && part.most <= most;
   return made === undefined
     ? part
-    : { kind: 'own', made: { ...made, by: endlessMark(part.id, part.origin.what) } };
+    : { kind: 'own', made: { ...made, by: endlessMark(part.id, part.origin.what), isBounded } };
 }
 
 /** Returns the facts that hold where both given facts hold. */

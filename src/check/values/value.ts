@@ -8,6 +8,7 @@ import {
   concat,
   constantOf,
   hasClient,
+  isChosen,
   inputMark,
   narrowed,
   numberPart,
@@ -291,7 +292,7 @@ export function joined(values: readonly Value[]): Value {
 
 /** Returns the value with the facts that hold at a place. */
 export function withFacts(value: Value, facts: Facts): Value {
-  if (facts.size === 0 || !value.texts.some(hasClient)) return value;
+  if (facts.size === 0 || !value.texts.some(isChosen)) return value;
   const texts = value.texts.map((text) => text.map((part) => narrowed(part, facts)));
   const isKnown = value.source !== undefined && facts.get(value.source.id)?.isKnown === true;
   return { ...value, texts, ...(isKnown && { source: undefined }) };
@@ -459,9 +460,10 @@ export function idsIn(value: Value): readonly string[] {
   return clientsIn(value).map(({ id }) => id);
 }
 
-/** Returns the number that code reads from a text. */
-export function numberFrom(value: Value): Value {
-  return computedFrom([value, mapParts(value, numberPart)]);
+/** Returns the number that code reads from a text: one of `most` characters is small, and `9e9` has three. */
+export function numberFrom(value: Value, most = 2): Value {
+  const limit = value.texts.every(({ length }) => length === 1) ? most : 0;
+  return computedFrom([value, mapParts(value, (part) => numberPart(part, limit))]);
 }
 
 /** Changes each text of a value. Literal texts and those of the program stay as they are. */
@@ -592,5 +594,7 @@ function signatureOfPart(part: Part): string {
 }
 
 function signatureOfMade(made: Made | undefined): string {
-  return made === undefined ? '' : `${made.by} ${made.module.file}:${made.node.start}${made.column ?? ''}`;
+  return made === undefined
+    ? ''
+    : `${made.by} ${made.module.file}:${made.node.start}${made.column ?? ''}${made.isBounded ?? ''}`;
 }

@@ -425,6 +425,46 @@ app.get('/e', { public: 'e' }, ({ query }) => 'ab'.repeat(Number.parseInt(query.
 export const sizeOf = ({ limit = '10' }) => Math.floor(Number(limit));
 export const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]); // SVC637 SVC415
 `,
+  'numbers of rows that code takes from a list, or that are small': `
+import { Depends, Field, HTTPException, Svc, int, str } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+const SIZES = [10, 20, 50];
+const ALLOWED = new Set([10, 20]);
+const newest = (db, count) => db.fetchAll('select b from a order by b limit ?', [count]);
+const query = { size: Field(int), digits: Field(str, { maxLength: 2 }), text: Field(str, { maxLength: 3 }) };
+app.get('/a', { db: Depends(db), query }, ({ db, query }) => {
+  const asked = Number(query.text);
+  return newest(db, SIZES.includes(asked) ? asked : 20);
+});
+app.get('/b', { db: Depends(db), query }, ({ db, query }) => {
+  const asked = Number(query.text);
+  if (!ALLOWED.has(asked)) throw new HTTPException(400);
+  return newest(db, asked);
+});
+app.get('/c', { db: Depends(db), query }, ({ db, query }) => newest(db, SIZES.includes(query.size) ? query.size : 20));
+app.get('/d', { db: Depends(db), query }, ({ db, query }) => newest(db, (Number(query.text) || 0) % 100));
+app.get('/e', { db: Depends(db), query }, ({ db, query }) => newest(db, Number(query.text.slice(0, 2)) || 10));
+app.get('/f', { db: Depends(db), query }, ({ db, query }) => newest(db, Number(query.digits) || 10));
+app.get('/g', { db: Depends(db), query }, ({ db, query }) => newest(db, Number.parseInt(query.text, 10) || 10));
+app.get('/h', { db: Depends(db), query: { ...query, page: Field(str, { maxLength: 9 }) } }, ({ db, query }) => {
+  const asked = Number(query.page);
+  if (SIZES.includes(asked)) console.info('usual');
+  return db.fetchAll('select b from a order by b limit ?', [asked]); // SVC637
+});
+app.get('/i', { db: Depends(db), query: { at: Field(str, { maxLength: 3 }) } }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit ?', [Number(query.at) || 10]), // SVC637
+);
+app.get('/j', { db: Depends(db), query: { at: Field(str, { maxLength: 2 }) } }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit ?', [Number(query.at + query.at) || 10]), // SVC637
+);
+app.get('/k', { db: Depends(db), query: { of: Field(str), at: Field(str) } }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit ?', [(Number(query.of) || 1) % (Number(query.at) || 1)]), // SVC637
+);
+app.get('/l', { db: Depends(db), query: { at: Field(int) } }, ({ db, query }) =>
+  db.fetchAll('select b from a order by b limit ?', [SIZES.includes(query.at % 10) ? query.at : 20]), // SVC637
+);
+`,
   'numbers that may be none in statements': `
 // FILE app.ts
 import { Depends, Svc } from 'svc';
