@@ -275,7 +275,19 @@ function leavesFolder({ part, before, after }: Place): boolean {
   // with a fixed name at its end, a path leads to files of this name only
   if (/[/\\][^/\\\s]+$/.test(literalOf(after))) return false;
   const isRoot = before.length === 0 || /^\/+$/.test(literalOf(before));
-  return isRoot || (hasAny(part.may, '.') && part.lacks?.includes('..') !== true);
+  return isRoot || mayAscend(part, before);
+}
+
+/** Whether a part of a client may complete the segment `..`, alone or with a dot before it. */
+function mayAscend(part: ClientPart, before: Text): boolean {
+  return hasAny(part.may, '.') && (part.lacks?.includes('..') !== true || endsInDot(before));
+}
+
+/** Whether a dot of the program before a part may be a segment of its own. */
+function endsInDot(before: Text): boolean {
+  const last = before.at(-1);
+  if (last?.kind !== 'literal' || !last.text.endsWith('.')) return false;
+  return last.text === '.' ? before.at(-2)?.kind !== 'own' : /[/\\]\.$/.test(last.text);
 }
 
 const ASKS =
@@ -361,7 +373,7 @@ function findAddresses(
 /** Whether a part of a client, after the host of an address, may lead out of its place in the path. */
 function leavesPath({ part, before }: Place): boolean {
   const isInPath = /^(?:[a-z][a-z\d+.-]*:\/\/[^/?#]+|\0+)\/[^?#]*$/i.test(literalOf(before));
-  return isInPath && hasAny(part.may, '/') && hasAny(part.may, '.') && part.lacks?.includes('..') !== true;
+  return isInPath && hasAny(part.may, '/') && mayAscend(part, before);
 }
 
 /** A note for a request to a compared host whose redirects no code compares. */

@@ -9,6 +9,7 @@ import {
   among,
   argumentsOf,
   constantIn,
+  factFrom,
   isFolderOf,
   lastIndexIn,
   matchIn,
@@ -271,15 +272,14 @@ const lastIndex: Effect = ({ receiver, args: [text] }) => {
 
 /** Returns the most characters of a slice between two constants. */
 function spanOf(from: Value | undefined, to: Value | undefined): number {
-  const [start, end] = [from, to].map((each) => Number(constantIn(each) ?? NaN));
-  return start! >= 0 && end! >= 0 ? Math.max(start!, end!) : Infinity;
+  const ends = [from, to].map((each) => Number(constantIn(each) ?? NaN));
+  return ends.every((end) => end >= 0) ? Math.max(...ends) : Infinity;
 }
 
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
   if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
   const isStart = constantIn(from) === '0';
-  // from its last dot on, a text has one dot
-  const isExtension = from?.type === lastIndexIn(receiver, '.');
+  const { lacks = [], without = 0n } = factFrom(from?.type, receiver);
   return {
     texts: receiver.texts.map((text) =>
       text.flatMap((part): Part[] =>
@@ -288,7 +288,8 @@ const sliced: Effect = ({ receiver, args: [from, to], at }) => {
               {
                 ...texts.derived(part, `slice ${at}`, {
                   most: Math.min(part.most ?? Infinity, spanOf(from, to)),
-                  ...(isExtension && { lacks: [...(part.lacks ?? []), '..'] }),
+                  may: part.may & ~without,
+                  lacks: [...(part.lacks ?? []), ...lacks],
                 }),
                 ...(isStart && { begins: part.begins }),
               },

@@ -519,7 +519,7 @@ export abstract class Evaluation extends Classes {
 
   /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
   #calculated(operator: string, sides: readonly Value[], nodes: readonly [Node, Node]): Value | undefined {
-    if (operator === '+' && !isSumOfRows(sides)) return this.#joined(sides, nodes);
+    if (operator === '+' && !isSumOfRows(sides)) return tests.placeAfter(sides) ?? this.#joined(sides, nodes);
     return /^(?:[-+*/%&|^]|\*\*|<<|>>>?)$/.test(operator)
       ? calculated(operator, sides, nodes, this.module)
       : undefined;

@@ -5,7 +5,8 @@
 import { ALL } from '../../schema/pattern-parser.ts';
 import * as texts from './text.ts';
 import * as values from './value.ts';
-import type { ClientPart, Fact, Facts } from './text.ts';
+import type { CharSet } from '../../schema/pattern-parser.ts';
+import type { ClientPart, Fact, Facts, Part } from './text.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Pattern, Value } from './value.ts';
@@ -218,14 +219,40 @@ export function freeKeyIn(key: Value | undefined): ClientPart | undefined {
   return part?.kind === 'client' && texts.mayNameAll(part) ? part : undefined;
 }
 
+/** Returns a text that tells whole texts apart, whatever tests have proved of their parts. */
+function wholeIn({ texts: all }: Value): string {
+  const named = (part: Part): string => {
+    if (part.kind === 'client') return part.id + String(part.isFolded ?? '');
+    return part.kind === 'literal' ? JSON.stringify(part.text) : (part.made?.by ?? '~');
+  };
+  return texts.digestOf(all.map((text) => text.map(named).join('+')).join('|'));
+}
+
 /** Returns the type of the index of the last place where a text has a character. */
 export function lastIndexIn(text: Value, character: string): string {
-  return `last ${character} of ${values.idsIn(text).join()}`;
+  return `last ${character} of ${wholeIn(text)}`;
 }
 
 /** Returns the length of a text of a client. */
 export function lengthOf(text: Value): Value {
-  return { ...KNOWN, type: `length of ${values.idsIn(text).join()}` };
+  return { ...KNOWN, type: `length of ${wholeIn(text)}` };
+}
+
+/** Returns the sum of one and the index of the last place where a text has a character: the place after it. */
+export function placeAfter(sides: readonly Value[]): Value | undefined {
+  const place = sides.find(({ type }) => type?.startsWith('last ') === true);
+  const isNext = sides.some((side) => constantIn(side) === '1');
+  return place === undefined || !isNext ? undefined : { ...KNOWN, type: `after ${place.type}` };
+}
+
+/** Returns what is known of a text from a place on: it has the last one of a character, or none. */
+export function factFrom(place: string | undefined, text: Value): Fact & { readonly without?: CharSet } {
+  const character = /^(?:after )?last ([^]) of /.exec(place ?? '')?.[1];
+  if (character === undefined) return {};
+  const type = lastIndexIn(text, character);
+  if (place === type) return { lacks: [character.repeat(2)] };
+  const isOne = character < '\u0080' && place === `after ${type}`;
+  return isOne ? { without: texts.charsOf(character) } : {};
 }
 
 /** Whether a difference is an index less the length of the same text: it counts from the end. */
@@ -236,7 +263,7 @@ export function isFromEnd(operator: string, [index, length]: readonly Value[]): 
 
 /** Whether a type says only that a value is a place in a text. */
 export function isPlaceInText(type: string): boolean {
-  return /^(?:last .|length) of /.test(type);
+  return /^(?:(?:after )?last [^]|length) of /.test(type);
 }
 
 /** Whether a request makes an object: that it has a member says nothing about the key, unlike for a table of the program. */

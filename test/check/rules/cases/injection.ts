@@ -544,6 +544,28 @@ app.post('/d', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
 app.post('/e', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
   await rename('tmp', join('uploads', randomUUID() + body.original.slice(body.original.lastIndexOf('/')))); // SVC606
 });
+app.post('/h', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  const dot = body.original.lastIndexOf('.');
+  if (body.original === '') return;
+  await rename('tmp', \`uploads/\${randomUUID()}.\${body.original.slice(dot + 1).toLowerCase()}\`);
+  await rename('tmp', \`uploads/\${dot === -1 ? 'bin' : body.original.substring(1 + dot)}\`);
+  await rename('tmp', \`uploads/\${body.original.slice(body.original.lastIndexOf('/') + 1)}\`);
+  await rename('tmp', 'uploads' + body.original.slice(dot));
+});
+app.post('/i', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  const dot = body.original.lastIndexOf('.');
+  const shown = 'aa' + body.original;
+  await rename('tmp', \`uploads/\${shown.slice(dot)}\`); // SVC606
+});
+app.post('/j', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', 'uploads/.' + body.original.slice(body.original.lastIndexOf('.'))); // SVC606
+});
+app.post('/k', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', 'uploads/' + body.original.slice(body.original.lastIndexOf('.') + 2)); // SVC606
+});
+app.post('/l', { body: Body, public: 'x', status: 204 }, async ({ body }) => {
+  await rename('tmp', 'uploads/' + body.original.slice(body.other.lastIndexOf('.') + 1)); // SVC606
+});
 `,
   'markup around parts of escaped columns': `
 import { Depends, HTMLResponse, Svc, escapeHtml } from 'svc';
