@@ -8,6 +8,7 @@ import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage, meaningOfCall } from './sources.ts';
 import { Trace } from './statements/trace.ts';
+import { declaredColumns, sqlTexts } from './statements/written-schema.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
@@ -112,9 +113,12 @@ export function examineSources(
   const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
   let hasHostLinks = false;
+  let documents: ReadonlySet<string> | undefined;
+  const isDocument = (column: string): boolean =>
+    (documents ??= documentsIn([...sqlTexts(project), ...migrations])).has(column.toLowerCase());
   const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
-    const openness = isConstant(value) ? 'constant' : isNamed(value) ? 'named' : 'open';
+    const openness = isConstant(value) ? 'constant' : isNamed(value, isDocument) ? 'named' : 'open';
     keepMost(replies, OPENNESS, place, openness);
     if (/^2/.test(status) && isObject(value)) objects.add(place);
     for (const [name, member] of membersOf(value)) {
@@ -215,7 +219,7 @@ function isKept(value: Value): boolean {
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */
-function isNamed(value: Value, depth = 0): boolean {
+function isNamed(value: Value, isDocument: (column: string) => boolean, depth = 0): boolean {
   const { texts, members, items, whole, source, type, of, declared } = value;
   // a client may have back what it has sent
   if (source !== undefined) return depth > 0;
@@ -224,28 +228,41 @@ function isNamed(value: Value, depth = 0): boolean {
   if (of !== undefined && (members === undefined || value.isInstance !== true)) return false;
   if (members === undefined && items === undefined)
     return (
-      depth > 0 && isSingle(type) && (declared !== undefined || texts.every((text) => !text.some(isOfRow)))
+      depth > 0 &&
+      isSingle(type) &&
+      (declared !== undefined || texts.every((text) => !text.some((part) => isOpen(part, isDocument))))
     );
   return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
-    isNamed(each, depth + 1),
+    isNamed(each, isDocument, depth + 1),
   );
 }
 
-/** Whether a value of a type gains no members later: no type is known, or it is a text, a number, or an entry that the program puts into a session. */
+/** Whether a value of a type gains no members later: no type is known, or it is a text, a number, the column that scalar() reads, or an entry that the program puts into a session. */
 function isSingle(type: string | undefined): boolean {
   return (
     type === undefined ||
     isPlaceInText(type) ||
     MAKERS.test(type) ||
-    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$)/.test(type)
+    /^(?:crypto\.|svc\.(?:csrfToken|requireSession|Session(?:\.\w+)?)$|svc\/db\.[^]*\.scalar$)/.test(type)
   );
 }
 
-/** Whether a part is of a column. The result of a change has numbers only. */
-function isOfRow(part: Part): boolean {
+/** Whether a part of a row may be a document. The result of a change has numbers only, and scalar() returns one value. */
+function isOpen(part: Part, isDocument: (column: string) => boolean): boolean {
   if (part.kind !== 'own' || part.made?.by !== ROW) return false;
-  const { node } = part.made;
-  return node.type !== 'call' || methodOf(node) !== 'execute';
+  const { node, column } = part.made;
+  if (column !== undefined) return isDocument(column);
+  return node.type !== 'call' || !/^(?:execute|scalar)$/.test(methodOf(node));
+}
+
+/** Returns the names of columns that statements declare as documents. */
+function documentsIn(texts: readonly string[]): ReadonlySet<string> {
+  const columns = texts.flatMap(declaredColumns).map(({ part }) => part);
+  return new Set(
+    columns
+      .filter((part) => part.some(({ word }) => /^jsonb?$/.test(word)))
+      .flatMap(([first]) => first?.name ?? []),
+  );
 }
 
 function rankOf(severity: Severity): number {

@@ -67,7 +67,7 @@ test('every check rule for source code is violated by at least one example', () 
   for (const { id } of RULES_OF_SOURCES) assert.match(text, new RegExp(`// ${id}$`, 'm'), id);
 });
 
-test('a response counts as named if its members are texts, numbers or entries of a session, but not claims, rows or documents of other services', (t) => {
+test('a response counts as named if its members are texts, numbers or entries of a session, but not claims, rows, or documents of columns and other services', (t) => {
   const cwd = folder(t, {
     'app.ts': `import { BearerAuth, Depends, Field, Schema, Svc, createToken, csrfToken, int, requireSession, sessionKey, str } from 'svc';
 import { db } from 'svc/db';
@@ -89,13 +89,18 @@ app.get('/9', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fet
 app.get('/10', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fetchAll(named, [], { as: Album.omit('id') })).map(({ name }) => ({ name })) }));
 app.post('/11', { base: Depends(db) }, async ({ base }) => ({ id: (await base.execute("insert into album (name) values ('a')")).lastInsertId }));
 app.get('/12', { base: Depends(db) }, async ({ base }) => ({ all: (await base.fetchAll(named)).map(({ name }) => ({ name })) }));
+app.get('/13', { base: Depends(db) }, async ({ base }) => ({ total: await base.scalar('select count(*) from album') }));
+app.get('/14', { base: Depends(db) }, async ({ base }) => { const row = await base.fetchOne('select id, name from album limit 1'); return { id: row?.id, name: row?.name }; });
+app.get('/15', { base: Depends(db) }, async ({ base }) => { const row = await base.fetchOne('select id, extra from album limit 1'); return { id: row?.id, extra: row?.extra }; });
+app.get('/16', { base: Depends(db) }, async ({ base }) => (await base.fetchAll(named)).map((row) => ({ ...row })));
+const tables = 'create table album (id integer primary key, name text, extra jsonb not null)';
 `,
   });
   const { replies } = examineSources(readProject([join(cwd, 'app.ts')]), CORE_RULES);
   const named = [...replies].filter(([, openness]) => openness === 'named');
   assert.deepEqual(
     named.map(([place]) => Number(place.split(':').at(-1))).sort((a, b) => a - b),
-    [6, 7, 8, 9, 10, 17, 18, 19],
+    [6, 7, 8, 9, 10, 17, 18, 19, 20, 21, 22],
   );
 });
 
