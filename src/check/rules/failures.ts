@@ -10,6 +10,7 @@ import {
   methodOf,
   nodesAround,
   objectOf,
+  partsIn,
   partsOf,
   pathOf,
 } from '../reader/nodes.ts';
@@ -334,12 +335,17 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
             { remedy: 'Test it: if (!response.ok) throw new HTTPException(502)' },
           );
       for (const [request, { records }] of recorded)
-        for (const { work, node, module } of records.length === 0 ? [] : keeping) {
+        for (const { work, node, module, outcomes } of records.length === 0 ? [] : keeping) {
           const calls = new Set(callsIn(work, module, sources).map(({ call }) => call));
           const tells = partsOf(work).some(
             (part) => part.type === 'leave' && part.how === 'return' && part.value,
           );
-          if (calls.has(request) && !tells && records.some((record) => !calls.has(record)))
+          if (
+            calls.has(request) &&
+            !tells &&
+            !isTold(request, outcomes) &&
+            records.some((record) => !calls.has(record))
+          )
             report(
               { module, node },
               'a request of another service fails here without a trace, and code after it writes into a row that it was done',
@@ -355,8 +361,9 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
         if (route === undefined || isDone) continue;
         const found = work.map(({ way }) =>
           keeping.find(
-            ({ work: kept, isOfRows }) =>
-              (isOfRows !== true || writes.has(handler)) && way.some((node) => isWithin(node, kept)),
+            ({ work: kept, isOfRows, outcomes }) =>
+              (isOfRows !== true || writes.has(handler)) &&
+              way.some((node) => isWithin(node, kept) && !isTold(node, outcomes)),
           ),
         );
         const [first] = found;
@@ -424,14 +431,19 @@ function isChange({ meaning, call, value }: Site): boolean {
   return /^(?:post|put|patch|delete)$/i.test(method);
 }
 
-/** Returns the code whose errors a `catch` keeps, and this `catch`. */
-function* swallowing(
-  sources: Sources,
-  logs: ReadonlySet<Call>,
-): Generator<Spot & { readonly work: Node; readonly isOfRows?: boolean }, undefined> {
+/** Code whose errors a `catch` keeps, and this `catch`. */
+type Swallowing = Spot & {
+  readonly work: Node;
+  readonly isOfRows?: boolean;
+  /** Assignments in the code to variables that code after it reads. */
+  readonly outcomes?: readonly Node[];
+};
+
+/** Returns each piece of code whose errors a `catch` keeps. */
+function* swallowing(sources: Sources, logs: ReadonlySet<Call>): Generator<Swallowing, undefined> {
   for (const { module, node } of sources.all('try'))
     if (node.handler?.type === 'block' && keeps(node.handler.body, node, module, logs))
-      yield { work: node.block, node: node.handler, module };
+      yield { work: node.block, node: node.handler, module, outcomes: outcomesOf(node, module, logs) };
   for (const { module, node } of sources.all('call')) {
     const [handler] = node.args;
     if (isDropped(node) && pathOf(node.callee) === 'Promise.allSettled') yield { work: node, node, module };
@@ -442,6 +454,32 @@ function* swallowing(
     if (keeps(handler.body, handler, module, logs)) yield { work: objectOf(node)!, node, module, isOfRows };
   }
   return undefined;
+}
+
+/** Returns the assignments in a `try` block to variables that code after it reads, except for a log. */
+function outcomesOf({ block }: Try, module: SourceModule, logs: ReadonlySet<Call>): readonly Node[] {
+  const variable = (node: Node): Node | undefined => {
+    const binding = node.type === 'name' ? module.lookup(node.name, node) : undefined;
+    return binding?.kind === 'declared' ? binding.node : undefined;
+  };
+  const isRead = (node: Node): boolean =>
+    !(node.parent?.type === 'assign' && node.parent.target === node && node.parent.operator === '=') &&
+    !nodesAround(node).some((around) => around.type === 'call' && logs.has(around));
+  const read = new Set(
+    partsIn(functionAround(block) ?? block)
+      .filter((node) => node.start >= block.end && isRead(node))
+      .flatMap((node) => variable(node) ?? []),
+  );
+  return partsIn(block).filter((part) => {
+    const target =
+      part.type === 'assign' ? part.target : part.type === 'unary' && isCount(part) ? part.value : undefined;
+    return target !== undefined && partsIn(target).some((node) => read.has(variable(node) ?? node));
+  });
+}
+
+/** Whether an assignment with a call, or after it, tells later code whether the call has failed. */
+function isTold(call: Node, outcomes: readonly Node[] = []): boolean {
+  return outcomes.some((outcome) => isWithin(call, outcome) || outcome.start > call.start);
 }
 
 /** Whether the code after an error does nothing but write a log, or returns what the code without an error returns. */

@@ -116,7 +116,7 @@ async function sendOutbox(): Promise<void> {
 `,
   'work that a client takes for done': `
 // FILE app.ts
-import { BearerAuth, Depends, Field, Schema, Svc, int, list } from 'svc';
+import { BearerAuth, Depends, Field, HTTPException, Schema, Svc, int, list } from 'svc';
 import { db as database } from 'svc/db';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { charge, later, sms } from './work.ts';
@@ -146,6 +146,57 @@ app.get('/health', { db: Depends(database) }, async ({ db }) => {
     console.warn('database', error);
   }
   return { status: 'ok' };
+});
+app.post('/saved', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  let saved = false;
+  try {
+    await db.execute('insert into visit (owner) values (?)', [me.sub]);
+    saved = true;
+  } catch (error) {
+    console.error(error);
+  }
+  if (!saved) throw new HTTPException(503);
+  return 'ok';
+});
+app.post('/rows', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  let row;
+  try {
+    row = await db.fetchOne('insert into visit (owner) values (?) returning id', [me.sub]);
+  } catch (error) {
+    console.error(error);
+  }
+  return { id: row?.id ?? null };
+});
+app.post('/counted', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  const result = { done: 0 };
+  try {
+    await db.execute('insert into visit (owner) values (?)', [me.sub]);
+    result.done++;
+  } catch (error) {
+    console.error(error);
+  }
+  return result;
+});
+app.post('/begun', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  let at = '';
+  try {
+    at = new Date().toISOString();
+    await db.execute('insert into visit (owner) values (?)', [me.sub]);
+  } catch (error) { // SVC659
+    console.error(error);
+  }
+  return { at };
+});
+app.post('/logged', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ me, db }) => {
+  let saved = false;
+  try {
+    await db.execute('insert into visit (owner) values (?)', [me.sub]);
+    saved = true;
+  } catch (error) { // SVC659
+    console.error(error);
+  }
+  console.info('saved', saved);
+  return 'ok';
 });
 app.post('/charges', { me: Depends(BearerAuth()) }, ({ me }) => charge(me.sub));
 app.get('/jobs/{id:int}/wait', { me: Depends(BearerAuth()), db: Depends(database) }, async ({ params, db, me }) => {
