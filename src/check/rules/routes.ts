@@ -13,6 +13,7 @@ import {
   methodOf,
   nodesAround,
   partsIn,
+  partsOf,
   pathOf,
   walk,
 } from '../reader/nodes.ts';
@@ -22,6 +23,7 @@ import { specOf } from '../values/functions.ts';
 import { isList } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
+import { isCaught } from '../values/promises.ts';
 import { errorId } from '../values/inputs.ts';
 import { KNOWN, innerOf, madeIn } from '../values/value.ts';
 import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
@@ -401,21 +403,53 @@ export function limitOfRoute({ route }: Run, limiters: readonly Limiter[]): numb
 /** Functions whose errors name files, programs and servers. */
 const ASKS_SYSTEM = /^(?:fs(?:\/promises|\.promises)?|child_process|net|tls|dns(?:\/promises)?)\./;
 
-/** Returns the id of the errors to which those of a call belong: of the `catch` that handles them, if their texts are not for clients. */
-function errorsOf({ call, meaning, module, stack }: Site): string | undefined {
-  if (methodOf(call) === 'exceptionHandler') return errorId({ node: call, module });
-  if (![OUR_DATABASE, OTHER_DATABASE, ASKS_SYSTEM].some((each) => each.test(meaning))) return undefined;
-  for (const at of [{ call, module }, ...stack.toReversed()]) {
-    const { call: node } = at;
-    const found =
-      node &&
-      nodesAround(node).find(
-        (each) => each.type === 'try' && each.handler !== undefined && isWithin(node, each.block),
-      );
-    if (found?.type === 'try' && found.handler !== undefined)
-      return errorId({ node: found.handler, module: at.module });
-  }
-  return undefined;
+/** Returns the ids of the errors to which those of a call belong: of each `catch` that handles them, if their texts are not for clients. */
+function errorsOf({ call, meaning, module, stack }: Site): readonly string[] {
+  if (methodOf(call) === 'exceptionHandler') return [errorId({ node: call, module })];
+  if (![OUR_DATABASE, OTHER_DATABASE, ASKS_SYSTEM].some((each) => each.test(meaning))) return [];
+  const ids: string[] = [];
+  for (const at of [{ call, module }, ...stack.toReversed()])
+    for (const around of at.call === undefined ? [] : nodesAround(at.call)) {
+      const handler = at.call && handlerIn(around, at.call);
+      if (handler === undefined) continue;
+      ids.push(errorId({ node: handler.node, module: at.module }));
+      if (!throwsAgain(handler)) return ids;
+    }
+  return ids;
+}
+
+/** Code that receives an error: a `catch` block, or the call of `catch()`, and the parameter of its function. */
+interface ErrorHandler {
+  readonly node: Node;
+  readonly code: Node;
+  readonly param: Node | undefined;
+}
+
+/** Returns the code that receives the errors of a call in a node. */
+function handlerIn(around: Node, call: Node): ErrorHandler | undefined {
+  if (around.type === 'try')
+    return around.handler !== undefined && isWithin(call, around.block)
+      ? { node: around.handler, code: around.handler, param: around.param }
+      : undefined;
+  if (around.type !== 'call' || !isCaught(around) || around.callee.type !== 'member') return undefined;
+  const code = around.args.at(-1);
+  return code !== undefined && isWithin(call, around.callee.object)
+    ? { node: around, code, param: code.type === 'function' ? code.params[0] : undefined }
+    : undefined;
+}
+
+function throwsAgain({ code, param }: ErrorHandler): boolean {
+  const name = param && pathOf(param);
+  return (
+    name !== undefined &&
+    partsOf(code).some(
+      (part) =>
+        part.type === 'leave' &&
+        part.how === 'throw' &&
+        part.value !== undefined &&
+        pathOf(part.value) === name,
+    )
+  );
 }
 
 /** Errors whose text a client receives. */
@@ -447,8 +481,7 @@ function watchMessages(report: ReportAt): Watch {
   return {
     onCall(site) {
       const { call, meaning, module, route, value } = site;
-      const id = errorsOf(site);
-      if (id !== undefined) errors.add(id);
+      for (const id of errorsOf(site)) errors.add(id);
       const [body = call] = call.args;
       if (MAKES_REPLY.test(meaning) && !hasSchema(route)) replies.push([value(body), { node: body, module }]);
       if (REFUSES.test(meaning))

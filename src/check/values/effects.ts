@@ -29,6 +29,8 @@ interface Operation {
   readonly args: readonly Value[];
   readonly receiver: Value;
   readonly at: number;
+  /** The error that the callback of catch() receives. */
+  readonly error: Value;
   run(callback: Value, args: readonly Value[]): Value;
 }
 
@@ -438,9 +440,9 @@ const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
   return receiver;
 };
 /** The result of the callback takes the place of a result that cannot be computed. */
-const caught: Effect = ({ receiver, args: [callback = KNOWN], run }) => ({
+const caught: Effect = ({ receiver, args: [callback = KNOWN], error, run }) => ({
   ...receiver,
-  fallback: run(callback, [KNOWN]),
+  fallback: run(callback, [error]),
 });
 
 /** Returns the item at an index of a list of which every item is known; an index below zero counts from the end. */
@@ -566,8 +568,8 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     receiver.items === undefined && receiver.members === undefined && receiver.source === undefined
       ? KNOWN
       : (memberAt(receiver, constantIn(index)) ?? itemOf(receiver)),
-  then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], run }) => {
-    run(failed, [KNOWN]);
+  then: ({ receiver, args: [callback = KNOWN, failed = KNOWN], error, run }) => {
+    run(failed, [error]);
     return run(callback, [awaited(receiver)]);
   },
 };

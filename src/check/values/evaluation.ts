@@ -348,9 +348,10 @@ export abstract class Evaluation extends Classes {
     const { module } = this;
     const isMarkup = values.joined(parts).texts.some(hasMarkup);
     return values.joined(
-      parts.map((value, index) => {
+      parts.map((each, index) => {
         const node = nodes[index];
         const entry = node && { node, module };
+        const value = node === undefined ? each : this.textOf(each, node);
         if (!value.texts.some(hasClient) || entry === undefined) return enteredColumn(value, entry);
         const isNew = isMarkup && !value.texts.some(hasMarkup);
         return values.mapParts(value, (part) =>
@@ -358,6 +359,12 @@ export abstract class Evaluation extends Classes {
         );
       }),
     );
+  }
+
+  /** Returns a value as a text: that of an error has its message. */
+  protected textOf(value: Value, node: Node): Value {
+    const by = value.type === 'Error' ? makerOf(value, 'message', this.path.facts) : undefined;
+    return by === undefined ? value : { texts: [[{ kind: 'own', made: { by, node, module: this.module } }]] };
   }
 
   /** Returns a value whose parts of clients keep the expression that first brought them into a longer text. */

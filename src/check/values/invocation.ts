@@ -7,7 +7,7 @@ import { resultOfFunction, resultOfMethod } from './effects.ts';
 import { constantIn } from './tests.ts';
 import { classMadeBy } from './classes.ts';
 import { ControlFlow, NO_SHIELD } from './control-flow.ts';
-import { filledBy, itemOf, parsedBy, readInput, rowValue } from './inputs.ts';
+import { anyError, filledBy, itemOf, parsedBy, readInput, rowValue } from './inputs.ts';
 import { Path } from './path.ts';
 import { awaited, isCaught, neverRejects, promiseIn, returnsPromise, settledItems } from './promises.ts';
 import { SOCKET_ROUTER, returnsItself } from './ours.ts';
@@ -291,6 +291,8 @@ export abstract class Invocation extends ControlFlow {
       return values.oneOf(values.closuresOf(called).map((each) => this.invoke(each, args, call)));
     if (meaning === 'svc.Depends')
       return { texts: KNOWN.texts, gives: this.given(first, call), depends: first };
+    const shown = meaning === 'String' ? first : method === 'toString' ? receiver : undefined;
+    if (shown?.type === 'Error') return this.textOf(shown, call);
     if (meaning === 'svc.Config.get') return settingOf(call, this.module, args[1]);
     if (meaning === 'svc.provide') return this.providerOf(first, args[1] ?? KNOWN, call);
     if (meaning === 'svc.requireIf' && first.fn !== undefined)
@@ -317,7 +319,8 @@ export abstract class Invocation extends ControlFlow {
         this.misuse(method === 'forEach' ? 'each' : 'tested', value, call.args[0] ?? call);
       return value;
     };
-    const operation = { args, receiver: receiver ?? KNOWN, at: call.start, run };
+    const error = anyError({ node: call, module: this.module });
+    const operation = { args, receiver: receiver ?? KNOWN, at: call.start, error, run };
     const made =
       resultOfSql(meaning, { args, node: call, module: this.module }) ?? resultOfFunction(meaning, operation);
     if (made !== undefined && meaning.startsWith('path.')) return this.entered(made, call);

@@ -259,6 +259,27 @@ app.post('/e', { public: 'e', db: Depends(db) }, async ({ db }) => {
     return reply({ error: 'Failed: ' + problem.message }, 500); // SVC626
   }
 });
+app.post('/f', { public: 'f', db: Depends(db) }, ({ db }) =>
+  db.execute('delete from notes').catch((err) => reply({ error: err.message }, 500))); // SVC626
+app.post('/g', { public: 'g', db: Depends(db) }, ({ db }) =>
+  save(db).then((done) => done, (err) => reply({ error: \`Failed: \${err}\` }, 500))); // SVC626
+app.post('/h', { public: 'h', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    return reply({ error: String(err) }, 500); // SVC626
+  }
+});
+app.post('/i', { public: 'i', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db).catch((err) => {
+      console.error(err);
+      throw err;
+    });
+  } catch (err) {
+    return reply({ error: err.toString() }, 500); // SVC626
+  }
+});
 // FILE errors.ts
 import type { Database } from 'svc/db';
 import { JSONResponse } from 'svc';
@@ -341,6 +362,20 @@ app.post('/g', { public: 'g', db: Depends(db) }, async ({ db }) => {
     return reply({ error: textOf(problem) }, 500);
   }
 });
+app.post('/h', { public: 'h', db: Depends(db) }, ({ db }) =>
+  save(db).catch((err) => reply({ error: err instanceof Refused ? String(err) : 'internal' }, 400)));
+app.post('/i', { public: 'i', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db).catch((err) => {
+      console.error(\`not saved: \${err}\`);
+      throw new Conflict('try again');
+    });
+  } catch (err) {
+    return reply({ error: String(err) }, 409);
+  }
+});
+app.post('/j', { public: 'j' }, ({ query }) =>
+  Promise.resolve(query.text).then((text) => JSON.parse(text)).catch((err) => reply({ error: err.message }, 400)));
 // FILE errors.ts
 import type { Database } from 'svc/db';
 import { JSONResponse } from 'svc';
