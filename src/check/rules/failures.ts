@@ -19,6 +19,7 @@ import { isTimer } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
 import { ASKS, isCount } from './availability.ts';
 import { isLog } from './logs.ts';
+import { MAKES_REPLY } from './replies.ts';
 import { methodsOf } from './routes.ts';
 import { clientsIn, madeIn } from '../values/value.ts';
 import type { RouteCall } from '../values/functions.ts';
@@ -293,7 +294,7 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
   return {
     onCall(site) {
       if (isLog(site)) logs.add(site.call);
-      if (RESPONSES.test(site.meaning)) for (const arg of site.call.args) tell(site.route, site.value(arg));
+      if (MAKES_REPLY.test(site.meaning)) for (const arg of site.call.args) tell(site.route, site.value(arg));
       if (!ASKS.test(site.meaning)) return;
       const way = site.stack.map(({ fn, call }) => call ?? fn);
       add(asked, site.handler, { call: site.call, way: [...way, site.call] });
@@ -380,9 +381,6 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
     },
   };
 }
-
-/** Calls that respond with their arguments. */
-const RESPONSES = /^svc\.(?:reply|\w+Response)$|^Response(?:\.\w+)?$/;
 
 /** A call that is the work of a handler, and the calls that lead to it, itself the last. */
 interface Work {

@@ -192,8 +192,8 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   };
 }
 
-export const MAKES_REPLY: RegExp =
-  /^svc\.(?:reply|JSONResponse|HTMLResponse|TextResponse|HttpResponse)$|^Response(?:\.json)?$/;
+/** Calls that respond with their arguments. */
+export const MAKES_REPLY: RegExp = /^svc\.(?:reply|\w+Response)$|^Response(?:\.\w+)?$/;
 /** Functions whose results are hashes of passwords. */
 const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
 /** Columns that hold a secret, where the name is the only declaration. */

@@ -1,8 +1,7 @@
 /** Statements: branches, loops, and the ways in which a function ends. */
 import { typeAfter } from './annotations.ts';
-import { itemOf, keyOf } from './inputs.ts';
+import { anyError, itemOf, keyOf } from './inputs.ts';
 import { Evaluation } from './evaluation.ts';
-import { anyError } from './inputs.ts';
 import { decidedBy, equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';

@@ -3,9 +3,8 @@
  * becomes a part of its text. Knows the functions of `sql`, and the lists that pages read.
  */
 import { SQL } from './effects.ts';
-import { itemOf } from './inputs.ts';
+import { itemOf, memberOfSource } from './inputs.ts';
 import { constantIn } from './tests.ts';
-import { memberOfSource } from './inputs.ts';
 import { constantOf } from './text.ts';
 import * as values from './value.ts';
 import type { Spot } from '../reader/modules.ts';

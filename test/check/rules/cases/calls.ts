@@ -214,7 +214,7 @@ export class Users {
 `,
   'messages of errors in responses': `
 // FILE app.ts
-import { BadRequest, Depends, JSONResponse, Svc, ValidationError, reply } from 'svc';
+import { BadRequest, Depends, JSONResponse, NDJSONResponse, Svc, ValidationError, reply } from 'svc';
 import { db } from 'svc/db';
 import { readFile } from 'node:fs/promises';
 import { onError, save, textOf } from './errors.ts';
@@ -268,6 +268,13 @@ app.post('/h', { public: 'h', db: Depends(db) }, async ({ db }) => {
     return await save(db);
   } catch (err) {
     return reply({ error: String(err) }, 500); // SVC626
+  }
+});
+app.post('/k', { public: 'k', db: Depends(db) }, async ({ db }) => {
+  try {
+    return await save(db);
+  } catch (err) {
+    return new NDJSONResponse([{ error: (err as Error).message }]); // SVC626
   }
 });
 app.post('/i', { public: 'i', db: Depends(db) }, async ({ db }) => {
