@@ -128,6 +128,26 @@ test('svc check accepts a rate limit by the header that an API key guard reads (
   assert.equal(limited('x-other-key').length, 1);
 });
 
+test('svc check reports a rate limit by a header with credentials that the guard of a route does not verify (SVC210)', () => {
+  const by = (name: string): RateLimitMiddleware =>
+    new RateLimitMiddleware({ key: (req) => req.headers[name] });
+  const bearer = { me: Depends(BearerAuth()) };
+  for (const [name, guarded, isFound] of [
+    ['x-api-key', { client: Depends(APIKeyAuth({ verify: () => 'shop' })) }, false],
+    ['x-api-key', bearer, true],
+    ['authorization', bearer, false],
+    ['authorization', { me: Depends(BearerAuth(undefined, { optional: true })) }, true],
+    ['cookie', bearer, true],
+  ] as const) {
+    const app = quiet().use(by(name)).get('/', guarded, handler);
+    assert.equal(found(app, 'SVC210').length, Number(isFound), name);
+    app.get('/open', { public: 'x' }, handler);
+    assert.equal(found(app, 'SVC210').length, 1, `${name}, with an open route`);
+  }
+  const app = quiet().get('/', { ...bearer, use: [by('authorization')] }, handler);
+  assert.deepEqual(found(app.get('/open', { public: 'x' }, handler), 'SVC210'), []);
+});
+
 test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site with credentials (SVC206)', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
