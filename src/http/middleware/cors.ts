@@ -54,12 +54,8 @@ export interface CORSOptions {
 const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
-/** Kinds of middleware that refuse requests to any route. */
-const REFUSING: ReadonlySet<MiddlewareKind | undefined> = new Set([
-  'rate-limit',
-  'concurrency-limit',
-  'csrf',
-]);
+/** Kinds of middleware that refuse requests which the scripts of a site may well send. */
+const REFUSING: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'concurrency-limit']);
 /** They send responses themselves, which need the `Access-Control-*` fields, so they must come later. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
