@@ -11,7 +11,7 @@ import { isThenable } from '../../base/promises.ts';
 import { RateLimitMiddleware, namesForwarded } from '../../http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../http/middleware/security-headers.ts';
 import { CONVERTERS } from '../../http/path.ts';
-import { fileLimit } from '../../schema/schema.ts';
+import { fileLimit, within } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest, Middleware, RateLimitKey, SecurityRequirement } from '../../http/contracts.ts';
 import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
@@ -436,15 +436,17 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
           severity: 'warning',
         },
       );
-    for (const field of inputs.form?.fields ?? []) {
-      const limit = fileLimit(field.node);
-      const isLimited = (spec.maxBodyBytes ?? Infinity) <= GREATEST_UPLOAD;
-      if (limit !== undefined && limit > GREATEST_UPLOAD && !isLimited)
-        tell(`the file "${field.name}" may have any length`, {
+    // a limit of the body also limits its files; if that limit is too high, the warning above is enough
+    if (spec.maxBodyBytes !== undefined) continue;
+    for (const { name, node } of inputs.form?.fields ?? [])
+      if (fileLimit(node) === Infinity)
+        tell(`the file "${name}" has no limit of its own`, {
           severity: 'warning',
-          remedy: 'Add maxLength to the field, or maxBodyBytes to the route',
+          remedy:
+            within(node).node.kind === 'list'
+              ? 'Limit each file: list(file, { maxLength: 5_000_000 }), or add maxBodyBytes to the route'
+              : 'Add maxLength to the field, or maxBodyBytes to the route',
         });
-    }
   }
 }
 
