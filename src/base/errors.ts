@@ -25,7 +25,12 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   constructor(
     code: C,
     args: FaultArguments<C>,
-    options: { readonly cause?: unknown; readonly findings?: readonly Finding[] } = {},
+    options: {
+      readonly cause?: unknown;
+      readonly findings?: readonly Finding[];
+      /** Remedy of this error. Default: that of the code. */
+      readonly remedy?: string;
+    } = {},
   ) {
     const { describe, remedy } = faultOf(code);
     super(
@@ -34,7 +39,7 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
     );
     this.name = 'SvcError';
     this.code = code;
-    this.remedy = remedy;
+    this.remedy = options.remedy ?? remedy;
     this.findings = options.findings ?? [];
   }
 }

@@ -91,7 +91,9 @@ export async function migrateAtStart(
   policy: MigrationPolicy,
   { name, log, clock, signal }: MigrationStartDeps,
 ): Promise<void> {
-  if (policy === 'ignore') return;
+  // an application without migrations of its own may use a database that another application or plugin migrates
+  const hasNone = sources.directory === undefined && (sources.contributed ?? []).length === 0;
+  if (policy === 'ignore' || hasNone) return;
   const migrator = new Migrator(database, sources, {
     clock,
     onDone: (done) =>
@@ -105,12 +107,21 @@ export async function migrateAtStart(
   if (policy === 'apply') await migrator.up({ signal });
   const states = await migrator.status();
   const missing = states.filter(({ state }) => state === 'pending' || state === 'unfinished');
-  if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
+  if (missing.length > 0)
+    throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)], {
+      remedy: `Apply the migrations before the new version starts: ${migrateCommandFor(name, 'up')}; or set the option migrations: "apply" of the DatabasePlugin`,
+    });
   for (const each of states) {
     if (each.state !== 'applied')
       // only a warning: an older version of the application must still start after a newer one has migrated
       log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
+}
+
+/** Returns the text of an `svc migrate` command for the database of the plugin with the name `database`. */
+export function migrateCommandFor(database: string, action: 'up' | 'down' | 'status'): string {
+  const word = /^[\w.-]+$/.test(database) ? database : JSON.stringify(database);
+  return `svc migrate ${action} <module>${database === 'database' ? '' : ` --database ${word}`}`;
 }
 
 /** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */
