@@ -25,12 +25,7 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   constructor(
     code: C,
     args: FaultArguments<C>,
-    options: {
-      readonly cause?: unknown;
-      readonly findings?: readonly Finding[];
-      /** Remedy of this error. Default: that of the code. */
-      readonly remedy?: string;
-    } = {},
+    options: { readonly cause?: unknown; readonly findings?: readonly Finding[] } = {},
   ) {
     const { describe, remedy } = faultOf(code);
     super(
@@ -39,7 +34,7 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
     );
     this.name = 'SvcError';
     this.code = code;
-    this.remedy = options.remedy ?? remedy;
+    this.remedy = remedy;
     this.findings = options.findings ?? [];
   }
 }

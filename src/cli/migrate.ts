@@ -8,9 +8,10 @@ import { ENV_FILE_HELP, importApplication, readCount, textOf } from './command.t
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
 import { printAll, writeOutput } from './inspect.ts';
 import {
+  errorOfDatabase,
+  forDatabase,
   isMigratable,
   labelOf,
-  migrateCommandFor,
   type Migratable,
   type OpenMigrator,
 } from '../db/migrations/start.ts';
@@ -112,8 +113,7 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   const plugin = pluginOf(plugins, address === undefined ? database : undefined);
   if (action === 'types') return writeTypes(plugin, address, textOf(values, 'output'));
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
-  await using open = await plugin.openMigrator({ onDone: printDone });
-  const status = await ACTIONS[action]!(open, values);
+  const status = await runAction(action, plugin, values);
   if ((action === 'up' || action === 'status') && database === undefined)
     noteOthers(
       plugins.filter((each) => each !== plugin && hasMigrations(each)),
@@ -122,10 +122,21 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   return status;
 }
 
+async function runAction(action: string, plugin: Migratable, values: Invocation['values']): Promise<number> {
+  try {
+    await using open = await plugin.openMigrator({ onDone: printDone });
+    return await ACTIONS[action]!(open, values);
+  } catch (error) {
+    throw errorOfDatabase(error, plugin.name);
+  }
+}
+
 /** Prints the commands for the other databases to standard error: standard output is for the migrations of this one. */
 function noteOthers(others: readonly Migratable[], action: 'up' | 'status'): void {
   for (const { name } of others)
-    process.stderr.write(`The database "${name}" has migrations, too: ${migrateCommandFor(name, action)}\n`);
+    process.stderr.write(
+      `The database "${name}" has migrations, too: ${forDatabase(`svc migrate ${action} <module>`, name)}\n`,
+    );
 }
 
 function hasMigrations(plugin: Migratable): boolean {

@@ -178,6 +178,11 @@ test('in production, DatabasePlugin refuses to start while migrations are pendin
       code: 'E_MIGRATION_PENDING',
       remedy: `Apply the migrations before the new version starts: svc migrate up <module> --database ${flag}; or set the option migrations: "apply" of the DatabasePlugin`,
     });
+  write(at, { 'bad/0001_notes.up.sql': 'create tabel note (id integer);' });
+  await assert.rejects(
+    make({ name: 'stats', migrationDirectory: join(at, 'bad'), migrations: 'apply' }).startup(),
+    { code: 'E_MIGRATION_FAILED', remedy: /svc migrate repair <module> --database stats$/ },
+  );
   const ignoring = make({ migrations: 'ignore' });
   await ignoring.startup();
   await ignoring.shutdown();

@@ -14,7 +14,7 @@ import type { Dialect } from '../../db/driver.ts';
 import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
 import type { SourceModule } from '../reader/modules.ts';
 
-const APPLY = 'Apply the migrations before the new version starts';
+const APPLY = 'Apply the migrations before the new version starts: svc migrate up <module>';
 
 /** Rules about the import, the settings and the machine, sorted by id. */
 export const ENVIRONMENT_RULES: readonly CoreRule[] = [
@@ -43,7 +43,7 @@ export const ENVIRONMENT_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'live',
     why: 'An application whose database lacks migrations fails at the first statement that needs them',
-    remedy: `${APPLY}: svc migrate up <module>`,
+    remedy: APPLY,
     wrong: 'a deployment before svc migrate up',
     right: 'svc migrate up src/app.ts before the deployment',
     run: findMigrations,
@@ -349,11 +349,11 @@ const MESSAGES: Readonly<Record<string, string>> = {
 const RESTORE =
   'Restore the migration file as it was applied, and write the change as a new migration: svc migrate new <name>';
 const RENUMBER =
-  'Give the later migration the next number; first undo what was applied under another number, with its old files';
+  'Give the later migration the next number; first undo what was applied under another number, with its old files: svc migrate down <module>';
 
 /** SVC402: databases that cannot be opened, and migrations that have not been applied. */
 async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
-  const { isMigratable, labelOf, migrateCommandFor } = await import('../../db/migrations/start.ts');
+  const { forDatabase, isMigratable, labelOf } = await import('../../db/migrations/start.ts');
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
     const subject = `database ${plugin.name}`;
@@ -372,13 +372,11 @@ async function findMigrations(view: ApplicationView, report: ReportFinding): Pro
         const other = each.appliedAs;
         const message =
           other === undefined ? MESSAGES[each.state] : `was applied as another file (${each.id}_${other})`;
-        const remedy =
-          each.state !== 'changed'
-            ? `${APPLY}: ${migrateCommandFor(plugin.name, 'up')}`
-            : other === undefined
-              ? RESTORE
-              : `${RENUMBER}: ${migrateCommandFor(plugin.name, 'down')}`;
-        if (message !== undefined) report(subject, `${labelOf(each)} ${message}`, undefined, { remedy });
+        const remedy = each.state !== 'changed' ? APPLY : other === undefined ? RESTORE : RENUMBER;
+        if (message !== undefined)
+          report(subject, `${labelOf(each)} ${message}`, undefined, {
+            remedy: forDatabase(remedy, plugin.name),
+          });
       }
     } catch (error) {
       report(subject, `the migrations cannot be read: ${thrown(error)}`);

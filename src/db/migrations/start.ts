@@ -107,10 +107,7 @@ export async function migrateAtStart(
   if (policy === 'apply') await migrator.up({ signal });
   const states = await migrator.status();
   const missing = states.filter(({ state }) => state === 'pending' || state === 'unfinished');
-  if (missing.length > 0)
-    throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)], {
-      remedy: `Apply the migrations before the new version starts: ${migrateCommandFor(name, 'up')}; or set the option migrations: "apply" of the DatabasePlugin`,
-    });
+  if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
   for (const each of states) {
     if (each.state !== 'applied')
       // only a warning: an older version of the application must still start after a newer one has migrated
@@ -118,10 +115,24 @@ export async function migrateAtStart(
   }
 }
 
-/** Returns the text of an `svc migrate` command for the database of the plugin with the name `database`. */
-export function migrateCommandFor(database: string, action: 'up' | 'down' | 'status'): string {
+/**
+ * Returns a text whose `svc migrate` commands choose the database of the plugin with the name `database`. Without
+ * `--database`, they would do nothing for a database with a name of its own.
+ */
+export function forDatabase(text: string, database: string): string {
+  if (database === 'database') return text;
   const word = /^[\w.-]+$/.test(database) ? database : JSON.stringify(database);
-  return `svc migrate ${action} <module>${database === 'database' ? '' : ` --database ${word}`}`;
+  return text.replace(
+    /svc migrate (?:up|down|repair|status) <module>/g,
+    (each) => `${each} --database ${word}`,
+  );
+}
+
+/** Returns `error`. The remedy of an SvcError then chooses the database: see {@link forDatabase}. */
+export function errorOfDatabase(error: unknown, database: string): unknown {
+  if (error instanceof SvcError)
+    Object.defineProperty(error, 'remedy', { value: forDatabase(error.remedy, database), enumerable: true });
+  return error;
 }
 
 /** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */
