@@ -35,7 +35,7 @@ const COMMANDS = new Map(
   [
     .../^## Without a network\n[^]*?(?=^## )/m
       .exec(manual('src/operations/README.md'))![0]
-      .matchAll(/^\*\*([^*]+)\.\*\*[^]*?^```sh\n([^]*?)^```$/gm),
+      .matchAll(/^\*\*([^*]+)\.\*\*(?:(?!^\*\*)[^])*?^```sh\n([^]*?)^```$/gm),
   ].map(([, title, text]) => [title!, text!.trim()]),
 );
 

@@ -11,7 +11,6 @@ import { checkedRule, examine, makeReport } from '../check/check.ts';
 import { APPLICATION_RULES } from '../check/rules/application.ts';
 import { neededSecrets } from '../check/rules/secrets.ts';
 import { passesAtStart } from '../check/rules/graph.ts';
-import { realFolder } from '../http/files/static-folder.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
@@ -137,10 +136,7 @@ export class Declarations {
   /** Each invalid declaration becomes a finding of `svc check`. */
   build(variant: CompileVariant = {}): Compilation {
     const { declaredRoutes, operations, config, conditions, openapi } = this.#deps;
-    const found = [
-      ...this.plugins.registerAll((finding) => this.findings.push(finding)),
-      ...unusableFolders(config, this.#declared.place),
-    ];
+    const found = this.plugins.registerAll((finding) => this.findings.push(finding));
     const hasDocs = config.get('enableDocs', conditions.env !== 'production');
     const compilation = this.#compileRoutes(
       {
@@ -262,21 +258,6 @@ export class Declarations {
   #examine(compilation: Compilation, rules: readonly (CoreRule | Rule)[] = this.rules): Examination {
     return examine(this.viewOf(compilation), compilation.findings, rules);
   }
-}
-
-/** SVC107: a folder for uploads to which the process cannot write. Only a large upload would need it. */
-function unusableFolders(config: Config, place: Place): readonly Finding[] {
-  const directory = config.get('uploadDirectory', '');
-  try {
-    if (directory !== '') realFolder('E_UPLOAD_DIRECTORY', directory);
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    const { message, remedy } = error;
-    return [
-      { rule: 'SVC107', severity: 'error', subject: 'setting uploadDirectory', place, message, remedy },
-    ];
-  }
-  return [];
 }
 
 /** Whether findings of this rule may forbid a start. Findings of other rules only make `svc check` fail. */

@@ -27,6 +27,7 @@ import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
 import type { Rooms } from '../http/websocket/rooms.ts';
 import type { Logger } from '../observability/log.ts';
+import { realFolder } from '../http/files/static-folder.ts';
 import type { Application } from './application.ts';
 import type { EmbeddedListener } from '../http/server/embedded.ts';
 import type { ServedApplication } from '../http/server/server.ts';
@@ -419,6 +420,9 @@ export class Serving {
   }
 
   async #open(server: HttpServer, options: ServerOptions): Promise<OpenServer> {
+    const { uploadDirectory } = this.#app.application().defaults;
+    // startup hooks may have made the folder; without it, only a large upload would fail
+    if (uploadDirectory !== undefined) realFolder('E_UPLOAD_DIRECTORY', uploadDirectory);
     const address = await server.listen(options.place);
     const { stop, handleSignals } = options;
     return this.serve(server, { ...address, stop, handleSignals });

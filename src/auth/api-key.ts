@@ -176,6 +176,11 @@ function finder(
 function checkedKey(name: string, key: unknown): string {
   if (typeof key !== 'string')
     mistaken(OWNER, `the key of "${name}" is ${key === undefined ? 'undefined' : 'not text'}`);
+  if (key === '')
+    mistaken(
+      OWNER,
+      `the key of "${name}" is empty text: set the setting or environment variable that contains it`,
+    );
   if (key.length < LEAST_CHARACTERS)
     mistaken(
       OWNER,

@@ -145,10 +145,12 @@ export function examineSources(
   new Interpreter(project, sources.handlers, {
     ...heard([...watches, statements]),
     typeOf: (route, input) => {
+      if (route === undefined) return inputs.typeOf(route, input);
       const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
-      return (
-        inputs.typeOf(route, input) ?? written ?? (input === 'params' ? typeOfParameters(route) : undefined)
-      );
+      const known = inputs.typeOf(route, input) ?? written;
+      if (known !== undefined || input !== 'params') return known;
+      // a dependency has no path of its own
+      return typeOfParameters(route) ?? inputs.typeOf(undefined, input);
     },
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it

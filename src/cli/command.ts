@@ -104,8 +104,8 @@ export async function openApplication(
 }
 
 /**
- * Refuses an application with errors that no source can answer, and logs the other ones.
- * @throws SvcError `E_COMPILE` with all findings, if `isChecked` is true
+ * Logs the errors of an application that starts. If `isChecked` is true, only those that its sources may answer.
+ * @throws SvcError `E_COMPILE` with all findings, if `isChecked` is true and there are other errors
  */
 export function assertChecks(app: Svc, isChecked: boolean): void {
   const { findings } = app.check();

@@ -7,7 +7,14 @@ import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount, textOf } from './command.ts';
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
 import { printAll, writeOutput } from './inspect.ts';
-import { isMigratable, labelOf, type Migratable, type OpenMigrator } from '../db/migrations/start.ts';
+import {
+  errorOfDatabase,
+  forDatabase,
+  isMigratable,
+  labelOf,
+  type Migratable,
+  type OpenMigrator,
+} from '../db/migrations/start.ts';
 import { refuseInProduction } from '../db/migrations/seeds.ts';
 import { fileNamed, nextNumber } from '../db/migrations/source.ts';
 import { SvcError } from '../base/errors.ts';
@@ -102,11 +109,42 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
   const action = actionOf(positionals);
   const database = textOf(values, 'database');
   const address = action === 'types' && database?.includes(':') === true ? database : undefined;
-  const plugin = pluginOf(view.plugins.filter(isMigratable), address === undefined ? database : undefined);
+  const plugins = view.plugins.filter(isMigratable);
+  const plugin = pluginOf(plugins, address === undefined ? database : undefined);
   if (action === 'types') return writeTypes(plugin, address, textOf(values, 'output'));
   if (action === 'seed') refuseInProduction(view.env, values['in-production'] === true);
-  await using open = await plugin.openMigrator({ onDone: printDone });
-  return await ACTIONS[action]!(open, values);
+  const status = await runAction(action, plugin, values);
+  if ((action === 'up' || action === 'status') && database === undefined)
+    noteOthers(
+      plugins.filter((each) => each !== plugin && hasMigrations(each)),
+      action,
+    );
+  return status;
+}
+
+async function runAction(action: string, plugin: Migratable, values: Invocation['values']): Promise<number> {
+  try {
+    await using open = await plugin.openMigrator({ onDone: printDone });
+    return await ACTIONS[action]!(open, values);
+  } catch (error) {
+    throw errorOfDatabase(error, plugin.name);
+  }
+}
+
+/** Prints the commands for the other databases to standard error: standard output is for the migrations of this one. */
+function noteOthers(others: readonly Migratable[], action: 'up' | 'status'): void {
+  for (const { name } of others)
+    process.stderr.write(
+      `The database "${name}" has migrations, too: ${forDatabase(`svc migrate ${action} <module>`, name)}\n`,
+    );
+}
+
+function hasMigrations(plugin: Migratable): boolean {
+  try {
+    return (plugin.migrationsFor?.() ?? []).length > 0;
+  } catch {
+    return true; // the command for that database reports invalid files
+  }
 }
 
 /** Returns the plugin of the database to migrate. */

@@ -115,11 +115,14 @@ export function authSecrets(config: Config): Secrets {
   return all.length === 1 ? all[0]! : all;
 }
 
+/** Returns whether the setting `authSecret` has a value. */
+export function hasSecret(config: Config | undefined): config is Config {
+  return listOf(config?.get('authSecret', null)).length > 0;
+}
+
 /** Returns the keyring of the application; without secrets, a random one. */
 export function ringOf(config: Config | undefined): Keyring {
-  const hasSecret = listOf(config?.get('authSecret', null)).length > 0;
-  // `config` is defined, because a secret was found in it
-  return Keyring.of(hasSecret ? authSecrets(config!) : randomBytes(32).toString('hex'));
+  return Keyring.of(hasSecret(config) ? authSecrets(config) : randomBytes(32).toString('hex'));
 }
 
 /**

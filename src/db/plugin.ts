@@ -21,7 +21,12 @@ import { Database } from './database.ts';
 import { Migrator, type MigratorOptions } from './migrations/migrations.ts';
 import { hashOf, readMigrations } from './migrations/source.ts';
 import { Seeder } from './migrations/seeds.ts';
-import { migrateAtStart, type MigrationPolicy, type OpenMigrator } from './migrations/start.ts';
+import {
+  errorOfDatabase,
+  migrateAtStart,
+  type MigrationPolicy,
+  type OpenMigrator,
+} from './migrations/start.ts';
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { DescribedPlace, Describer } from './describe/describer.ts';
@@ -190,7 +195,7 @@ export class DatabasePlugin implements Plugin {
       });
     } catch (error) {
       await database.close();
-      throw error;
+      throw errorOfDatabase(error, this.name);
     }
     this.#running = database;
     this.#host!.log.info('database_opened', { url: shownUrl(this.#url) });
@@ -298,7 +303,7 @@ export class DatabasePlugin implements Plugin {
     const { clock, log } = this.#host!;
     const own = Object.entries(this.#options.types ?? {}).filter(([, { parse }]) => parse !== undefined);
     const { openDescriber } = await import('./describe/open.ts');
-    return openDescriber(place, {
+    const opening = openDescriber(place, {
       name: this.name,
       url: this.#url,
       sources: this.#sources(),
@@ -306,6 +311,9 @@ export class DatabasePlugin implements Plugin {
       ownTypes: new Set(own.map(([name]) => name.toLowerCase())),
       clock,
       log,
+    });
+    return opening.catch((error: unknown) => {
+      throw errorOfDatabase(error, this.name);
     });
   }
 

@@ -10,9 +10,10 @@
  * The processes of an application send each other news through its RoomBus: behind a load balancer, a message of a
  * client may reach another process than the one that runs the client's call.
  */
+import cluster from 'node:cluster';
 import { createHash, randomBytes } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
-import { ringOf } from '../crypto/keys.ts';
+import { hasSecret, ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
 import type { ToolLogLevel } from './calls.ts';
@@ -47,6 +48,11 @@ export class McpSessions {
     this.#services = services;
     this.#ttlSeconds = ttlSeconds;
     this.#values = new ProtectedValues(ringOf(services.config), 'mcp session', 'sealed');
+    if (cluster.isWorker && !hasSecret(services.config))
+      services.log.warn('mcp_sessions_unshared', {
+        problem: 'other worker processes refuse the sessions of this one',
+        remedy: 'Set SVC_AUTH_SECRET, or mount with sessions: false',
+      });
   }
 
   /** Returns a new session of `principal`; with '', of each client that has the id. */

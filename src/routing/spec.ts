@@ -82,11 +82,11 @@ export interface ToolHints {
 export interface SharedSpec extends TextInputs {
   /** Name of the route for `urlFor`; must be unique in an application. */
   readonly name?: string | undefined;
-  /** One line for the OpenAPI document. */
+  /** One line for the OpenAPI document, which leaves out WebSockets. */
   readonly summary?: string | undefined;
-  /** Explanation for the OpenAPI document, in Markdown. */
+  /** Explanation for the OpenAPI document, in Markdown. The document leaves out WebSockets. */
   readonly description?: string | undefined;
-  /** Groups of the route in the OpenAPI document. */
+  /** Groups of the route in the OpenAPI document, which leaves out WebSockets. */
   readonly tags?: readonly string[] | undefined;
   /** Declares that the route needs no authentication. A string states the reason. */
   readonly public?: boolean | string | undefined;

@@ -322,7 +322,7 @@ class Probe {
       if (name === undefined)
         throw new SvcError('E_SCHEMA_PROBE', [
           this.#schema.name,
-          `each call of Field() must be assigned to a public member, but call number ${i + 1} is not`,
+          `each call of Field() must be assigned to a public member, but call number ${i + 1} is not; items of a list take options without Field(): list(str, { … })`,
         ]);
       return { name, isRedefined, after, source, options };
     });

@@ -93,6 +93,7 @@ export type {
   WireOf,
 } from './types.ts';
 export { foreignWithin, plansOf, plansWithin } from './kinds.ts';
+export { within } from './nodes.ts';
 export type { FieldPlan, ObjectPlan, TypeNode } from './nodes.ts';
 export {
   compileBody,

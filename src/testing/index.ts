@@ -24,7 +24,7 @@ import { CLOSE } from '../http/websocket/codes.ts';
 import { TestWebSocket, WebSocketRefused } from './websocket.ts';
 import type { Clock } from '../base/clock.ts';
 import { ENVS, type Env } from '../base/config.ts';
-import type { Context } from '../http/contracts.ts';
+import type { Awaitable, Context } from '../http/contracts.ts';
 import type { ServedApplication } from '../http/server/server.ts';
 import type { WebSocketConnection } from '../http/websocket/websocket.ts';
 import type { ErrorSource, TestWebSocketOptions } from './websocket.ts';
@@ -75,7 +75,8 @@ export interface TestClientOptions {
   /**
    * Whether a call without `listen` waits for the clean-ups and background tasks of its request. If false, the
    * call returns with the response, as with `listen`. Set it to false for tasks that sleep on a ManualClock.
-   * `close()` waits for all tasks. Default true.
+   * `close()` waits for the tasks of all calls that have returned, or return within a second. The tasks of a
+   * stream start after the test has read it. Default true.
    */
   readonly awaitTasks?: boolean | undefined;
   /**
@@ -138,8 +139,10 @@ export class TestClient implements AsyncDisposable {
    * WebSocket have ended.
    */
   readonly #sockets = new Map<WebSocketConnection, Promise<void>>();
-  /** Running calls without a network connection, and tasks for which their call does not wait. */
+  /** Running calls without a network connection. */
   readonly #calls = new Set<Promise<void>>();
+  /** Clean-ups and background tasks for which their call does not wait. */
+  readonly #endings = new Set<Promise<void>>();
   readonly #opened: TestWebSocket[] = [];
   #baseUrl: string;
   #server: HttpServer | undefined;
@@ -220,7 +223,8 @@ export class TestClient implements AsyncDisposable {
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
   request(method: string, path: string, request: TestRequest = {}): Promise<Response> {
-    return untilAborted(request.signal, () => this.#request(method, path, request));
+    const call = untilAborted(request.signal, () => this.#request(method, path, request));
+    return this.#listens ? call : held(call, this.#calls);
   }
 
   /**
@@ -228,14 +232,19 @@ export class TestClient implements AsyncDisposable {
    * `createClient({ baseUrl: '', fetch: client.fetch })`. Redirects are not followed.
    * @throws the error of the application that no exception handler handles, unless `raiseErrors` is false
    */
-  readonly fetch: typeof fetch = async (input, init) => {
+  readonly fetch: typeof fetch = (input, init) => {
+    const call = this.#fetch(input, init);
+    return this.#listens ? call : held(call, this.#calls);
+  };
+
+  async #fetch(...[input, init]: Parameters<typeof fetch>): Promise<Response> {
     const served = await this.#served();
     const given = input instanceof Request ? input : new URL(input, this.#baseUrl);
     const sent = new Request(given, { ...init, redirect: 'manual' });
     const headers = this.#fieldsFor(new URL(sent.url), {}, Object.fromEntries(sent.headers));
     const web = new Request(sent, { headers });
     return untilAborted(sent.signal, () => this.#exchange(served, web));
-  };
+  }
 
   async #request(method: string, path: string, request: TestRequest): Promise<Response> {
     const served = await this.#served();
@@ -272,15 +281,13 @@ export class TestClient implements AsyncDisposable {
 
   /** Calls the application. close() waits for calls that were aborted, because their handlers may still run. */
   #answerInMemory(served: ServedApplication, request: Request): Promise<Response> {
-    const hold = (running: unknown): void => {
-      const ended = promised(() => running).then(ignore, ignore);
-      this.#calls.add(ended);
-      void ended.then(() => this.#calls.delete(ended));
-    };
+    const hold = (ending: Awaitable<void>): void =>
+      void held(
+        promised(() => ending),
+        this.#endings,
+      );
     const onEnding = this.#awaitsTasks ? undefined : hold;
-    const answer = answerInMemory(served, request, '127.0.0.1', undefined, onEnding);
-    hold(answer);
-    return answer;
+    return held(answerInMemory(served, request, '127.0.0.1', undefined, onEnding), this.#calls);
   }
 
   /**
@@ -375,13 +382,18 @@ export class TestClient implements AsyncDisposable {
     if (late.length > 0) throw late.length === 1 ? late[0] : new AggregateError(late);
   }
 
-  /** Resolves when all handlers have ended, at the latest after LAST_WORDS_MS. */
+  /**
+   * Resolves when all handlers have ended, at the latest after LAST_WORDS_MS, and then the tasks of their
+   * requests. Tasks have no time limit, as in the shutdown of the application.
+   */
   async #lastWords(): Promise<void> {
-    if (this.#sockets.size + this.#calls.size === 0) return;
-    const limit = new AbortController();
-    const isLate = systemClock.sleep(LAST_WORDS_MS, limit.signal).catch(ignore);
-    await Promise.race([Promise.all([...this.#sockets.values(), ...this.#calls]), isLate]);
-    limit.abort();
+    if (this.#sockets.size + this.#calls.size > 0) {
+      const limit = new AbortController();
+      const isLate = systemClock.sleep(LAST_WORDS_MS, limit.signal).catch(ignore);
+      await Promise.race([Promise.all([...this.#sockets.values(), allOf(this.#calls)]), isLate]);
+      limit.abort();
+    }
+    await allOf(this.#endings);
   }
 
   async #start(): Promise<ServedApplication> {
@@ -419,6 +431,19 @@ export class TestClient implements AsyncDisposable {
     this.#errors.delete(id);
     return { error };
   };
+}
+
+/** Adds a promise to the running ones until it settles. Returns the promise. */
+function held<T>(promise: Promise<T>, running: Set<Promise<void>>): Promise<T> {
+  const ended = promise.then(ignore, ignore);
+  running.add(ended);
+  void ended.then(() => running.delete(ended));
+  return promise;
+}
+
+/** Resolves when no promise is running, also none that was added meanwhile. */
+async function allOf(running: ReadonlySet<Promise<void>>): Promise<void> {
+  while (running.size > 0) await Promise.all(running);
 }
 
 /** Opens a WebSocket over a real network connection. */

@@ -144,6 +144,7 @@ test('APIKeyAuth() refuses unusable lists of keys and contradictory options, and
   for (const [key, expected] of [
     [undefined, /is undefined/],
     [5, /is not text/],
+    ['', /the key of "a" is empty text: set the setting or environment variable that contains it/],
     ['short-key', /has 9 characters, but needs at least 16/],
   ] as const)
     assert.throws(() => APIKeyAuth({ keys: { a: key as never } }), { message: expected });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { currentContext, ignore, untilAborted, within } from '../../src/base/promises.ts';
+import { currentContext, ignore, lossInJson, untilAborted, within } from '../../src/base/promises.ts';
 
 test('within() settles like the given promise if this promise settles in time, and leaves no timer running', async () => {
   const clock = new ManualClock();
@@ -62,4 +62,15 @@ test('currentContext() returns a function that runs callbacks in the captured As
     assert.throws(() => run(fail), /failed/);
     assert.equal(found(''), 'other');
   });
+});
+
+test('lossInJson() does not list the keys of arrays, because a long array has many', () => {
+  const list = new Proxy([1, 2], {
+    ownKeys: () => {
+      throw new Error('listed');
+    },
+  });
+  assert.equal(lossInJson(list), undefined);
+  assert.equal(lossInJson(new Float64Array(1)), undefined);
+  assert.match(lossInJson(new Map()) ?? '', /^is an object of type Map/);
 });

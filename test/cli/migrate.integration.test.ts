@@ -380,6 +380,34 @@ test('in production, an application with DatabasePlugin starts only after svc mi
   assert.deepEqual(await (await fetch(`${url!}/notes`)).json(), [{ id: 7 }]);
 });
 
+test('the remedies for pending migrations of a named database name --database, and svc migrate up and status mention it', async (t) => {
+  const cwd = project(t, {
+    'app.ts':
+      "import { Svc } from 'svc';\nimport { DatabasePlugin } from 'svc/db';\n" +
+      "export const app = new Svc();\napp.register(new DatabasePlugin('sqlite:./notes.db'));\n" +
+      "app.register(new DatabasePlugin('sqlite:./stats.db', { name: 'stats', migrationDirectory: 'stats' }));\n" +
+      "app.register(new DatabasePlugin('sqlite:./notes.db', { name: 'replica', readOnly: true }));\n",
+    'migrations/0001_notes.up.sql': 'create table notes (id);',
+    'stats/0001_visits.up.sql': 'create table visits (id);',
+  });
+  const options = { cwd, env: { SVC_ENV: 'production', SVC_PORT: '0' } };
+  const command = 'svc migrate up <module> --database stats';
+  const up = await svc(['migrate', 'up', 'app.ts'], options);
+  assert.deepEqual([up.status, up.stderr], [0, `The database "stats" has migrations, too: ${command}\n`]);
+  const refused = await svc(['run', 'app.ts'], options);
+  assert.match(
+    refused.stderr,
+    new RegExp(`the database "stats" lacks migrations: 0001_visits\\n.*${command}`),
+  );
+  const live = await svc(['check', 'app.ts', '--live', '--skip', 'SVC404'], options);
+  assert.match(live.stdout, new RegExp(`0001_visits has not been applied\\n[^]*fix: .*${command}`));
+  const status = await svc(['migrate', 'status', 'app.ts'], options);
+  assert.match(status.stderr, /"stats" has migrations, too: svc migrate status <module> --database stats\n$/);
+  const named = await svc(['migrate', 'up', 'app.ts', '--database', 'stats'], options);
+  assert.deepEqual([named.status, named.stderr], [0, '']);
+  assert.match(named.stdout, /applied {2}0001_visits/);
+});
+
 test('outside production, an application with DatabasePlugin applies its migrations at start, and logs each migration', async (t) => {
   const server = start(t, process.execPath, [BIN, 'run', 'app.ts'], {
     cwd: project(t, NOTES),

@@ -145,6 +145,21 @@ test('GET /readyz answers 503 while the database is down', async (t) => {
   await app.shutdown();
 });
 
+test('a DatabasePlugin without migrations logs nothing about the migrations that its database has', async (t) => {
+  const at = folder(t, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
+  const { logger, events } = collectedLog();
+  const app = new Svc({ env: 'production', logger });
+  const url = `sqlite:${join(at, 'data.db')}`;
+  app.register(new DatabasePlugin(url, { migrationDirectory: join(at, 'sql'), migrations: 'apply' }));
+  app.register(new DatabasePlugin(url, { name: 'replica', readOnly: true }));
+  await app.startup();
+  await app.shutdown();
+  assert.deepEqual(
+    events.flatMap(({ event }) => (String(event).startsWith('migration_') ? [event] : [])),
+    ['migration_applied'],
+  );
+});
+
 test('in production, DatabasePlugin refuses to start while migrations are pending, unless the option migrations is "apply"', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });
@@ -155,6 +170,19 @@ test('in production, DatabasePlugin refuses to start while migrations are pendin
     return app;
   };
   await assert.rejects(make({}).startup(), fault('E_MIGRATION_PENDING'));
+  for (const [name, flag] of [
+    ['stats', 'stats'],
+    ['my stats', '"my stats"'],
+  ] as const)
+    await assert.rejects(make({ name }).startup(), {
+      code: 'E_MIGRATION_PENDING',
+      remedy: `Apply the migrations before the new version starts: svc migrate up <module> --database ${flag}; or set the option migrations: "apply" of the DatabasePlugin`,
+    });
+  write(at, { 'bad/0001_notes.up.sql': 'create tabel note (id integer);' });
+  await assert.rejects(
+    make({ name: 'stats', migrationDirectory: join(at, 'bad'), migrations: 'apply' }).startup(),
+    { code: 'E_MIGRATION_FAILED', remedy: /svc migrate repair <module> --database stats$/ },
+  );
   const ignoring = make({ migrations: 'ignore' });
   await ignoring.startup();
   await ignoring.shutdown();

@@ -73,7 +73,10 @@ test('toJson() refuses values that JSON cannot represent', () => {
     assert.throws(() => toJson(value), { code: 'E_REPLY' });
 });
 
-test('toJson() refuses objects of built-in classes that JSON.stringify() writes as {}, and the error has their path', () => {
+test('toJson() refuses objects of built-in classes and of classes with Symbol.toStringTag that JSON.stringify() writes as {}, and the error has their path', () => {
+  class Tagged {
+    readonly [Symbol.toStringTag] = 'Money';
+  }
   for (const [value, type] of [
     [new Map([[1, 2]]), 'Map'],
     [new Set(), 'Set'],
@@ -85,6 +88,7 @@ test('toJson() refuses objects of built-in classes that JSON.stringify() writes 
     [/x/, 'RegExp'],
     [new ArrayBuffer(1), 'ArrayBuffer'],
     [new Blob(['x']), 'Blob'],
+    [new Tagged(), 'Money'],
   ] as const)
     assert.throws(
       () => toJson({ list: [1n, { value }] }),

@@ -3,6 +3,7 @@
  * than the one before. Two applications with one RoomBus stand for two processes.
  */
 import assert from 'node:assert/strict';
+import nodeCluster from 'node:cluster';
 import { test } from 'node:test';
 import { Depends, Field, MemoryRoomBus, Svc, createLogger, str, toolClient, toolLog } from 'svc';
 import { TestClient } from 'svc/testing';
@@ -146,3 +147,30 @@ test(
     );
   },
 );
+
+test('a worker process without authSecret logs once that other workers refuse its MCP sessions', async (t) => {
+  const warned = async (isWorker: boolean, authSecret?: string): Promise<unknown[]> => {
+    Reflect.set(nodeCluster, 'isWorker', isWorker);
+    const lines: string[] = [];
+    const app = new Svc({
+      env: 'test',
+      authSecret,
+      logger: createLogger({ sink: (line) => void lines.push(line) }),
+    });
+    app.mountMcp('/mcp');
+    await using client = new TestClient(app);
+    const params = {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    };
+    const json = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
+    const headers = { accept: 'application/json, text/event-stream' };
+    for (let i = 0; i < 2; i++) assert.equal((await client.post('/mcp', { json, headers })).status, 200);
+    return lines.map((line) => (JSON.parse(line) as Json)['event']);
+  };
+  t.after(() => Reflect.set(nodeCluster, 'isWorker', false));
+  assert.deepEqual(await warned(true), ['mcp_sessions_unshared']);
+  assert.deepEqual(await warned(true, '3f0a9c7d5e1b48263f0a9c7d5e1b4826'), []);
+  assert.deepEqual(await warned(false), []);
+});

@@ -54,7 +54,7 @@ test('the README of svc/oauth lists every log event and every metric in the sour
 });
 
 test('the SQL statements in the README of svc/oauth for restoring a backup end every login and invalidate all earlier tokens', async () => {
-  const [, sql] = /```sql\n([^]*?)```/.exec(README)!;
+  const [, sql] = /### Restore a backup[^]*?```sql\n([^]*?)```/.exec(README)!;
   const database = await oauthDatabase('sqlite::memory:');
   const { store, issue, refresh } = tokensIn(database, { holdMs: 0 });
   const { refreshToken } = await issue('ada');

@@ -362,6 +362,14 @@ test('Schema throws E_SCHEMA_PROBE if the result of Field() is not assigned to e
     a = { b: Field(str) };
   }
   throwsFault(() => planOf(Nested), 'E_SCHEMA_PROBE', /assigned to a public member/);
+  class Items extends Schema {
+    a = Field(list(Field(str, { maxLength: 20 }) as never));
+  }
+  throwsFault(
+    () => planOf(Items),
+    'E_SCHEMA_PROBE',
+    /items of a list take options without Field\(\): list\(str, /,
+  );
   const key = Symbol('key');
   class Named extends Schema {
     [key] = Field(str);

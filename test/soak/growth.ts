@@ -15,7 +15,10 @@ import { ByteQueue } from '../../src/base/bytes.ts';
 import { readToken, tokenChecks } from '../../src/crypto/jwt.ts';
 import { Keyring } from '../../src/crypto/keys.ts';
 import { scanned } from '../../src/db/placeholders.ts';
+import { mysqlError } from '../../src/db/mysql/errors.ts';
 import { arrayFromText } from '../../src/db/postgres/arrays.ts';
+import { postgresError } from '../../src/db/postgres/errors.ts';
+import { readErrorFields } from '../../src/db/postgres/messages.ts';
 import { parseCookies } from '../../src/http/cookies.ts';
 import { clientHas } from '../../src/http/files/preconditions.ts';
 import { readIdempotencyKey } from '../../src/http/middleware/idempotency.ts';
@@ -47,6 +50,7 @@ import {
 } from '../../src/schema/schema.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { fileOf, written } from '../support/multipart-reference.ts';
+import { failure } from '../support/postgres-bytes.ts';
 
 const FACTOR = { linear: 8, constant: 2 } as const;
 /** Milliseconds that a garbage collection may add to every run. */
@@ -237,6 +241,7 @@ const SQL = [
   ],
   'create trigger t begin ;',
 ];
+const MARKS = [':„', '「', '"', '«f» ', "value '", "entry '", "record '", '`', '('];
 let statements = 0;
 const TEXTS: readonly Row[] = [
   ...repeated('linear', 'a logged text', 400_000, UNSAFE, (text) => log.info('event', { text })),
@@ -252,6 +257,17 @@ const TEXTS: readonly Row[] = [
   ),
   ...repeated('linear', 'arrayFromText()', 1_000_000, ['{', '{a,', '{"a\\', '}'], (text) =>
     arrayFromText(text, (element) => element, ','),
+  ),
+  ...['22023', '42704', '23503'].flatMap((sqlstate) =>
+    repeated('linear', `postgresError() of ${sqlstate}`, 200_000, MARKS, (text) => {
+      const bytes = failure({ S: 'ERROR', C: sqlstate, M: text, D: text });
+      return postgresError(readErrorFields(bytes, 5, bytes.length), 'select f($1)');
+    }),
+  ),
+  ...[1062, 1231, 1366, 1452, 1761].flatMap((errno) =>
+    repeated('linear', `mysqlError() of ${errno}`, 200_000, MARKS, (message) =>
+      mysqlError({ errno, sqlstate: '23000', message }, 'select f(?)'),
+    ),
   ),
 ];
 

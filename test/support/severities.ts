@@ -157,7 +157,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC208', /^\/docs and \/openapi\.json show every route|^every client can read \/metrics/, 'warning'],
   [
     'SVC212',
-    /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts request bodies of \d+ bytes|may have any length$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
+    /is too high to protect the process|^pages of unknown sites may open the WebSocket|^the route accepts request bodies of \d+ bytes|has no limit of its own$|^pages of every site may open the WebSocket|^nothing closes the WebSocket when its client is gone|^one message may take/,
     'warning',
   ],
   ['SVC302', /^the handler responds with JSON, but/, undefined],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import {
   BackgroundTasks,
   Depends,
@@ -372,6 +373,63 @@ test('with awaitTasks: false, TestClient.close() waits for background tasks, and
   await closed;
   await other.close();
 });
+
+test('with awaitTasks: false, TestClient.close() has no time limit for background tasks, although another client uses the application', async (t) => {
+  const clock = new ManualClock();
+  const app = quiet();
+  app.post('/', { tasks: Depends(BackgroundTasks) }, ({ tasks }) => {
+    tasks.add(async () => {
+      await app.clock.sleep(60_000);
+      throw new Error('no mail');
+    });
+  });
+  const [client, other] = [new TestClient(app, { clock, awaitTasks: false }), new TestClient(app)];
+  await client.post('/');
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const closed = assert.rejects(client.close(), /no mail/);
+  await setImmediate();
+  t.mock.timers.tick(2_000); // more than the time that running handlers have
+  await setImmediate();
+  await clock.advance(60_000);
+  await closed;
+  await other.close();
+});
+
+for (const [how, call] of [
+  ['post()', (client) => client.post('/')],
+  ['fetch()', (client) => client.fetch('/', { method: 'POST' })],
+] as readonly (readonly [string, (client: TestClient) => Promise<Response>])[])
+  test(`TestClient.close() waits for a call of ${how} that still runs, and for the background tasks that its handler adds meanwhile`, async () => {
+    for (const isStarted of [true, false]) {
+      const clock = new ManualClock();
+      const app = quiet();
+      const goesOn = Promise.withResolvers<void>();
+      const steps: string[] = [];
+      app.get('/', () => 'x');
+      app.post('/', { tasks: Depends(BackgroundTasks) }, async ({ tasks }) => {
+        await goesOn.promise;
+        steps.push('handler');
+        tasks.add(async () => {
+          await app.clock.sleep(1_000);
+          steps.push('task');
+          throw new Error('no mail');
+        });
+        return 'x';
+      });
+      const [client, other] = [new TestClient(app, { clock, awaitTasks: false }), new TestClient(app)];
+      if (isStarted) await client.get('/');
+      const response = call(client);
+      const closed = assert.rejects(client.close(), /no mail/);
+      await setImmediate();
+      assert.deepEqual(steps, []);
+      goesOn.resolve();
+      assert.equal((await response).status, 200);
+      await clock.advance(1_000);
+      await closed;
+      assert.deepEqual(steps, ['handler', 'task']);
+      await other.close();
+    }
+  });
 
 test('TestClient sets the option "env" of the application to "test", unless the application or the client specifies a value', async () => {
   assert.equal(await envOf(quiet()), 'test');

@@ -5,15 +5,15 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { callsOfRequest, codeOf } from '../reader/functions.ts';
-import { aboutRoute, layersWithPlaces, letsStrangersIn, ownRoutes } from '../check.ts';
+import { aboutRoute, layersOf, layersWithPlaces, letsStrangersIn, ownRoutes } from '../check.ts';
 import { fileOfPlace } from '../../base/findings.ts';
 import { isThenable } from '../../base/promises.ts';
 import { RateLimitMiddleware, namesForwarded } from '../../http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../http/middleware/security-headers.ts';
 import { CONVERTERS } from '../../http/path.ts';
-import { fileLimit } from '../../schema/schema.ts';
+import { fileLimit, within } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
-import type { HttpRequest, Middleware, RateLimitKey } from '../../http/contracts.ts';
+import type { HttpRequest, Middleware, RateLimitKey, SecurityRequirement } from '../../http/contracts.ts';
 import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
 
 /** Rules about deployment, sorted by id. */
@@ -290,13 +290,12 @@ function findUnverifiedTls({ place }: ApplicationView, report: ReportFinding): v
  */
 function findForgedClients(view: ApplicationView, report: ReportFinding): void {
   findTrustedCrowds(view, report);
-  const credentials = credentialsOf(view);
   for (const [layer, place] of layersWithPlaces(view)) {
     if (!(layer instanceof RateLimitMiddleware) || hasLimitByAddress(layer, view)) continue;
     const header = layer.keys
       // the rate limit middleware itself reports key functions that use a forwarded address
       .filter((key) => !namesForwarded(key))
-      .map((key) => headerOfKey(key, credentials))
+      .map((key) => headerOfKey(key, (name) => isVerified(name, layer, view)))
       .find((name) => name !== undefined);
     if (header !== undefined) report('middleware rate-limit', chosenKey(header), place, CHOSEN_KEY);
   }
@@ -314,17 +313,22 @@ export const CHOSEN_KEY = {
     'Let the option "key" return req.ip, or add a second limit by address: app.use(new RateLimitMiddleware({ name: \'address\' })). To count by what a guard has found, call take() of a RateLimiter in the handler',
 } as const;
 
-/**
- * Header fields with a credential. A rate limit may count by such a field: a client cannot invent values,
- * because guards reject invalid credentials.
- */
+/** Header fields with a credential. */
 export const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key']);
 
-function credentialsOf({ routes }: ApplicationView): ReadonlySet<string> {
-  const guards = routes.flatMap(({ security }) => security.map(({ credential }) => credential));
-  return CREDENTIALS.union(
-    new Set(guards.flatMap((each) => (each?.in === 'header' ? [each.name.toLowerCase()] : []))),
-  );
+/** Whether a guard of every route that a limit counts rejects invented values of a header field. */
+function isVerified(header: string, layer: Middleware, view: ApplicationView): boolean {
+  return ownRoutes(view)
+    .filter(({ declared }) => layersOf(view, declared).includes(layer))
+    .every(({ route }) =>
+      route.security.some((each) => fieldOf(each) === header && each.isOptional !== true),
+    );
+}
+
+/** Returns the header field in which clients send a credential. */
+function fieldOf({ scheme, credential }: SecurityRequirement): string {
+  if (credential !== undefined) return credential.in === 'cookie' ? 'cookie' : credential.name.toLowerCase();
+  return scheme === 'session' ? 'cookie' : scheme === 'apiKey' ? 'x-api-key' : 'authorization';
 }
 
 /** Whether another limit counts each request that the layer counts, by the address of its client. */
@@ -340,11 +344,11 @@ function hasLimitByAddress(layer: Middleware, view: ApplicationView): boolean {
 }
 
 /**
- * Returns a header field on which the key of a rate limit depends, unless the field carries a credential. A
+ * Returns a header field on which the key of a rate limit depends, unless guards verify the field. A
  * test request records which fields the key function reads. A second request, with other header values, shows
  * whether the key changes.
  */
-function headerOfKey(key: RateLimitKey, credentials: ReadonlySet<string>): string | undefined {
+function headerOfKey(key: RateLimitKey, isVerifiedField: (name: string) => boolean): string | undefined {
   const names = new Set<string>();
   const keyFor = (value: string): unknown => {
     const get = (_target: object, name: string | symbol): string | undefined => {
@@ -369,7 +373,7 @@ function headerOfKey(key: RateLimitKey, credentials: ReadonlySet<string>): strin
   } catch {
     return undefined;
   }
-  return [...names].find((name) => !credentials.has(name));
+  return [...names].find((name) => !isVerifiedField(name));
 }
 
 function findTrustedCrowds({ settings, place }: ApplicationView, report: ReportFinding): void {
@@ -432,15 +436,17 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
           severity: 'warning',
         },
       );
-    for (const field of inputs.form?.fields ?? []) {
-      const limit = fileLimit(field.node);
-      const isLimited = (spec.maxBodyBytes ?? Infinity) <= GREATEST_UPLOAD;
-      if (limit !== undefined && limit > GREATEST_UPLOAD && !isLimited)
-        tell(`the file "${field.name}" may have any length`, {
+    // a limit of the body also limits its files; if that limit is too high, the warning above is enough
+    if (spec.maxBodyBytes !== undefined) continue;
+    for (const { name, node } of inputs.form?.fields ?? [])
+      if (fileLimit(node) === Infinity)
+        tell(`the file "${name}" has no limit of its own`, {
           severity: 'warning',
-          remedy: 'Add maxLength to the field, or maxBodyBytes to the route',
+          remedy:
+            within(node).node.kind === 'list'
+              ? 'Limit each file: list(file, { maxLength: 5_000_000 }), or add maxBodyBytes to the route'
+              : 'Add maxLength to the field, or maxBodyBytes to the route',
         });
-    }
   }
 }
 

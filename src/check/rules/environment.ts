@@ -14,6 +14,8 @@ import type { Dialect } from '../../db/driver.ts';
 import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
 import type { SourceModule } from '../reader/modules.ts';
 
+const APPLY = 'Apply the migrations before the new version starts: svc migrate up <module>';
+
 /** Rules about the import, the settings and the machine, sorted by id. */
 export const ENVIRONMENT_RULES: readonly CoreRule[] = [
   {
@@ -41,7 +43,7 @@ export const ENVIRONMENT_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'live',
     why: 'An application whose database lacks migrations fails at the first statement that needs them',
-    remedy: 'Apply the migrations before the new version starts: svc migrate up <module>',
+    remedy: APPLY,
     wrong: 'a deployment before svc migrate up',
     right: 'svc migrate up src/app.ts before the deployment',
     run: findMigrations,
@@ -351,7 +353,7 @@ const RENUMBER =
 
 /** SVC402: databases that cannot be opened, and migrations that have not been applied. */
 async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
-  const { isMigratable, labelOf } = await import('../../db/migrations/start.ts');
+  const { forDatabase, isMigratable, labelOf } = await import('../../db/migrations/start.ts');
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
     const subject = `database ${plugin.name}`;
@@ -370,13 +372,11 @@ async function findMigrations(view: ApplicationView, report: ReportFinding): Pro
         const other = each.appliedAs;
         const message =
           other === undefined ? MESSAGES[each.state] : `was applied as another file (${each.id}_${other})`;
+        const remedy = each.state !== 'changed' ? APPLY : other === undefined ? RESTORE : RENUMBER;
         if (message !== undefined)
-          report(
-            subject,
-            `${labelOf(each)} ${message}`,
-            undefined,
-            each.state === 'changed' ? { remedy: other === undefined ? RESTORE : RENUMBER } : {},
-          );
+          report(subject, `${labelOf(each)} ${message}`, undefined, {
+            remedy: forDatabase(remedy, plugin.name),
+          });
       }
     } catch (error) {
       report(subject, `the migrations cannot be read: ${thrown(error)}`);

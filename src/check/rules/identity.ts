@@ -9,7 +9,7 @@ import { inputsOf, plain } from '../statements/sending.ts';
 import { isEmpty, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { isPublicRoute } from '../values/functions.ts';
-import { SUBJECT } from '../values/inputs.ts';
+import { SUBJECT } from '../values/ours.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored, literalOf } from '../values/text.ts';

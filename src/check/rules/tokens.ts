@@ -10,7 +10,7 @@ import { inputsOf } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken, isPassword } from './races.ts';
-import { CLAIMED_MAIL, PROVIDER_MAIL } from '../values/inputs.ts';
+import { CLAIMED_MAIL, PROVIDER_MAIL } from '../values/ours.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
 import { KNOWN, clientIn, clientsIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';

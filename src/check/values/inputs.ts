@@ -16,7 +16,7 @@ import {
   inputMark,
   patternOf,
 } from './text.ts';
-import { KNOWN, addressText, clientIn, innerOf, judged, mapParts, oneOf, textValue } from './value.ts';
+import { KNOWN, addressText, clientIn, innerOf, mapParts, oneOf, textValue } from './value.ts';
 import { CLASS_ROW } from './marks.ts';
 import { numberOf } from '../reader/constants.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
@@ -25,22 +25,32 @@ import type { ObjectPlan, TypeNode } from '../../schema/schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
-import type { Fact, Facts, Made, Origin, Part } from './text.ts';
+import type { Fact, Facts, Made, Part } from './text.ts';
 import type { ClassValue, InputType, Source, Value } from './value.ts';
 
 /** Compiled routes by the place of their declaration. */
 export class DeclaredInputs {
   readonly #details = new Map<string, RouteDetail>();
+  /** The type of `pathParams` in code of several routes: of the parameters that have one type in all routes. */
+  readonly #parameters: InputType;
 
   constructor(details: readonly RouteDetail[] = []) {
     for (const detail of details) {
       const { place } = detail.declared.declared;
       this.#details.set(`${fileOfPlace(place)}:${place.line}`, detail);
     }
+    const all = details.flatMap(({ declared }) => declared.template.parameters);
+    const types = [...Map.groupBy(all, ({ name }) => name)].flatMap(([name, [first, ...more]]) =>
+      first !== undefined && more.every(({ converter }) => converter === first.converter)
+        ? [[name, first.converter.name] as const]
+        : [],
+    );
+    this.#parameters = typeOfConverters(new Map(types));
   }
 
   /** Returns the type of an input of a route; undefined if no loaded route declares it. */
-  typeOf(route: RouteCall, input: string): InputType | undefined {
+  typeOf(route: RouteCall | undefined, input: string): InputType | undefined {
+    if (route === undefined) return input === 'params' ? this.#parameters : undefined;
     const detail = this.#details.get(lineOfRoute(route));
     if (detail === undefined) return undefined;
     const { texts, body, form } = detail.inputs;
@@ -311,47 +321,10 @@ export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]]
   return { texts: KNOWN.texts, members, of, isInstance: true, whole: { ...by, by: CLASS_ROW } };
 }
 
-/** Id of the e-mail address that a login provider sends. */
-export const PROVIDER_MAIL = 'e-mail of the provider';
-/** Mark of the id of a person at a login provider. */
-export const SUBJECT = 'subject of the provider';
-const MAIL: Fact = { may: charsOf('@.+-_', /\w/) };
-
-/** Returns the user whom a login provider has authenticated. The e-mail address is known where it is verified. */
-export function userValue(at: Spot): Value {
-  const origin: Origin = { what: 'info.email', input: 'row' };
-  const isVerified = new Map([[PROVIDER_MAIL, { isKnown: true }]]);
-  return {
-    texts: KNOWN.texts,
-    type: 'svc/oauth.UserInfo',
-    members: new Map([
-      ['email', { texts: [[clientPart(PROVIDER_MAIL, origin, MAIL)]] }],
-      ['emailVerified', judged(isVerified)],
-      ['subject', { texts: [[{ kind: 'own', made: { by: SUBJECT, ...at } }]] }],
-      ['name', KNOWN],
-      ['picture', KNOWN],
-      ['raw', KNOWN],
-    ]),
-  };
-}
-
 /** Returns the key that a client sends to `APIKeyAuth({ verify })`. */
 export function keyValue(): Value {
   const type: InputType = { part: { may: ALL, isSecret: true }, member: () => undefined };
   return inputValue({ id: 'API key', origin: { what: 'the API key', input: 'headers' }, type });
-}
-
-/** Id of an e-mail address in a response of another service. */
-export const CLAIMED_MAIL: string = `${PROVIDER_MAIL} in a response`;
-
-/** Returns a claim about a person in a response of another service: its address, and whether the service has verified it. */
-export function claimOf({ type }: Value, key: string): Value | undefined {
-  if (type !== 'fetch.json') return undefined;
-  if (/^e_?mail(?:_?address)?$/i.test(key))
-    return { texts: [[clientPart(CLAIMED_MAIL, { what: key, input: 'row' }, MAIL)]] };
-  return /^(?:e?mail_?(?:is_?)?verified|(?:is_?)?verified_?e?mail)$/i.test(key)
-    ? judged(new Map([[CLAIMED_MAIL, { isKnown: true }]]))
-    : undefined;
 }
 
 /** Whether a method of a class reads a value as its schema. */
@@ -435,7 +408,7 @@ export function memberOfInput(source: Source, key: string, typeOf: TypeOfInput):
       origin: { what: key, input: key, route: source.route },
       whole: key,
       route: source.route,
-      type: source.route === undefined ? undefined : typeOf(source.route, key),
+      type: typeOf(source.route, key),
     });
   }
   // parameters of an address have names of a client: ?size=10
@@ -474,7 +447,7 @@ export function memberOfAddress(value: Value, key: string): Value | undefined {
 }
 
 /** Finds the declared type of an input of a route. */
-export type TypeOfInput = (route: RouteCall, input: string) => InputType | undefined;
+export type TypeOfInput = (route: RouteCall | undefined, input: string) => InputType | undefined;
 
 function isTool(route: RouteCall | undefined): boolean {
   return /^(?:tool|prompt|resource)$/.test(methodOf(route?.call));
@@ -514,9 +487,10 @@ export function readInput(
 }
 
 /** Returns the type that the path of a route declares for a parameter: `{id:int}`. */
-export function typeOfParameters({ call }: RouteCall): InputType {
+export function typeOfParameters({ call }: RouteCall): InputType | undefined {
   const [path] = call.args;
-  const text = path?.type === 'text' ? path.value : path?.type === 'template' ? path.texts.join('{}') : '';
+  if (path?.type !== 'text' && path?.type !== 'template') return undefined;
+  const text = path.type === 'text' ? path.value : path.texts.join('{}');
   const types = new Map([...text.matchAll(/\{(\w+):(\w+)\}/g)].map(([, name, type]) => [name!, type!]));
   return typeOfConverters(types);
 }

@@ -5,7 +5,8 @@
  */
 import { Invocation } from './invocation.ts';
 import type { ValueListeners } from './invocation.ts';
-import { anyError, inputValue, keyValue, requestValue, userValue } from './inputs.ts';
+import { anyError, inputValue, keyValue, requestValue } from './inputs.ts';
+import { userValue } from './ours.ts';
 import { Path } from './path.ts';
 import { awaited, promiseIn } from './promises.ts';
 import { isRouter, parametersOf } from './ours.ts';

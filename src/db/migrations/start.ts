@@ -91,7 +91,9 @@ export async function migrateAtStart(
   policy: MigrationPolicy,
   { name, log, clock, signal }: MigrationStartDeps,
 ): Promise<void> {
-  if (policy === 'ignore') return;
+  // an application without migrations of its own may use a database that another application or plugin migrates
+  const hasNone = sources.directory === undefined && (sources.contributed ?? []).length === 0;
+  if (policy === 'ignore' || hasNone) return;
   const migrator = new Migrator(database, sources, {
     clock,
     onDone: (done) =>
@@ -111,6 +113,26 @@ export async function migrateAtStart(
       // only a warning: an older version of the application must still start after a newer one has migrated
       log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
   }
+}
+
+/**
+ * Returns a text whose `svc migrate` commands choose the database of the plugin with the name `database`. Without
+ * `--database`, they would do nothing for a database with a name of its own.
+ */
+export function forDatabase(text: string, database: string): string {
+  if (database === 'database') return text;
+  const word = /^[\w.-]+$/.test(database) ? database : JSON.stringify(database);
+  return text.replace(
+    /svc migrate (?:up|down|repair|status) <module>/g,
+    (each) => `${each} --database ${word}`,
+  );
+}
+
+/** Returns `error`. The remedy of an SvcError then chooses the database: see {@link forDatabase}. */
+export function errorOfDatabase(error: unknown, database: string): unknown {
+  if (error instanceof SvcError)
+    Object.defineProperty(error, 'remedy', { value: forDatabase(error.remedy, database), enumerable: true });
+  return error;
 }
 
 /** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */

@@ -117,12 +117,12 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
   switch (errno) {
     case 1062:
     case 1586:
-      return message.replace(/entry '[\s\S]*' for key/, "entry '…' for key");
+      return withoutTextBetween("entry '", "' for key", message);
     case 1231:
       return message.replace(/\bvalue of '[\s\S]*'/, "value of '…'");
     case 1761:
     case 1762:
-      return message.replace(/record '[\s\S]*' would lead/, "record '…' would lead");
+      return withoutTextBetween("record '", "' would lead", message);
     case 1526:
       return message.replace(/\bvalue [\s\S]*/, 'value …');
     default:
@@ -130,9 +130,23 @@ function shownMessage(errno: number, message: string, sql: string | undefined): 
   }
 }
 
+/** Removes the text from the first `before` up to the last `after`. Takes linear time, unlike a pattern. */
+function withoutTextBetween(before: string, after: string, message: string): string {
+  const start = message.indexOf(before) + before.length;
+  const end = message.lastIndexOf(after);
+  return message.includes(before) && end >= start
+    ? `${message.slice(0, start)}…${message.slice(end)}`
+    : message;
+}
+
+/** Maximum length of a message in which names are searched. MySQL and MariaDB send at most 512 bytes. */
+const MAX_LENGTH = 2_048;
+
 type Names = Pick<errors.DatabaseErrorDetails, 'table' | 'columns' | 'constraint'>;
 
+/** Returns the names in a message. A longer message has none, because the patterns take quadratic time. */
 function namesIn(errno: number, message: string, sql: string | undefined): Names {
+  if (message.length > MAX_LENGTH) return {};
   switch (errno) {
     case 1062:
     case 1586:

@@ -130,25 +130,45 @@ export function isFatal({ severity }: ErrorFields): boolean {
  */
 function shownMessage({ message, sqlstate, ...named }: ErrorFields, sql: string | undefined): string {
   const cut = sqlstate.startsWith('22')
-    ? message.replace(QUOTED_VALUE, '$1$2…$3').replace(/(: )0x[\da-fx ]+/i, '$10x…')
+    ? withoutValue(message).replace(/(: )0x[\da-fx ]+/i, '$10x…')
     : message;
   if (sql === undefined || !QUOTES_VALUES.test(sqlstate)) return cut;
   const known = [named.column, named.table, named.constraint, named.type, named.schema];
-  for (const { 0: quoted, index } of cut.matchAll(QUOTED_NAME)) {
+  const [quoting, rest] = dividedAfterLast(CLOSING_MARKS, cut);
+  let names = 0;
+  for (const { 0: quoted, index } of quoting.matchAll(QUOTED_NAME)) {
     const text = quoted.slice(1, -1).trim(); // French has spaces inside of the quotation marks
-    if (sql.includes(text) || known.includes(text) || ENCODING.test(text)) continue;
+    const isName = sql.includes(text) || known.includes(text) || ENCODING.test(text);
+    if (isName && ++names <= MAX_NAMES) continue;
     // remove all text up to the last quotation mark, because the value may contain quotation marks
-    return cut.slice(0, index + 1) + cut.slice(index + 1).replace(UP_TO_LAST_MARK, '…$1');
+    return `${quoting.slice(0, index + 1)}…${quoting.slice(-1)}${rest}`;
   }
   return cut;
 }
 
+/** Removes the value after a colon or the word "value". */
+function withoutValue(message: string): string {
+  const [quoting, rest] = dividedAfterLast(`${CLOSING_MARKS}'`, message);
+  return quoting.replace(QUOTED_VALUE, '$1$2…$3') + rest;
+}
+
+/**
+ * Divides a message after the last of the closing marks. A search for quoted text takes linear time in the
+ * first part: every opening mark has a closing mark, so no search runs to the end in vain.
+ */
+function dividedAfterLast(marks: string, message: string): readonly [quoting: string, rest: string] {
+  const end = Math.max(...Array.from(marks, (mark) => message.lastIndexOf(mark))) + 1;
+  return [message.slice(0, end), message.slice(end)];
+}
+
+/** Closing quotation marks of names in the server's languages. */
+const CLOSING_MARKS = '"“”«»」';
 /** Matches a value in the quotation marks of the server's languages: "a", »a«, « a ». */
 const QUOTED_VALUE = /(:\s*|\bvalue )(["'„“«»「])[\s\S]*(["'“”«»」])/;
 /** Matches a quoted name, in the quotation marks of the server's languages. */
 const QUOTED_NAME = /["„“«»「][^"“”«»」]*["“”«»」]/g;
-/** Matches text up to the last closing quotation mark. */
-const UP_TO_LAST_MARK = /^[\s\S]*(["“”«»」])/;
+/** Maximum number of quoted names that a message keeps. A longer list is a value. */
+const MAX_NAMES = 16;
 
 /**
  * Returns the columns that violate a constraint, for example `a` and `b` for the DETAIL `Key (a, b)=(1, 2)
@@ -156,7 +176,8 @@ const UP_TO_LAST_MARK = /^[\s\S]*(["“”«»」])/;
  */
 function columnsOf({ column, detail, sqlstate, message }: ErrorFields): readonly string[] | undefined {
   if (column !== undefined) return [column];
-  const isReferenced = sqlstate === '23503' && (message.match(QUOTED_NAME)?.length ?? 0) > 2;
+  const [quoting] = dividedAfterLast(CLOSING_MARKS, message);
+  const isReferenced = sqlstate === '23503' && (quoting.match(QUOTED_NAME)?.length ?? 0) > 2;
   if (isReferenced || sqlstate === '23001') return undefined;
   const list = sqlstate.startsWith('23') ? /^[^(]*\(([^()=]+)\)=\(/.exec(detail ?? '')?.[1] : undefined;
   return list?.split(', ').map((name) => name.replace(/^"(.*)"$/s, '$1').replaceAll('""', '"'));

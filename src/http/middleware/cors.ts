@@ -54,6 +54,8 @@ export interface CORSOptions {
 const LOOPBACK = /^http:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?::\d+)?$/;
 const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const HEADERS: readonly string[] = ['Authorization', 'Content-Type', 'X-CSRF-Token', 'X-Request-Id'];
+/** Kinds of middleware that refuse requests which the scripts of a site may well send. */
+const REFUSING: ReadonlySet<MiddlewareKind | undefined> = new Set(['rate-limit', 'concurrency-limit']);
 /** They send responses themselves, which need the `Access-Control-*` fields, so they must come later. */
 const INSIDE: ReadonlySet<MiddlewareKind | undefined> = new Set([
   'rate-limit',
@@ -141,6 +143,15 @@ export class CORSMiddleware implements Middleware {
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
+    // the order of a route's middleware and the application's cannot be changed
+    const refusing = misplaced === undefined ? outer.find(({ kind }) => REFUSING.has(kind)) : undefined;
+    if (refusing !== undefined)
+      yield {
+        ...mine,
+        severity: 'warning',
+        message: `the middleware "${refusing.kind}" of the application runs before CORSMiddleware of a route, so scripts of other sites cannot read its refusals`,
+        remedy: `Register CORSMiddleware at the application, before ${refusing.constructor.name}`,
+      };
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {
         ...mine,

@@ -128,6 +128,26 @@ test('svc check accepts a rate limit by the header that an API key guard reads (
   assert.equal(limited('x-other-key').length, 1);
 });
 
+test('svc check reports a rate limit by a header with credentials that the guard of a route does not verify (SVC210)', () => {
+  const by = (name: string): RateLimitMiddleware =>
+    new RateLimitMiddleware({ key: (req) => req.headers[name] });
+  const bearer = { me: Depends(BearerAuth()) };
+  for (const [name, guarded, isFound] of [
+    ['x-api-key', { client: Depends(APIKeyAuth({ verify: () => 'shop' })) }, false],
+    ['x-api-key', bearer, true],
+    ['authorization', bearer, false],
+    ['authorization', { me: Depends(BearerAuth(undefined, { optional: true })) }, true],
+    ['cookie', bearer, true],
+  ] as const) {
+    const app = quiet().use(by(name)).get('/', guarded, handler);
+    assert.equal(found(app, 'SVC210').length, Number(isFound), name);
+    app.get('/open', { public: 'x' }, handler);
+    assert.equal(found(app, 'SVC210').length, 1, `${name}, with an open route`);
+  }
+  const app = quiet().get('/', { ...bearer, use: [by('authorization')] }, handler);
+  assert.deepEqual(found(app.get('/open', { public: 'x' }, handler), 'SVC210'), []);
+});
+
 test('in production, svc check reports CORS origins without TLS, and origin functions that allow every site with credentials (SVC206)', () => {
   const cors = (
     options: ConstructorParameters<typeof CORSMiddleware>[0],
@@ -177,13 +197,47 @@ test('svc check warns of a timeout or body limit that is too high to protect the
     handler,
   );
   assert.deepEqual(found(app, 'SVC212').sort(), [
-    'POST /a: the file "photo" may have any length',
     'POST /a: the route accepts request bodies of 1099511627776 bytes: a few clients can fill the memory or the disk',
     'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
     'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
   ]);
-  const endless = app.check().findings.find(({ message }) => message.includes('may have any length'));
-  assert.equal(endless?.remedy, 'Add maxLength to the field, or maxBodyBytes to the route');
+});
+
+test('svc check warns of a file without a limit where the route has none, and the remedy for a list names its items (SVC212)', () => {
+  const app = quiet();
+  const form = { photo: Field(file), papers: Field(list(file), { maxLength: 3 }) };
+  app.post('/unlimited', { public: true, form }, handler);
+  app.post('/of-route', { public: true, form, maxBodyBytes: 20_000_000 }, handler);
+  app.post('/of-route-too-high', { public: true, form, maxBodyBytes: 5_000_000_000 }, handler);
+  const limited = {
+    ...form,
+    photo: Field(file, { maxLength: 9 }),
+    papers: Field(list(file, { maxLength: 9 })),
+  };
+  app.post('/of-files', { public: true, form: limited }, handler);
+  assert.deepEqual(
+    app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC212')
+      .map(({ subject, message, remedy }) => [subject, message, remedy]),
+    [
+      [
+        'POST /unlimited',
+        'the file "photo" has no limit of its own',
+        'Add maxLength to the field, or maxBodyBytes to the route',
+      ],
+      [
+        'POST /unlimited',
+        'the file "papers" has no limit of its own',
+        'Limit each file: list(file, { maxLength: 5_000_000 }), or add maxBodyBytes to the route',
+      ],
+      [
+        'POST /of-route-too-high',
+        'the route accepts request bodies of 5000000000 bytes: a few clients can fill the memory or the disk',
+        'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
+      ],
+    ],
+  );
 });
 
 test('svc check reports a form whose file size limit exceeds the body limit of the route (SVC214)', () => {

@@ -62,6 +62,37 @@ app.includeRouter(router);
   assert.deepEqual(lines(new DeclaredInputs(details)), [7]);
 });
 
+test('svc check takes the type of a path parameter in a dependency from the routes, if all of them declare the same', async (t) => {
+  for (const [other, expected] of [
+    ['/records/{id:uuid}/size', []],
+    ['/files/{id}/size', [5]],
+  ] as const) {
+    const cwd = projectOf(t, {
+      'package.json': '{ "type": "module" }',
+      'app.ts': `import { readFile } from 'node:fs/promises'; import { join } from 'node:path';
+import { Depends, Svc, provide } from 'svc';
+export const app = new Svc();
+const load = (id: string): Promise<string> =>
+  readFile(join('/srv/records', id + '.txt'), 'utf8');
+const record = provide({}, ({ req }) => load(String(req.pathParams['id'])));
+app.get('/records/{id:uuid}', { record: Depends(record) }, ({ record }) => record);
+app.get('${other}', { record: Depends(record) }, ({ record }) => String(record.length));
+`,
+    });
+    const file = join(cwd, 'app.ts');
+    const { app } = (await import(pathToFileURL(file).href)) as { readonly app: Svc };
+    const { findings } = examineSources(
+      readProject([file]),
+      CORE_RULES,
+      new DeclaredInputs(app.inspect().details),
+    );
+    assert.deepEqual(
+      findings.filter(({ rule }) => rule === 'SVC606').map(({ place }) => place?.line),
+      expected,
+    );
+  }
+});
+
 test('svc check lists calls that look dangerous, and finds nothing, if the type of the object is not known', (t) => {
   const cwd = folder(t, {
     'app.ts': `import { Depends, Svc } from 'svc';

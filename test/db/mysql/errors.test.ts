@@ -297,3 +297,35 @@ test('the errors that end a connection, a prepared statement or a server are rec
     assert.deepEqual(recognised(isStaleStatement, `${word} x`), [1243, 1615, 3988]);
   assert.deepEqual(recognised(isStaleStatement), [1243, 1615]);
 });
+
+// quadratic work would take minutes
+for (const part of [
+  "entry '",
+  "record '",
+  "value of '",
+  "value '",
+  "for key '",
+  '`',
+  '`a`, CONSTRAINT `b` FOREIGN KEY (',
+  "'",
+  'value ',
+])
+  test(`the message of a MySQL error is read in linear time, even if it is filled with ${part}`, () => {
+    const message = `no ${part.repeat(400_000 / part.length)}`;
+    for (const errno of [1048, 1059, 1062, 1231, 1366, 1452, 1526, 1761, 3819, 4025]) {
+      const error = mysqlError({ errno, sqlstate: '23000', message }, INSERT);
+      assert.match(error.message, /^no /);
+      assert.equal(error.constraint, undefined);
+    }
+  });
+
+test('the message of a MySQL error contains no value between the first and the last mark of the value', () => {
+  for (const [errno, message, shown] of [
+    [1062, "Duplicate entry 'a' for key b' for key 'c'", "Duplicate entry '…' for key 'c'"],
+    [1062, "' for key 'c', Duplicate entry 'a", "' for key 'c', Duplicate entry 'a"],
+    [1062, "' for key 'c'", "' for key 'c'"],
+    [1062, "Duplicate entry '' for key 'c'", "Duplicate entry '…' for key 'c'"],
+    [1761, "record 'a' would lead 'b' would lead to", "record '…' would lead to"],
+  ] as const)
+    assert.equal(mysqlError({ errno, sqlstate: '23000', message }, INSERT).message, shown);
+});

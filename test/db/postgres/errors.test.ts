@@ -320,6 +320,43 @@ for (const [language, invalid, range, zone] of [
     assert.deepEqual([shown(['42P01', named[1]!]), shown(['23505', invalid])], [named[1], invalid]);
   });
 
+// quadratic work would take minutes
+for (const part of [
+  '„',
+  ':„',
+  '「',
+  '«',
+  '"',
+  ': "',
+  "value '",
+  'value ',
+  '0x',
+  ': 0x',
+  ': ',
+  ' OID 1',
+  '"a" ',
+  '(',
+  '”',
+])
+  test(`the message of a PostgreSQL error is read in linear time, even if a client fills it with ${part}`, () => {
+    const M = `unknown name ${part.repeat(400_000 / part.length)}`;
+    for (const C of ['22023', '42704', '23503', '57014', 'XX000'])
+      assert.match(postgresError(fields({ C, M, D: M }), 'select f($1)').message, /^unknown name/);
+  });
+
+test('the message of a PostgreSQL error without a closing quotation mark is unchanged', () => {
+  for (const message of ['unknown name: „a', 'value 「a', '„„a', 'value a'])
+    assert.equal(postgresError(fields({ C: '22023', M: message }), 'select f($1)').message, message);
+});
+
+test('the message of a PostgreSQL error keeps 16 names of the statement, and what follows the last quotation mark', () => {
+  const shown = (count: number): string =>
+    postgresError(fields({ C: '22023', M: `no ${'"f" '.repeat(count)}here` }), 'select f($1)').message;
+  assert.equal(shown(16), `no ${'"f" '.repeat(16)}here`);
+  assert.equal(shown(17), `no ${'"f" '.repeat(16)}"…" here`);
+  assert.equal(shown(400), `no ${'"f" '.repeat(16)}"…" here`);
+});
+
 for (const [what, letters, columns] of [
   ['contains the column that is NULL', { C: '23502', c: 'a', D: 'Failing row contains (1, secret).' }, ['a']],
   [

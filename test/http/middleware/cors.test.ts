@@ -6,6 +6,7 @@ import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
 import { AllowedOrigins } from '../../../src/http/origins.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../../src/http/middleware/security-headers.ts';
+import { SessionMiddleware } from '../../../src/http/session/middleware.ts';
 import { HttpServer } from '../../../src/http/server/server.ts';
 import { TestClient } from '../../../src/testing/index.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -521,6 +522,23 @@ test('svc check reports CORSMiddleware inside middleware that refuses requests, 
   assert.throws(() => new Svc().use(new RateLimitMiddleware()).use(cors()).compileAll(), {
     code: 'E_COMPILE',
   });
+});
+
+test('svc check warns of CORSMiddleware of a route if middleware of the application refuses requests before it (SVC121)', () => {
+  const ofRoute = (...layers: Parameters<Svc['use']>[0][]): string[] => {
+    const app = new Svc({ authSecret: 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg' });
+    for (const layer of layers) app.use(layer);
+    app.get('/a', { use: [new CORSMiddleware({ origins: [SITE] })] }, () => 'x');
+    return app
+      .check()
+      .findings.filter(({ rule }) => rule === 'SVC121')
+      .map(({ severity, message, remedy }) => `${severity} ${message}: ${remedy}`);
+  };
+  assert.deepEqual(ofRoute(), []);
+  assert.deepEqual(ofRoute(new SessionMiddleware()), []);
+  assert.deepEqual(ofRoute(new RateLimitMiddleware()), [
+    'warning the middleware "rate-limit" of the application runs before CORSMiddleware of a route, so scripts of other sites cannot read its refusals: Register CORSMiddleware at the application, before RateLimitMiddleware',
+  ]);
 });
 
 test('CORSMiddleware in the option "use" of a route answers preflights of that route only', async () => {
