@@ -196,8 +196,8 @@ export abstract class Evaluation extends Classes {
     if (object.whole === undefined && source === object.source) return;
     const variable = this.scope.find(target.object.name);
     const lacks = target.property === undefined ? undefined : [...(object.lacks ?? []), target.property];
-    const whole = lacks && object.whole;
-    if (variable !== undefined) this.path.set(variable, { ...object, whole, lacks, source });
+    const rest: Value = { ...object, whole: lacks && object.whole, lacks, source };
+    if (variable !== undefined) this.path.set(variable, rest);
   }
 
   protected value(node: Node): Value {
@@ -420,8 +420,8 @@ export abstract class Evaluation extends Classes {
     if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
     if (/^(?:length|size)$/.test(key)) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
     if (/^\d+$/.test(key)) return { ...values.pieceAt(itemOf(value), key), keys: value.keys };
-    const { texts } = value.items === undefined ? value : itemOf(value);
-    return columnOfRow({ texts, keys: value.keys }, value.whole && key);
+    const item = value.items === undefined ? value : itemOf(value);
+    return columnOfRow({ texts: item.texts, keys: value.keys }, value.whole && key);
   }
 
   #literal(node: Node): Value {

@@ -580,17 +580,8 @@ export function signatureOf(value: Value, depth = 0): string {
 function signatureOfPart(part: Part): string {
   if (part.kind === 'own') return `~${signatureOfMade(part.made)}`;
   if (part.kind === 'literal') return JSON.stringify(part.text);
-  const {
-    id,
-    may,
-    lacks = '',
-    begins = '',
-    unknown = '',
-    isInside = '',
-    hasKnownHost = '',
-    isFolded = '',
-  } = part;
-  return `${id} ${may.toString(32)} ${String(lacks)} ${begins} ${unknown} ${isInside} ${hasKnownHost} ${isFolded}`;
+  const { id, may, lacks, begins, unknown, isInside, hasKnownHost, isFolded } = part;
+  return [id, may.toString(32), lacks, begins, unknown, isInside, hasKnownHost, isFolded].join(' ');
 }
 
 function signatureOfMade(made: Made | undefined): string {

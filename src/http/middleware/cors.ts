@@ -143,14 +143,13 @@ export class CORSMiddleware implements Middleware {
         remedy: `Register CORSMiddleware before ${misplaced.constructor.name}`,
       };
     }
-    // the order of a route's middleware and the application's cannot be changed
     const refusing = misplaced === undefined ? outer.find(({ kind }) => REFUSING.has(kind)) : undefined;
     if (refusing !== undefined)
       yield {
         ...mine,
         severity: 'warning',
-        message: `the middleware "${refusing.kind}" of the application runs before CORSMiddleware of a route, so scripts of other sites cannot read its refusals`,
-        remedy: `Register CORSMiddleware at the application, before ${refusing.constructor.name}`,
+        message: `the middleware "${refusing.kind}" around the route runs before CORSMiddleware, so scripts of other sites cannot read its refusals`,
+        remedy: `Register CORSMiddleware at the application or router, before ${refusing.constructor.name}`,
       };
     if (outer.some((layer) => layer.kind === 'cors'))
       yield {

@@ -13,6 +13,6 @@ const limit = (name: string) => new RateLimitMiddleware({ name, perMinute: 5 });
 app.post('/contact', { body: Mail, public: 'anyone may write', status: 204, use: [limit('contact')] }, ({ body }) => { app.log.info('mail', { length: body.text.length }); });
 app.get('/embed', { response: Mail, use: [new CORSMiddleware({ origins: '*' })] }, () => ({ text: 'Hello' }));
 const widgets = new Router();
-widgets.use(limit('widgets'));
-widgets.get('/first', { response: Mail, use: [new CORSMiddleware({ origins: '*' })] }, () => ({ text: 'Widget' }));
+widgets.use(new CORSMiddleware({ origins: '*' })).use(limit('widgets'));
+widgets.get('/first', { response: Mail }, () => ({ text: 'Widget' }));
 app.includeRouter(widgets, '/widgets');

@@ -524,7 +524,7 @@ test('svc check reports CORSMiddleware inside middleware that refuses requests, 
   });
 });
 
-test('svc check warns of CORSMiddleware of a route if middleware of the application refuses requests before it (SVC121)', () => {
+test('svc check warns of CORSMiddleware of a route if a limit around the route refuses requests before it (SVC121)', () => {
   const ofRoute = (...layers: Parameters<Svc['use']>[0][]): string[] => {
     const app = new Svc({ authSecret: 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg' });
     for (const layer of layers) app.use(layer);
@@ -537,7 +537,7 @@ test('svc check warns of CORSMiddleware of a route if middleware of the applicat
   assert.deepEqual(ofRoute(), []);
   assert.deepEqual(ofRoute(new SessionMiddleware()), []);
   assert.deepEqual(ofRoute(new RateLimitMiddleware()), [
-    'warning the middleware "rate-limit" of the application runs before CORSMiddleware of a route, so scripts of other sites cannot read its refusals: Register CORSMiddleware at the application, before RateLimitMiddleware',
+    'warning the middleware "rate-limit" around the route runs before CORSMiddleware, so scripts of other sites cannot read its refusals: Register CORSMiddleware at the application or router, before RateLimitMiddleware',
   ]);
 });
 
