@@ -12,14 +12,13 @@ import { claimOf, typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
-import { awaited, isCaught } from './promises.ts';
+import { awaited, isCaught, type MisusedPromise, type PromiseUse } from './promises.ts';
 import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts, startsOf } from './text.ts';
 import * as tests from './tests.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { TypeOfInput } from './inputs.ts';
-import type { MisusedPromise, PromiseUse } from './promises.ts';
 import type { Facts } from './text.ts';
 import type { ClassValue, Closure, Given, Value } from './value.ts';
 
