@@ -227,16 +227,24 @@ function withoutRepeats({ findings, suppressed }: Report): Report {
     const isOfRoute = /^[A-Z]+ \//.test(subject) && place !== undefined;
     return JSON.stringify([rule, severity, message, place, isOfRoute ? '' : subject]);
   });
-  const joined = [...groups.values()].flatMap((group) => {
-    const others = new Set(group.map(({ subject }) => subject)).size - 1;
-    const more = others === 1 ? 'one more route is' : `${others} more routes are`;
-    return group
-      .slice(0, 1)
-      .map((first) =>
-        others === 0 ? first : { ...first, message: `${first.message}; ${more} declared here` },
-      );
+  const joined = [...groups.values()].flatMap(([first, ...more]) => {
+    if (first === undefined) return [];
+    const others = new Set(more.map(({ subject }) => subject));
+    others.delete(first.subject);
+    return others.size === 0
+      ? [first]
+      : [{ ...first, message: `${first.message}; also ${listed([...others])}` }];
   });
   return makeReport(joined, suppressed);
+}
+
+/** Routes that a message names. More are counted. */
+const MAX_NAMED = 4;
+
+function listed(subjects: readonly string[]): string {
+  const named = subjects.slice(0, subjects.length > MAX_NAMED ? MAX_NAMED - 1 : MAX_NAMED);
+  const more = subjects.length - named.length;
+  return [...named, ...(more === 0 ? [] : [`${more} more routes`])].join(', ');
 }
 
 /**

@@ -646,12 +646,14 @@ test('svc check reports a mistake of several routes that one line declares once,
   };
   const what = 'the handler reads the request body, but the route declares no schema for the body';
   assert.deepEqual(await found(), [
-    `POST /a: ${what}; 2 more routes are declared here`,
-    `POST /v1/x: ${what}; one more route is declared here`,
+    `POST /a: ${what}; also POST /b, POST /c`,
+    `POST /v1/x: ${what}; also POST /v2/x`,
   ]);
   assert.deepEqual(await found(['--known', 'known.json']), []);
   writeFileSync(join(cwd, 'app.ts'), head + declared(`'/0', '/a', '/b', '/c'`) + twice);
   assert.deepEqual(await found(['--known', 'known.json']), [`POST /0: ${what}`]);
+  writeFileSync(join(cwd, 'app.ts'), head + declared(`'/0', '/a', '/b', '/c', '/d', '/e'`));
+  assert.deepEqual(await found(), [`POST /0: ${what}; also POST /a, POST /b, POST /c, 2 more routes`]);
 });
 
 test('svc check prints the environment, and the numbers of routes, WebSocket routes, MCP tools and files that it checked', async (t) => {
