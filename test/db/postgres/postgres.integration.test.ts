@@ -70,16 +70,21 @@ test('PostgreSQL pool: at most "max" connections are opened, and a caller that w
   if (db === undefined) return;
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
   assert.ok(new Set(pids).size <= 2);
-  const held = Promise.withResolvers<void>();
-  const [first, second] = [db.transaction(() => held.promise), db.transaction(() => held.promise)];
-  const refused = assert.rejects(
-    db.scalar('select 1'),
-    (error) => error instanceof PoolTimeout && error.load?.inUse === 2 && error.load.waiting === 1,
-  );
+  const [held, both] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let begun = 0;
+  const hold = (): Promise<void> => {
+    if (++begun === 2) both.resolve();
+    return held.promise;
+  };
+  const holding = [db.transaction(hold), db.transaction(hold)];
+  await both.promise;
+  const waiting = db.scalar('select 1').catch((error: unknown) => error);
   await clock.advance(200);
-  await refused;
   held.resolve();
-  await Promise.all([first, second]);
+  await Promise.all(holding);
+  const refused = await waiting;
+  assert.ok(refused instanceof PoolTimeout, String(refused));
+  assert.deepEqual([refused.load?.inUse, refused.load?.waiting], [2, 1]);
 });
 
 test('PostgreSQL pool: connections that ended while they were idle are replaced, and callers get no error', async (t) => {
