@@ -22,6 +22,7 @@ import {
 } from '../../../src/db/index.ts';
 import { fault, refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { ManualClock } from '../../../src/testing/index.ts';
 import { failedConnects } from '../../support/failed-connects.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
@@ -30,6 +31,8 @@ import { seeded } from '../../support/random.ts';
 import type { DatabaseOptions } from '../../../src/db/index.ts';
 
 const SLEEP = 'select sleep(?)';
+/** The clock of a pool whose callers wait until a test moves it. */
+const STANDING = new ManualClock();
 
 for (const [name, engine] of [
   ['MariaDB', 'mariadb'],
@@ -692,14 +695,23 @@ for (const [name, engine] of [
     async (db) => {
       const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
       assert.ok(new Set(ids).size <= 2);
-      const [first, second] = [db.scalar(SLEEP, [2]), db.scalar(SLEEP, [2])];
-      await assert.rejects(
-        db.scalar('select 1'),
-        (error) => error instanceof PoolTimeout && error.load?.inUse === 2,
-      );
-      await Promise.all([first, second]);
+      const [held, both] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      let begun = 0;
+      const hold = (): Promise<void> => {
+        if (++begun === 2) both.resolve();
+        return held.promise;
+      };
+      const holding = [db.transaction(hold), db.transaction(hold)];
+      await both.promise;
+      const waiting = db.scalar('select 1').catch((error: unknown) => error);
+      await STANDING.advance(1_000);
+      held.resolve();
+      await Promise.all(holding);
+      const refused = await waiting;
+      assert.ok(refused instanceof PoolTimeout, String(refused));
+      assert.equal(refused.load?.inUse, 2);
     },
-    { pool: { max: 2, acquireTimeoutMs: 1_000 } },
+    { clock: STANDING, pool: { max: 2, acquireTimeoutMs: 1_000 } },
   );
 
   on(
