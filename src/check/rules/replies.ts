@@ -155,8 +155,9 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
   const shown: RepliesOf = new Map();
   const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
-    if (route !== undefined && value !== undefined)
-      shown.set(route.call, [...(shown.get(route.call) ?? []), value]);
+    for (const [key, member] of (route && value?.members) ?? [])
+      if (route !== undefined && REVEALED.test(bare(key)))
+        shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
     // a response schema removes members that it does not declare
     if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
   };
@@ -356,8 +357,8 @@ function choosesField(name: string, { part, before }: Place): boolean {
 const REVEALED =
   /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
 
-/** Responses by the calls that declare their routes. */
-type RepliesOf = Map<Node, readonly Value[]>;
+/** Members of responses that are named like secrets, by the calls that declare their routes. Whole values hold much memory. */
+type RepliesOf = Map<Node, readonly (readonly [key: string, member: Value])[]>;
 
 /** Whether a text is random, or what the client itself has sent: no hash, and nothing that is stored. */
 function isOwnText({ texts }: Value): boolean {
@@ -390,7 +391,7 @@ function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): voi
     if (handler === undefined) continue;
     const route = sources.handlers.routeOf(handler);
     const given = (route && shown.get(route.call)) ?? [];
-    const members = given.flatMap((value) => value.members?.get(key) ?? []);
+    const members = given.flatMap(([name, member]) => (name === key ? [member] : []));
     if (members.length === 0 || !members.every(isOwnText))
       report(
         { module, node },
