@@ -23,7 +23,7 @@ import {
 import { fault, refusedData } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { ManualClock } from '../../../src/testing/index.ts';
-import { failedConnects } from '../../support/failed-connects.ts';
+import { failedConnects, refusedBeside } from '../../support/failed-connects.ts';
 import { MariaDbServer, mariadbProblem } from '../../support/mariadb-server.ts';
 import { mysqlDatabase, mysqlUrl, needsEngine } from '../../support/mysql-database.ts';
 import { Ends, folder, inReverse } from '../../support/run.ts';
@@ -695,20 +695,7 @@ for (const [name, engine] of [
     async (db) => {
       const ids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select connection_id()')));
       assert.ok(new Set(ids).size <= 2);
-      const [held, both] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-      let begun = 0;
-      const hold = (): Promise<void> => {
-        if (++begun === 2) both.resolve();
-        return held.promise;
-      };
-      const holding = [db.transaction(hold), db.transaction(hold)];
-      await both.promise;
-      const waiting = db.scalar('select 1').catch((error: unknown) => error);
-      await STANDING.advance(1_000);
-      held.resolve();
-      await Promise.all(holding);
-      const refused = await waiting;
-      assert.ok(refused instanceof PoolTimeout, String(refused));
+      const refused = await refusedBeside(db, STANDING, 1_000);
       assert.equal(refused.load?.inUse, 2);
     },
     { clock: STANDING, pool: { max: 2, acquireTimeoutMs: 1_000 } },

@@ -21,7 +21,7 @@ import { ManualClock, TestClient } from '../../../src/testing/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { failedConnects } from '../../support/failed-connects.ts';
+import { failedConnects, refusedBeside } from '../../support/failed-connects.ts';
 import { POSTGRES } from '../../support/postgres-chaos.ts';
 import { needsPostgres, postgresDatabase, postgresUrl } from '../../support/postgres-database.ts';
 import { PostgresServer } from '../../support/postgres-server.ts';
@@ -70,20 +70,7 @@ test('PostgreSQL pool: at most "max" connections are opened, and a caller that w
   if (db === undefined) return;
   const pids = await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()')));
   assert.ok(new Set(pids).size <= 2);
-  const [held, both] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  let begun = 0;
-  const hold = (): Promise<void> => {
-    if (++begun === 2) both.resolve();
-    return held.promise;
-  };
-  const holding = [db.transaction(hold), db.transaction(hold)];
-  await both.promise;
-  const waiting = db.scalar('select 1').catch((error: unknown) => error);
-  await clock.advance(200);
-  held.resolve();
-  await Promise.all(holding);
-  const refused = await waiting;
-  assert.ok(refused instanceof PoolTimeout, String(refused));
+  const refused = await refusedBeside(db, clock, 200);
   assert.deepEqual([refused.load?.inUse, refused.load?.waiting], [2, 1]);
 });
 
