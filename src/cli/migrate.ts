@@ -25,7 +25,7 @@ import type { MigrationDone } from '../db/migrations/migrations.ts';
 
 const DEFAULT_DIRECTORY = 'migrations';
 
-type Action = (open: OpenMigrator, values: Invocation['values']) => Promise<number>;
+type Action = (open: OpenMigrator, values: Invocation['values'], database: string) => Promise<number>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
@@ -125,7 +125,7 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
 async function runAction(action: string, plugin: Migratable, values: Invocation['values']): Promise<number> {
   try {
     await using open = await plugin.openMigrator({ onDone: printDone });
-    return await ACTIONS[action]!(open, values);
+    return await ACTIONS[action]!(open, values, plugin.name);
   } catch (error) {
     throw errorOfDatabase(error, plugin.name);
   }
@@ -199,7 +199,11 @@ function readSteps(values: Invocation['values']): number {
 }
 
 /** Shows the unfinished migration, or records its outcome with `--as`. */
-async function repair({ migrator }: OpenMigrator, values: Invocation['values']): Promise<number> {
+async function repair(
+  { migrator }: OpenMigrator,
+  values: Invocation['values'],
+  database: string,
+): Promise<number> {
   const as = readAs(values);
   if (as !== undefined) {
     const repaired = await migrator.repair(as);
@@ -217,15 +221,20 @@ async function repair({ migrator }: OpenMigrator, values: Invocation['values']):
   const statements = unfinished.statements.map(
     ({ line, text }) => `  line ${line}: ${text.replace(/\s+/g, ' ').trim()}\n`,
   );
+  const command = forDatabase('svc migrate repair <module>', database);
   process.stdout.write(
     `unfinished migration: ${label}${unfinished.isRunning ? ' (a process is running this migration now)' : ''}\n${statements.join('')}` +
-      'Find out which of these statements the database has executed. Undo these and run svc migrate repair --as pending, or execute the rest and run svc migrate repair --as applied.\n',
+      `Find out which of these statements the database has executed. Undo these and run ${command} --as pending, or execute the rest and run ${command} --as applied.\n`,
   );
   return 1;
 }
 
 /** Runs the seed files after all migrations have been applied. */
-async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
+async function seed(
+  { migrator, seeder }: OpenMigrator,
+  _values: Invocation['values'],
+  database: string,
+): Promise<number> {
   if (seeder === undefined)
     throw new SvcError('E_SEED', [
       'the DatabasePlugin of this database has no folder of seed files: set the option seedDirectory of the plugin',
@@ -233,7 +242,7 @@ async function seed({ migrator, seeder }: OpenMigrator): Promise<number> {
   const pending = await migrator.pending();
   if (pending.length > 0)
     throw new SvcError('E_SEED', [
-      `some migrations are not applied yet, so run "svc migrate up" first: ${pending.map(labelOf).join(', ')}`,
+      `some migrations are not applied yet, so run "${forDatabase('svc migrate up <module>', database)}" first: ${pending.map(labelOf).join(', ')}`,
     ]);
   const done = await seeder.run(({ file, durationMs }) =>
     process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),

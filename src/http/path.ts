@@ -269,7 +269,8 @@ export function decodeEscapes(text: string): string | undefined {
 
 /** Converts the literal text of a template to the form that it has in a canonical path. */
 export function canonicalLiteral(literal: string): string {
-  return literal.replace(/[\p{C}\p{Z}%?#\\]/gu, encodeURIComponent);
+  // the pattern with the classes of Unicode takes most of the time in which a router is built
+  return PLAIN_PATH.test(literal) ? literal : literal.replace(/[\p{C}\p{Z}%?#\\]/gu, encodeURIComponent);
 }
 
 /**

@@ -281,14 +281,16 @@ export class TestClient implements AsyncDisposable {
 
   /** Calls the application. close() waits for calls that were aborted, because their handlers may still run. */
   #answerInMemory(served: ServedApplication, request: Request): Promise<Response> {
-    const hold = (ending: Awaitable<void>): void =>
-      void held(
-        promised(() => ending),
-        this.#endings,
-      );
-    const onEnding = this.#awaitsTasks ? undefined : hold;
+    const onEnding = this.#awaitsTasks ? undefined : this.#holdEnding;
     return held(answerInMemory(served, request, '127.0.0.1', undefined, onEnding), this.#calls);
   }
+
+  /** Makes close() wait for the clean-ups of a request, and for its background tasks. */
+  readonly #holdEnding = (ending: Awaitable<void>): void =>
+    void held(
+      promised(() => ending),
+      this.#endings,
+    );
 
   /**
    * Opens a WebSocket. The Origin field is the application's origin, unless `headers` sets another one.
@@ -345,7 +347,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #openInMemory(served: ServedApplication, request: Request): Promise<Response | TestWebSocket> {
-    const opened = await upgradeInMemory(served, request, '127.0.0.1');
+    const opened = await upgradeInMemory(served, request, '127.0.0.1', this.#holdEnding);
     if (opened instanceof Response) return opened;
     const { socket, stream, over } = opened;
     const ended = over.then(() => void this.#sockets.delete(socket));

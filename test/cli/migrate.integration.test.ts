@@ -174,7 +174,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.equal(early.status, 1);
   assert.match(
     early.stderr,
-    /some migrations are not applied yet, so run "svc migrate up" first: 0001_notes/,
+    /some migrations are not applied yet, so run "svc migrate up <module>" first: 0001_notes/,
   );
   assert.equal((await svc(['migrate', 'up', 'app.ts'], { cwd })).status, 0);
   for (const [env, args] of [

@@ -578,6 +578,26 @@ test('if the clean-up of a dependency of scope "app" fails, TestClient.close() r
   await assert.rejects(client.close(), /the pool does not close/);
 });
 
+for (const options of [{}, { listen: true }]) {
+  test(`TestClient.close() waits for the clean-ups of WebSockets, and rejects with their error (${JSON.stringify(options)})`, async () => {
+    const app = quiet();
+    const steps: string[] = [];
+    async function* connection(): AsyncGenerator<string, void> {
+      yield 'open';
+      for (let turn = 0; turn < 20; turn++) await setImmediate();
+      steps.push('cleaned up');
+      throw new Error('the clean-up failed');
+    }
+    app.websocket('/', { connection: Depends(connection) }, async (socket) => {
+      for await (const message of socket) socket.send(message);
+    });
+    const client = new TestClient(app, options);
+    await client.websocket('/');
+    await assert.rejects(client.close(), /the clean-up failed/);
+    assert.deepEqual(steps, ['cleaned up']);
+  });
+}
+
 test('with raiseErrors: false, errors of background tasks and clean-ups are only logged', async () => {
   await using client = new TestClient(failsBehind(), { raiseErrors: false });
   for (const path of ['/task', '/clean-up', '/both', '/stream'])

@@ -152,18 +152,19 @@ interface OpenedInMemory {
   readonly headers: Headers;
   readonly stream: Duplex;
   readonly socket: WebSocketConnection;
-  /** Resolves when the WebSocket has closed, and all its handlers have ended. */
+  /** Resolves when the WebSocket has closed, and all its handlers have ended; the clean-ups may still run. */
   readonly over: Promise<void>;
 }
 
 /**
  * Handles a WebSocket handshake. Returns the client's side of the opened WebSocket, or the response that
- * refuses it.
+ * refuses it. `onEnding` is called with the promise of the clean-ups of the WebSocket.
  */
 export async function upgradeInMemory(
   app: ServedApplication,
   request: Request,
-  remoteAddress = '',
+  remoteAddress: string,
+  onEnding: (ending: Awaitable<void>) => void,
 ): Promise<Response | OpenedInMemory> {
   const outgoing = new MemoryOutgoing();
   const incoming = new MemoryIncoming(request, remoteAddress);
@@ -196,7 +197,7 @@ export async function upgradeInMemory(
     onClosed: () => outgoing.close(false),
     onOver: (_socket, failure) => {
       resolve();
-      void app.finish(req, failure);
+      onEnding(app.finish(req, failure));
     },
   });
   // destroys the client later, so that it first receives the bytes that were already sent

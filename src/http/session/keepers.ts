@@ -12,7 +12,7 @@
  * so a person who can read the store cannot create a session cookie.
  */
 import { createHash } from 'node:crypto';
-import { HTTPException, PayloadTooLarge, SvcError } from '../../base/errors.ts';
+import { HTTPException, PayloadTooLarge, SvcError, throwMistake } from '../../base/errors.ts';
 import { SecurityLog } from '../security-log.ts';
 import { MissingTls, ProtectedValues } from './cookie.ts';
 import { NO_DATA, RequestSession } from './values.ts';
@@ -243,32 +243,35 @@ export class StoreKeeper implements SessionKeeper {
    */
   async open(req: HttpRequest): Promise<RequestSession> {
     const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
+    const none = new RequestSession(() => undefined, unkept);
     const value = this.#cookie.read(req);
-    const stored = value === undefined ? undefined : await this.#find(value.payload);
-    if (value === undefined || stored === undefined) {
+    if (value === undefined) return none;
+    try {
+      const stored = await this.#find(value.payload);
+      if (stored !== undefined) {
+        const opened = this.#cookie.opened(value, stored);
+        return new RequestSession(() => opened, unkept);
+      }
       // the store has no valid record: the session was ended, or has expired
-      if (value !== undefined) this.#cookie.reject(req, 'unknown_session');
-      return new RequestSession(() => undefined, unkept);
+      this.#cookie.reject(req, 'unknown_session');
+    } catch (error) {
+      none.fail(error); // a request that does not use the session is answered as usual
     }
-    const opened = this.#cookie.opened(value, stored);
-    return new RequestSession(() => opened, unkept);
+    return none;
   }
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
     // the old record is deleted before the new one is added, so that they are never valid at the same time
-    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
+    const wasAlive = endedId === undefined || (await this.#ask((store) => store.delete(keyOf(endedId))));
     if (!session.isKept) return mayClear(session, req) ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
       // if another request has ended the session, the old values are not stored again
       const data = session.over(wasAlive ? session.base : NO_DATA);
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
-      await this.#store.add(
-        keyOf(session.id),
-        this.#encoded(req, session.id, data, times.issuedSeconds),
-        ttlMs(times),
-      );
+      const text = this.#encoded(req, session.id, data, times.issuedSeconds);
+      await this.#ask((store) => store.add(keyOf(session.id), text, ttlMs(times)));
       this.#name(req, response, session.id, times);
     } else if (session.isChanged || opened.isDue) {
       const times = this.#cookie.timesOf(opened.bornSeconds);
@@ -295,7 +298,8 @@ export class StoreKeeper implements SessionKeeper {
       const text: string = session.isChanged
         ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds)
         : before.text;
-      if (await this.#store.replace(key, before.text, text, ttl)) return true;
+      const { text: old } = before;
+      if (await this.#ask((store) => store.replace(key, old, text, ttl))) return true;
       before = await this.#find(session.id);
       if (before === undefined) return false;
     }
@@ -310,12 +314,27 @@ export class StoreKeeper implements SessionKeeper {
 
   async #find(id: string): Promise<StoredSession | undefined> {
     const key = keyOf(id);
-    const text = await this.#store.get(key);
+    const text = await this.#ask((store) => store.get(key));
     if (text === undefined) return undefined;
     const value = this.#seal?.read(key, text, this.#cookie.nowSeconds);
     if (value?.kind === 'refused') return undefined;
     const record = decoded(value === undefined ? text : value.payload);
     return record === undefined ? undefined : { ...record, id, text };
+  }
+
+  /** Calls the store. A failure of the store is a 503; a mistake in the program stays what it is. */
+  async #ask<T>(call: (store: RecordStore) => Awaitable<T>): Promise<T> {
+    try {
+      return await call(this.#store);
+    } catch (cause) {
+      if (cause instanceof HTTPException) throw cause; // such as StoreFull
+      throwMistake(cause);
+      const headers = { 'Retry-After': '1' };
+      throw new HTTPException(503, 'Sessions are not available at the moment; try again later', {
+        headers,
+        cause,
+      });
+    }
   }
 
   #encoded(req: HttpRequest, id: string, data: SessionData, bornSeconds: number): string {

@@ -65,7 +65,7 @@ const MAX_DEPTH = 100;
 export class RequestSession implements Session {
   /** Reads the session that the client has sent. Undefined after the first call. */
   #open: (() => OpenedSession | undefined) | undefined;
-  /** Error of the login authority. Every use of the session throws it. */
+  /** Error of the store or of the login authority. Every use of the session throws it. */
   #failure: { readonly error: unknown } | undefined;
   readonly #onUnkept: (mistake: SvcError) => void;
   #isRead = false;

@@ -3,7 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MemoryRecordStore } from 'svc';
+import { MemoryRecordStore, StoreFull, SvcError } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { TransportRequest } from '../../../src/http/request/request.ts';
 import { Site, SlowStore, stored } from '../../support/session-site.ts';
@@ -235,30 +235,74 @@ test('if concurrent requests keep changing a session, a further change ends with
   assert.deepEqual([response.status, response.headers.get('retry-after')], [503, '1']);
 });
 
-test('if a session store fails, the response is a 500, and the handler does not run', async () => {
-  const clock = new ManualClock();
+const CALLS: readonly (keyof RecordStore)[] = ['get', 'add', 'replace', 'delete'];
+
+/** A store in memory. The calls whose names are in `failing` throw `error`. */
+function breakable(clock: ManualClock, error: () => Error): { store: RecordStore; failing: Set<string> } {
   const records = new MemoryRecordStore({ clock });
-  let isDown = false;
-  const store: RecordStore = {
-    get: (key) => {
-      if (isDown) throw new Error('connection refused');
-      return records.get(key);
+  const failing = new Set<string>();
+  const store = new Proxy(records, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]): unknown => {
+        if (failing.has(String(name))) throw error();
+        return Reflect.apply(value, target, args);
+      };
     },
-    set: (key, value, ttlMs) => records.set(key, value, ttlMs),
-    add: (key, value, ttlMs) => records.add(key, value, ttlMs),
-    delete: (key) => records.delete(key),
-    replace: (key, expected, value, ttlMs) => records.replace(key, expected, value, ttlMs),
-  };
+  });
+  return { store, failing };
+}
+
+const refused = (): Error => new Error('connection refused');
+
+test('if the session store fails, a request that does not use the session is answered as usual', async () => {
+  const clock = new ManualClock();
+  const { store, failing } = breakable(clock, refused);
   await using site = new Site({ clock, session: { store } });
   await site.visit((req) => req.session.set('a', 1));
-  isDown = true;
-  let hasRun = false;
-  const response = await site.visit(() => {
-    hasRun = true;
-  });
-  assert.deepEqual([response.status, hasRun], [500, false]);
-  assert.ok(!(await response.text()).includes('refused'));
+  for (const call of CALLS) failing.add(call);
+  const response = await site.visit(() => 'public');
+  assert.deepEqual(
+    [response.status, response.headers.getSetCookie(), await response.text()],
+    [200, [], 'public'],
+  );
+  failing.clear();
+  assert.equal(await site.ask((req) => req.session.get('a')), 1);
 });
+
+for (const [what, call, use] of [
+  ['reads the session', 'get', (req) => req.session.get('a')],
+  ['asks whether the session is new', 'get', (req) => req.session.isNew],
+  ['reads the id', 'get', (req) => req.session.id],
+  ['takes flash messages', 'get', (req) => req.session.takeFlashes()],
+  ['changes a value', 'replace', (req) => req.session.set('a', 2)],
+  ['changes an object', 'replace', (req) => req.session.get<number[]>('list')!.push(2)],
+  ['rotates the session', 'delete', (req) => req.session.regenerate()],
+  ['rotates the session', 'add', (req) => req.session.regenerate({ keep: ['a'] })],
+  ['ends the session', 'delete', (req) => req.session.destroy()],
+] as readonly [string, keyof RecordStore, (req: HttpRequest) => unknown][]) {
+  for (const [error, make, status] of [
+    ['an error of the network', refused, 503],
+    ['a full store', () => new StoreFull(), 503],
+    ['a mistake in the program', () => new SvcError('E_DB_NESTED', ['x']), 500],
+  ] as const) {
+    test(`if ${call}() of the session store fails by ${error}, a handler that ${what} gets ${status}`, async () => {
+      const clock = new ManualClock();
+      const { store, failing } = breakable(clock, make);
+      await using site = new Site({ clock, session: { store } });
+      await site.visit((req) => {
+        req.session.set('a', 1);
+        req.session.set('list', [1]);
+      });
+      failing.add(call);
+      const response = await site.visit((req) => void use(req));
+      assert.deepEqual([response.status, response.headers.getSetCookie()], [status, []]);
+      if (make === refused) assert.equal(response.headers.get('retry-after'), '1');
+      assert.ok(!(await response.text()).includes('refused'));
+    });
+  }
+}
 
 for (const [what, record] of [
   ['no JSON', 'nonsense'],
