@@ -160,8 +160,8 @@ interface OpenedDatabase {
 interface DatabaseObserver {
   readonly name: string;
   /**
-   * True for a command such as `svc migrate`, which itself prints why a server cannot be reached. The pool
-   * then logs nothing.
+   * True for a command such as `svc migrate`, which itself prints why a server cannot be reached, and how long
+   * each migration takes. The pool then logs nothing, and no statement is logged as slow.
    */
   readonly isCommand?: boolean | undefined;
   /** Called after each statement with its duration in seconds. */
@@ -181,7 +181,8 @@ export function prepareDatabase(
   observer: DatabaseObserver = UNNAMED,
 ): PreparedDatabase {
   const address = parseDatabaseUrl(url);
-  const read = readDatabaseOptions(options, address);
+  const settings = readDatabaseOptions(options, address);
+  const read = observer.isCommand === true ? { ...settings, slowStatementMs: 0 } : settings;
   const { clock, log, tracer, statementTimeoutMs, snakeCase, types, synchronous } = read;
   const conversion = { snakeCase, types };
   const { onWait } = observer;

@@ -2,20 +2,26 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ManualClock } from '../../src/base/manual-clock.ts';
-import { openDatabase } from '../../src/db/index.ts';
+import { prepareDatabase } from '../../src/db/open.ts';
 import { StatementTiming, timingOf } from '../../src/db/slow-statements.ts';
 import { collectedLog } from '../support/collected-log.ts';
 
-test('a statement on SQLite is logged if it takes longer than slowStatementMs, by default 50, and never if that is 0', async () => {
-  for (const [slowStatementMs, tookMs, isLogged] of [
+test('a statement on SQLite is logged if it takes longer than slowStatementMs, by default 50, and never if that is 0, or in a command', async () => {
+  for (const [slowStatementMs, tookMs, isLogged, isCommand = false] of [
     [undefined, 50, false],
     [undefined, 51, true],
     [100, 51, false],
     [0, 5_000, false],
+    [undefined, 5_000, false, true], // svc migrate prints the time of each migration
   ] as const) {
     const { logger, events } = collectedLog();
     const clock = new ManualClock();
-    await using db = await openDatabase('sqlite::memory:', { slowStatementMs, log: logger, clock });
+    const options = { slowStatementMs, log: logger, clock };
+    const { database: db } = await prepareDatabase('sqlite::memory:', options, {
+      name: 'db',
+      isCommand,
+    }).open();
+    await using _open = db;
     const elapsed = clock.monotonicMs.bind(clock);
     clock.monotonicMs = () => {
       void clock.advance(tookMs); // each look at the clock takes as long as a statement
