@@ -377,9 +377,7 @@ class Plugins {
       get env() {
         return conditions.env;
       },
-      get clock() {
-        return conditions.clock;
-      },
+      clock: conditions.clock,
       log: log.child(plugin.name),
       metrics,
       routes: {
@@ -414,16 +412,14 @@ class Plugins {
   }
 }
 
-/** Environment and clock are read at each access, because a test client may replace them. */
+/** The environment is read at each access, because a test client may replace it. */
 export function servicesOf(app: Services): Services {
-  const { log, metrics, config, tracer } = app;
+  const { clock, log, metrics, config, tracer } = app;
   return {
     get env() {
       return app.env;
     },
-    get clock() {
-      return app.clock;
-    },
+    clock,
     log,
     metrics,
     config,

@@ -4,7 +4,7 @@
  *   application.ts    handles requests with the compiled application
  *   lifecycle.ts      starts and stops the application, and opens the HTTP server of run()
  */
-import { systemClock } from '../base/clock.ts';
+import { ApplicationClock, presentClock, systemClock } from '../base/clock.ts';
 import { Config } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { untilAborted } from '../base/promises.ts';
@@ -100,7 +100,7 @@ export class Svc extends Router implements McpApplication {
   readonly #errors: Counter;
   readonly #slowReaders: Counter;
   #testEnv: Env | undefined;
-  #clock: Clock;
+  readonly #clock: ApplicationClock;
   /**
    * Settings that the framework itself reads. Undefined until the application is compiled: until then, each
    * access reads the configuration again, because loadDict() may change it.
@@ -118,7 +118,7 @@ export class Svc extends Router implements McpApplication {
     const { logger, tracer, clock, roomBus, ops, openapi, settings } = readSvcOptions(options);
     Object.defineProperty(this, APP_BRAND, { value: true });
     this.config = new Config({ values: settings });
-    this.#clock = clock ?? systemClock;
+    this.#clock = new ApplicationClock(presentClock(clock ?? systemClock));
     this.#openapi = openapi === undefined ? {} : readOpenApiOptions(openapi);
     this.log = logger ?? createLogger({ clock: this.#clock });
     this.tracer = tracer === undefined ? undefined : guardedTracer(tracer, this.log);
@@ -139,7 +139,7 @@ export class Svc extends Router implements McpApplication {
     const tasks = new BackgroundRunner(this.log, this.metrics, this.tracer);
     this.operations = new Operations({
       env: () => this.env,
-      clock: () => this.#clock,
+      clock: this.#clock,
       log: this.log,
       metrics: this.metrics,
       options: ops,
@@ -171,6 +171,7 @@ export class Svc extends Router implements McpApplication {
     return this.#readEffective().version;
   }
 
+  /** The clock of the application. A test client may replace it, and this object then uses the new one. */
   get clock(): Clock {
     return this.#clock;
   }
@@ -518,11 +519,12 @@ export class Svc extends Router implements McpApplication {
    * @internal
    */
   withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
-    const { env = this.env, clock = this.#clock } = conditions;
-    if (env === this.env && clock === this.#clock) return;
+    const { env = this.env } = conditions;
+    const clock = presentClock(conditions.clock ?? this.#clock);
+    if (env === this.env && clock === this.#clock.present) return;
     this.assertNotFrozen('an environment or clock');
     this.#testEnv = env;
-    this.#clock = clock;
+    this.#clock.present = clock;
   }
 
   /** Settings that a test client needs to create requests, such as the trusted proxies. @internal */
@@ -568,7 +570,7 @@ export class Svc extends Router implements McpApplication {
       compiled,
       options: this.#readEffective(),
       state,
-      clock: this.#clock,
+      clock: this.#clock.present,
       log: this.log,
       operations: this.operations,
       errors: this.#errors,

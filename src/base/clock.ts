@@ -64,6 +64,48 @@ export const systemClock: Clock = Object.freeze({
 });
 
 /**
+ * The clock of an application, which a test client may replace. A program may keep this object: its methods
+ * always use the present clock.
+ */
+export class ApplicationClock implements Clock {
+  /** The present clock. */
+  present: Clock;
+
+  constructor(present: Clock) {
+    this.present = present;
+  }
+
+  nowMs(): number {
+    return this.present.nowMs();
+  }
+
+  nowMicros(): number {
+    return this.present.nowMicros();
+  }
+
+  monotonicMs(): number {
+    return this.present.monotonicMs();
+  }
+
+  after(ms: number, fn: () => void): Disposable {
+    return this.present.after(ms, fn);
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return this.present.sleep(ms, signal);
+  }
+
+  pass(ms: number): Promise<void> {
+    return pass(this.present, ms);
+  }
+}
+
+/** Returns the clock that `clock` uses: the present one of an application, or `clock` itself. */
+export function presentClock(clock: Clock): Clock {
+  return clock instanceof ApplicationClock ? clock.present : clock;
+}
+
+/**
  * Starts a timer by calling `start`, and resolves when the timer fires. Rejects with the signal's reason when
  * the signal aborts first.
  */

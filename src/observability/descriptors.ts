@@ -59,13 +59,13 @@ const SYSTEM: DescriptorSystem = {
 
 export class DescriptorWatch {
   readonly #log: Logger;
-  readonly #clock: () => Clock;
+  readonly #clock: Clock;
   readonly #system: DescriptorSystem;
   readonly #count: Counter;
   #reportedMs = -Infinity;
   #suppressed = 0;
 
-  constructor(log: Logger, metrics: Metrics, clock: () => Clock, system: DescriptorSystem = SYSTEM) {
+  constructor(log: Logger, metrics: Metrics, clock: Clock, system: DescriptorSystem = SYSTEM) {
     this.#log = log;
     this.#clock = clock;
     this.#system = system;
@@ -78,7 +78,7 @@ export class DescriptorWatch {
   /** Counts an error for which {@link lacksDescriptors} is true, and logs it at most once a minute. */
   report(error: unknown, fields: Readonly<Record<string, unknown>> = {}): void {
     this.#count.add(1);
-    const nowMs = this.#clock().monotonicMs();
+    const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#reportedMs < PAUSE_MS) {
       this.#suppressed++;
       return;
@@ -91,7 +91,7 @@ export class DescriptorWatch {
 
   /** Checks the limit of the process once, and then regularly opens a file. Disposing the result ends this. */
   watch(maxConnections: number): Disposable {
-    const clock = this.#clock();
+    const clock = this.#clock;
     const probe = (): void => {
       timer = clock.after(PROBE_MS, probe);
       this.#system.probe().catch((error: unknown) => {

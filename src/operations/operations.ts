@@ -74,7 +74,7 @@ export class Operations {
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
   readonly #env: () => Env;
-  readonly #clock: () => Clock;
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #metrics: MetricsRegistry;
   readonly #probes = new Map<string, Probe>();
@@ -89,7 +89,7 @@ export class Operations {
 
   constructor(deps: {
     env: () => Env;
-    clock: () => Clock;
+    clock: Clock;
     log: Logger;
     metrics: MetricsRegistry;
     options: OpsOptions;
@@ -124,11 +124,11 @@ export class Operations {
     );
     this.connections = new ConnectionMeter(deps.metrics);
     this.descriptors = new DescriptorWatch(deps.log, deps.metrics, deps.clock);
-    const startedMs = deps.clock().monotonicMs();
+    const startedMs = deps.clock.monotonicMs();
     deps.metrics.gauge(
       'svc_uptime_seconds',
       'Seconds since the application object was created',
-      () => (deps.clock().monotonicMs() - startedMs) / 1_000,
+      () => (deps.clock.monotonicMs() - startedMs) / 1_000,
       'max',
     );
     deps.metrics.gauge('svc_requests_in_flight', 'Requests that have arrived and have no response yet', () =>
@@ -245,13 +245,12 @@ export class Operations {
   }
 
   async #probeOne(name: string, probe: Probe): Promise<{ status: 'up' | 'down'; latency_ms: number }> {
-    const clock = this.#clock();
-    const startedMs = clock.monotonicMs();
+    const startedMs = this.#clock.monotonicMs();
     const abort = new AbortController();
-    const latency = (): number => Math.round(clock.monotonicMs() - startedMs);
+    const latency = (): number => Math.round(this.#clock.monotonicMs() - startedMs);
     try {
       const probing = Promise.try(probe, abort.signal);
-      await within(clock, PROBE_TIMEOUT_MS, probing, () => {
+      await within(this.#clock, PROBE_TIMEOUT_MS, probing, () => {
         const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
         abort.abort(late);
         throw late;

@@ -47,7 +47,7 @@ async function run(
   const errors = new ErrorRenderer({
     handlers: [handlers],
     log: logger,
-    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), () => systemClock),
+    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), systemClock),
     debug: options.debug ?? false,
     onUnhandled: (error) => void unhandled.push(error),
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
@@ -475,7 +475,7 @@ test('if a middleware only returns the result of next(), compose() creates no pr
   const errors = new ErrorRenderer({
     handlers: [new ExceptionHandlers()],
     log: logger,
-    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), () => systemClock),
+    descriptors: new DescriptorWatch(logger, createMetrics({ log: logger }), systemClock),
     debug: false,
     errors: createMetrics({ log: logger }).counter('svc_test_total', 'errors'),
   });

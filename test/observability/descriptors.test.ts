@@ -17,7 +17,7 @@ function setUp(limit?: number) {
   const metrics = createMetrics({ log: logger });
   const clock = new ManualClock();
   const system = { probe: () => Promise.resolve(), limit: () => limit };
-  const watch = new DescriptorWatch(logger, metrics, () => clock, system);
+  const watch = new DescriptorWatch(logger, metrics, clock, system);
   return { events, metrics, clock, system, watch };
 }
 

@@ -73,7 +73,7 @@ const later = await exhausted(async () => {
   };
 });
 const clock = new ManualClock();
-using _watching = new DescriptorWatch(logger, createMetrics({ log: logger }), () => clock).watch(257);
+using _watching = new DescriptorWatch(logger, createMetrics({ log: logger }), clock).watch(257);
 await clock.advance(1_000);
 const limit = events.find(({ event }) => event === 'descriptor_limit_low')?.['limit'];
 process.stdout.write(JSON.stringify({ limit, ...first, docsLater, ...later }));

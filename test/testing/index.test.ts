@@ -460,6 +460,32 @@ test('TestClient gives its clock to the application, and uses the same clock for
   assert.equal(client.cookies.get('short'), undefined);
 });
 
+test('app.clock may be kept before TestClient replaces the clock, also by the logger of the application', async () => {
+  const lines: string[] = [];
+  const app: Svc = new Svc();
+  const { clock: kept } = app;
+  const logger = createLogger({ clock: kept, sink: (line) => void lines.push(line) });
+  app.get('/', () => {
+    logger.info('seen');
+    return [kept.nowMs(), kept.nowMicros(), kept.monotonicMs()];
+  });
+  const clock = new ManualClock();
+  await using client = new TestClient(app, { clock });
+  await clock.advance(5_000);
+  assert.deepEqual(await (await client.get('/')).json(), [
+    clock.nowMs(),
+    clock.nowMicros(),
+    clock.monotonicMs(),
+  ]);
+  assert.ok(lines.join('').includes(new Date(clock.nowMs()).toISOString()), lines.join(''));
+  const fired: string[] = [];
+  using _timer = kept.after(1_000, () => void fired.push('after'));
+  const slept = kept.sleep(1_000).then(() => fired.push('sleep'));
+  await kept.pass!(1_000);
+  await slept;
+  assert.deepEqual([fired.toSorted(), app.clock === kept], [['after', 'sleep'], true]);
+});
+
 test('once the application is compiled, TestClient refuses a clock or environment that differs from that of the application', async () => {
   const app = quiet().compileAll();
   assert.throws(() => new TestClient(app, { clock: new ManualClock() }), fault('E_APP_FROZEN'));

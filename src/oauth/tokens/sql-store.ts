@@ -7,7 +7,7 @@
  * clients log their users out.
  */
 import { randomInt } from 'node:crypto';
-import { pass, systemClock } from '../../base/clock.ts';
+import { pass, presentClock, systemClock } from '../../base/clock.ts';
 import { DatabaseError } from '../../db/errors.ts';
 import { askStore } from '../single-use.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -254,7 +254,7 @@ export class SqlTokenStore implements TokenStore {
 
   /** Returns the clock of the database. A clock that the application has injected replaces this clock too. */
   #time(): SqlTime {
-    return this.#clock === systemClock
+    return presentClock(this.#clock) === systemClock
       ? CLOCKS[this.#database().dialect]
       : { sql: String(Math.round(this.#clock.nowMicros())), precision: 0 };
   }
