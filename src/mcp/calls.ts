@@ -308,9 +308,8 @@ const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
  * the client has requested it. A report is sent only if its `progress` is greater than the last one.
  */
 export function toolProgress({ state }: Context): ToolProgress {
-  if (!state.has(TOOL_LISTENER)) return nothing;
-  const listener = state.get(TOOL_LISTENER);
-  return (progress, total, message) => listener.progress(progress, total, message);
+  const listener = listenerIn(state);
+  return (progress, total, message) => listener?.progress(progress, total, message);
 }
 
 /**
@@ -318,13 +317,13 @@ export function toolProgress({ state }: Context): ToolProgress {
  * client has requested them.
  */
 export function toolLog({ state }: Context): ToolLog {
-  if (!state.has(TOOL_LISTENER)) return nothing;
-  const listener = state.get(TOOL_LISTENER);
-  return (level, data, logger) => listener.log(level, data, logger);
+  const listener = listenerIn(state);
+  return (level, data, logger) => listener?.log(level, data, logger);
 }
 
-function nothing(): void {
-  /* does nothing, because the request is not a tool call */
+/** Returns undefined if the request is not a tool call. */
+function listenerIn(state: Context['state']): ToolListener | undefined {
+  return state.has(TOOL_LISTENER) ? state.get(TOOL_LISTENER) : undefined;
 }
 
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');
