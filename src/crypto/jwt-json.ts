@@ -162,8 +162,3 @@ function isName(text: string, end: number): boolean {
   while (text.charCodeAt(index) <= SPACE) index++;
   return text[index] === ':';
 }
-
-/** Removes members that are null. Some providers send null for a member without a value. */
-export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
-}
