@@ -479,17 +479,13 @@ export const FLUSH_MS = 2_000;
 /** Resolves when a logger has written its lines, at the latest after `limitMs`. Never rejects. */
 export async function flushed(
   log: Logger | undefined,
-  clock: Clock = systemClock,
+  clock: Clock,
   limitMs: number = FLUSH_MS,
 ): Promise<void> {
   flush();
   if (log?.flush === undefined) return;
-  await within(
-    clock,
-    limitMs,
-    Promise.try(() => log.flush!()),
-    ignore,
-  ).catch(ignore);
+  const written = Promise.try(() => log.flush!());
+  await within(clock, limitMs, written, ignore).catch(ignore);
 }
 
 /** Ends the process when a logger has written its lines, at the latest after `limitMs`. */
