@@ -237,6 +237,12 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
+/** Returns the end of a message about an unknown word: the candidate that it probably means, if there is one. */
+export function meant(word: string, candidates: Iterable<string>): string {
+  const near = closest(word, candidates);
+  return near === undefined ? '' : `: did you mean "${near}"?`;
+}
+
 /**
  * Returns the candidate that differs least from `word`, by at most `most` letters; undefined if there is
  * none.

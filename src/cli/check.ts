@@ -27,7 +27,7 @@ import { ENV_FILE_HELP, readCount, textOf, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { repositoryRoot } from './repository.ts';
-import { nearest } from '../base/options.ts';
+import { isTextList, nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
@@ -319,7 +319,7 @@ function readKnown(file: string): readonly string[] | undefined {
   };
   try {
     const { known } = JSON.parse(readFileSync(file, 'utf8')) as { known?: unknown };
-    return Array.isArray(known) && known.every((key) => typeof key === 'string') ? known : refuse();
+    return isTextList(known) ? known : refuse();
   } catch (error) {
     return refuse(error);
   }

@@ -9,7 +9,7 @@ import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
 import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
-import { closest, isRecord, defined, outOfRange, own } from '../base/options.ts';
+import { defined, isRecord, meant, outOfRange, own } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -245,9 +245,10 @@ interface Slot {
   readonly isFile?: boolean;
 }
 
-interface RequestInput {
+/** Target and body of the request to a route. */
+export interface RequestInput {
   readonly target: string;
-  readonly body: string | URLSearchParams | FormData | undefined;
+  readonly body?: string | URLSearchParams | FormData | undefined;
 }
 
 /**
@@ -288,7 +289,7 @@ class ArgumentPlan {
   ) {
     this.#subject = subject;
     this.#template = template;
-    const schemas = new JsonSchemas({ prefix: '#/$defs/' });
+    const schemas = new JsonSchemas({ prefix: PREFIX });
     this.#slots = slotsOf(template, inputs, schemas);
     this.#byName = new Map(this.#slots.map((slot) => [slot.argument, slot]));
     this.#body =
@@ -372,15 +373,8 @@ class ArgumentPlan {
   }
 
   #unknown(name: string): Issue {
-    const near = closest(name, this.#byName.keys());
-    return {
-      loc: ['argument', name],
-      code: 'unknown',
-      message:
-        near === undefined
-          ? 'is not an argument of this tool'
-          : `is not an argument of this tool: did you mean "${near}"?`,
-    };
+    const message = `is not an argument of this tool${meant(name, this.#byName.keys())}`;
+    return { loc: ['argument', name], code: 'unknown', message };
   }
 
   #bodyOf(
