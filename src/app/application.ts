@@ -184,9 +184,8 @@ export class Application implements ServedApplication {
 
 /** Returns the longest time limit for receiving a request; undefined if no route sets `requestTimeoutMs`. */
 function longestTimeout(routes: readonly CompiledRoute[], limits: Limits): number | undefined {
-  let longest: number | undefined;
-  for (const { requestTimeoutMs } of routes)
-    if (requestTimeoutMs !== undefined)
-      longest = Math.max(requestTimeoutMs, longest ?? limits.requestTimeoutMs);
-  return longest;
+  const own = routes.flatMap(({ requestTimeoutMs }) => requestTimeoutMs ?? []);
+  return own.length === 0
+    ? undefined
+    : own.reduce((longest, ms) => Math.max(longest, ms), limits.requestTimeoutMs);
 }

@@ -25,21 +25,20 @@ import type { Duplex } from 'node:stream';
 import type { Endless } from '../http/chunks.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
-import type { Rooms } from '../http/websocket/rooms.ts';
-import type { Logger } from '../observability/log.ts';
 import { realFolder } from '../http/files/static-folder.ts';
 import type { Application } from './application.ts';
 import type { EmbeddedListener } from '../http/server/embedded.ts';
 import type { ServedApplication } from '../http/server/server.ts';
-import type { Clock } from '../base/clock.ts';
-import type { Env } from '../base/config.ts';
 import type { SecureTransport } from '../http/server/tls.ts';
 import type { ServerTlsOptions } from '../http/server/options.ts';
-import type { Operations } from '../operations/operations.ts';
 import type { StopTimes } from '../operations/signals.ts';
-import type { OpenServer } from '../operations/supervised.ts';
+import type {
+  OpenServer,
+  OpenedServer,
+  ServeOptions,
+  SupervisedApplication,
+} from '../operations/supervised.ts';
 import type { Leave } from '../operations/supervision.ts';
-import type { ServerOptions } from './options.ts';
 
 /**
  * Key of the flag that forbids a start. The flag is a property of `process`, so that every copy of this
@@ -61,13 +60,8 @@ export function assertStartAllowed(): void {
 }
 
 /** The members of an application that its lifecycle and its servers use. `Svc` implements them. */
-interface LivingApplication {
-  readonly log: Logger;
-  readonly rooms: Rooms;
-  readonly operations: Operations;
+interface LivingApplication extends Omit<SupervisedApplication, 'metrics' | 'serving'> {
   readonly lifecycle: Lifecycle;
-  readonly clock: Clock;
-  readonly env: Env;
   /** Compiles the application on the first call. */
   application(): Application;
   /**
@@ -75,7 +69,6 @@ interface LivingApplication {
    * subclass of `Svc` can override the start.
    */
   startup(): Promise<void>;
-  shutdown(): Promise<void>;
 }
 
 const NONE: ReadonlyMap<Plugin, Replace> = new Map();
@@ -261,18 +254,6 @@ export interface RequestListeners {
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => void;
 }
 
-/** Address and options of a server that accepts connections. */
-interface OpenedServer {
-  readonly host: string;
-  readonly port: number;
-  readonly url: string;
-  readonly stop: StopTimes;
-  /** Whether the server owns the process: it then also watches the file descriptors of the process. */
-  readonly handleSignals: boolean;
-  /** Whether a parent process accepts the connections; the parent then logs the address. */
-  readonly isSupervised?: boolean;
-}
-
 /**
  * Time in milliseconds during which a draining server still waits for the first request of a new connection.
  * A parent process may have passed on the connection just before the server began to drain.
@@ -291,7 +272,7 @@ export class Serving {
   }
 
   /** A signal during the start stops everything that has already started. */
-  async run(options: ServerOptions): Promise<RunningServer> {
+  async run(options: ServeOptions): Promise<RunningServer> {
     const isFirst = !this.#app.lifecycle.hasBegun;
     const secure = await this.secure(options.tls);
     let server: HttpServer | undefined;
@@ -419,7 +400,7 @@ export class Serving {
     });
   }
 
-  async #open(server: HttpServer, options: ServerOptions): Promise<OpenServer> {
+  async #open(server: HttpServer, options: ServeOptions): Promise<OpenServer> {
     const { uploadDirectory } = this.#app.application().defaults;
     // startup hooks may have made the folder; without it, only a large upload would fail
     if (uploadDirectory !== undefined) realFolder('E_UPLOAD_DIRECTORY', uploadDirectory);

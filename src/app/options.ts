@@ -31,10 +31,11 @@ import type { Middleware, StateMap } from '../http/contracts.ts';
 import type { ForwardedHeader, TrustProxy } from '../http/request/proxy.ts';
 import type { RequestDefaults } from '../http/request/request.ts';
 import type { ListenOptions } from '../http/server/listen.ts';
-import type { LimitOptions, Limits, ServerTlsOptions, TlsOptions } from '../http/server/options.ts';
+import type { LimitOptions, Limits, TlsOptions } from '../http/server/options.ts';
 import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { StopTimes } from '../operations/signals.ts';
 import type { OpsOptions } from '../operations/operations.ts';
+import type { ServeOptions } from '../operations/supervised.ts';
 
 /**
  * Options of an application. An option that is `undefined` has its default. Settings that your own code reads
@@ -259,12 +260,6 @@ export function readSvcOptions(options: SvcOptions): ReadSvcOptions {
   };
 }
 
-const MODE_NEEDS = 'the permissions of a file, 0 … 0o777';
-
-function isMode(value: unknown): boolean {
-  return int(0, 0, 0o777).accepts(value);
-}
-
 /** Parses file permissions in octal, such as `660`. Returns undefined for any other text. */
 export function readMode(text: string): number | undefined {
   return /^0?[0-7]{3}$/.test(text) ? Number.parseInt(text, 8) : undefined;
@@ -307,10 +302,10 @@ function usualPort(): number {
 }
 
 const RUN_OPTIONS = {
-  host: given<string>('a string', (value) => typeof value === 'string'),
+  host: text(),
   port: optionalInt(0, 65_535),
   socket: given<string>('the path of a socket', (value) => typeof value === 'string' && value !== ''),
-  socketMode: given<number>(MODE_NEEDS, isMode),
+  socketMode: given<number>('the permissions of a file, 0 … 0o777', int(0, 0, 0o777).accepts),
   shutdownDelaySeconds: optionalInt(0, 3_600),
   shutdownTimeoutSeconds: optionalInt(1, 3_600),
   drainSeconds: optionalInt(0, 3_600),
@@ -323,20 +318,12 @@ const RUN_OPTIONS = {
   ),
 } as const;
 
-/** The options of `app.run()` for a server in this process, with settings and defaults applied. */
-export interface ServerOptions {
-  readonly place: ListenOptions;
-  readonly stop: StopTimes;
-  readonly handleSignals: boolean;
-  readonly tls: ServerTlsOptions | undefined;
-}
-
 /** Checks the options of `app.run()`. Options that are missing come from the settings. */
 export function readRunOptions(
   options: RunOptions,
   config: Config,
 ): {
-  readonly server: ServerOptions;
+  readonly server: ServeOptions;
   readonly workers: number | 'auto' | undefined;
   readonly reload: boolean;
 } {
@@ -352,7 +339,7 @@ export function readRunOptions(
       'cannot be combined with "workers": with "reload", a single child process serves the application',
       'both',
     ]);
-  const server: ServerOptions = {
+  const server: ServeOptions = {
     place: readPlace('run()', { host, port, socket, socketMode }, config),
     stop: readStopTimes(stop, config),
     handleSignals,
@@ -365,13 +352,10 @@ export function readRunOptions(
 const STOP_PART_MS = 5_000;
 
 function readStopTimes(
-  {
-    shutdownDelaySeconds,
-    shutdownTimeoutSeconds,
-    drainSeconds,
-  }: Pick<RunOptions, 'shutdownDelaySeconds' | 'shutdownTimeoutSeconds' | 'drainSeconds'>,
+  options: Pick<RunOptions, 'shutdownDelaySeconds' | 'shutdownTimeoutSeconds' | 'drainSeconds'>,
   config: Config,
 ): StopTimes {
+  const { shutdownDelaySeconds, shutdownTimeoutSeconds, drainSeconds } = options;
   const totalMs = 1_000 * (shutdownTimeoutSeconds ?? readSeconds('shutdownTimeoutSeconds', 28, config));
   const partMs = Math.min(STOP_PART_MS, totalMs / 5);
   const usualDelay = config.env === 'production' ? partMs / 1_000 : 0;

@@ -540,9 +540,7 @@ export class Svc extends Router implements McpApplication {
       metrics: this.metrics,
       state: this.state,
       operations: this.operations,
-      routes: {
-        route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]),
-      },
+      routes: { route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]) },
       declaredRoutes: this,
       openapi: this.#openapi,
       services: shared,

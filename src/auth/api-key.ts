@@ -7,7 +7,7 @@
  * An API key is read from a header field or a cookie, never from the URL. Listed keys are compared in
  * constant time, so that response times do not reveal a key.
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash, timingSafeEqual } from 'node:crypto';
 import { Unauthorized } from '../base/errors.ts';
 import { bool, given, isFunction, isObject, readOptions } from '../base/options.ts';
 import { whenReady } from '../base/promises.ts';
@@ -156,7 +156,7 @@ function finder(
   keys: Readonly<Record<string, string | readonly string[]>>,
 ): (key: string) => string | undefined {
   const known = Object.entries(keys).flatMap(([name, list]) =>
-    [list].flat().map((key) => ({ name, digest: digestOf(checkedKey(name, key)) })),
+    [list].flat().map((key) => ({ name, digest: hash('sha256', checkedKey(name, key), 'buffer') })),
   );
   if (known.length === 0 || known.length > MOST_KEYS)
     mistaken(
@@ -166,7 +166,7 @@ function finder(
   if (new Set(known.map(({ digest }) => digest.toString('hex'))).size < known.length)
     mistaken(OWNER, 'a key is given twice');
   return (key) => {
-    const digest = digestOf(key);
+    const digest = hash('sha256', key, 'buffer');
     let found: string | undefined;
     for (const candidate of known) if (timingSafeEqual(candidate.digest, digest)) found = candidate.name;
     return found;
@@ -187,8 +187,4 @@ function checkedKey(name: string, key: unknown): string {
       `the key of "${name}" has ${key.length} characters, but needs at least ${LEAST_CHARACTERS}`,
     );
   return key;
-}
-
-function digestOf(key: string): Buffer {
-  return createHash('sha256').update(key).digest();
 }

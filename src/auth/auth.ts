@@ -400,9 +400,5 @@ export function requireSession<T>(key: SessionKey<T>): AuthSource<NonNullable<T>
     if (value === undefined || value === null) throw new LoginRequired();
     return value;
   });
-  return wayIn('requireSession', {
-    bare,
-    requirement: requirementOf('session'),
-    realm: undefined,
-  });
+  return wayIn('requireSession', { bare, requirement: requirementOf('session'), realm: undefined });
 }

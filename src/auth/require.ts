@@ -16,7 +16,7 @@
 import { BearerAuth, SCHEMES, audit, challenge, mistaken, named, noteGuard, wayOf } from './auth.ts';
 import { Depends, provide } from '../routing/di.ts';
 import { Forbidden, Unauthorized, type HTTPExceptionOptions } from '../base/errors.ts';
-import { given, isFunction, isTextList, readOptions, text } from '../base/options.ts';
+import { given, isFunction, isObject, isTextList, own, readOptions, text } from '../base/options.ts';
 import { whenReady } from '../base/promises.ts';
 import type { AuthSource, PrincipalOf } from './auth.ts';
 import type { DependencySource } from '../routing/di.ts';
@@ -100,8 +100,8 @@ export function requireRoles(...of: readonly unknown[]): AuthSource<object> {
   const owner = 'requireRoles()';
   const { list: roles, auth } = readNames(owner, 'roles', of, (role) => role !== '');
   return demand('requireRoles', auth, { roles, scopes: [] }, (claims) => {
-    const own = rolesOf(claims);
-    return roles.some((role) => own.includes(role)) ? undefined : 'role';
+    const held = textsOf(own(claims, 'roles'));
+    return roles.some((role) => held.includes(role)) ? undefined : 'role';
   });
 }
 
@@ -128,8 +128,8 @@ export function requireScopes<const G extends readonly [unknown, ...unknown[]]>(
 export function requireScopes(...of: readonly unknown[]): AuthSource<object> {
   const { list: scopes, auth } = readNames('requireScopes()', 'scopes', of, (scope) => SCOPE.test(scope));
   return demand('requireScopes', auth, { roles: [], scopes }, (claims) => {
-    const own = scopesOf(claims);
-    return scopes.every((scope) => own.includes(scope)) ? undefined : 'scope';
+    const held = scopesOf(claims);
+    return scopes.every((scope) => held.includes(scope)) ? undefined : 'scope';
   });
 }
 
@@ -183,18 +183,10 @@ export function predicateOf(source: object): ((...args: never[]) => unknown) | u
   return predicates.get(source);
 }
 
-function rolesOf(claims: object): readonly string[] {
-  return textsOf(ownOf(claims, 'roles'));
-}
-
-function scopesOf(claims: object): readonly string[] {
-  if (Object.hasOwn(claims, 'scopes')) return textsOf(ownOf(claims, 'scopes'));
-  const scope = ownOf(claims, 'scope');
+function scopesOf(claims: Claims): readonly string[] {
+  if (Object.hasOwn(claims, 'scopes')) return textsOf(claims['scopes']);
+  const scope = own(claims, 'scope');
   return typeof scope === 'string' ? scope.split(' ') : [];
-}
-
-function ownOf(claims: object, name: string): unknown {
-  return Object.hasOwn(claims, name) ? (claims as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
 function textsOf(value: unknown): readonly string[] {
@@ -212,16 +204,10 @@ function readNames(
   isName: (name: string) => boolean,
 ): { readonly list: readonly string[]; readonly auth: DependencySource | undefined } {
   const [first] = of;
-  const isObject = typeof first === 'object' && first !== null;
-  const read = isObject
-    ? (readOptions(owner, first, {
-        [what]: given<readonly unknown[]>('a list', Array.isArray),
-        auth: AUTH,
-      }) as { readonly auth?: DependencySource } & Readonly<Record<string, unknown>>)
-    : {};
-  const list = isObject
-    ? (((read as Readonly<Record<string, unknown>>)[what] as readonly unknown[] | undefined) ?? [])
-    : of;
+  const read: Readonly<Record<string, unknown>> = isObject(first)
+    ? readOptions(owner, first, { [what]: given<readonly unknown[]>('a list', Array.isArray), auth: AUTH })
+    : { [what]: of };
+  const list = (read[what] ?? []) as readonly unknown[];
   if (list.length === 0) mistaken(owner, `no ${what} are named`);
   for (const name of list)
     if (typeof name !== 'string' || !isName(name))
@@ -229,7 +215,8 @@ function readNames(
         owner,
         `${typeof name === 'string' ? JSON.stringify(name) : typeof name} cannot be one of the ${what} of a token`,
       );
-  return { list: Object.freeze([...list]) as readonly string[], auth: read.auth };
+  const auth = read['auth'] as DependencySource | undefined;
+  return { list: Object.freeze([...list]) as readonly string[], auth };
 }
 
 type Lack = 'role' | 'scope' | 'condition';
@@ -239,14 +226,11 @@ function demand(
   name: string,
   auth: DependencySource | undefined,
   needs: { readonly roles: readonly string[]; readonly scopes: readonly string[] },
-  judge: (claims: object, context: Context) => Awaitable<Lack | undefined>,
+  judge: (claims: Claims, context: Context) => Awaitable<Lack | undefined>,
   detail: string = DETAIL,
 ): AuthSource<object> {
-  const {
-    bare,
-    requirement: { isOptional: _, ...requirement },
-    realm,
-  } = wayOf(auth ?? BearerAuth());
+  const { bare, requirement: asked, realm } = wayOf(auth ?? BearerAuth());
+  const { isOptional: _, ...requirement } = asked;
   const scheme = SCHEMES[requirement.scheme];
   const absent = { headers: { 'WWW-Authenticate': challenge(scheme, { realm }) } };
   const scope = needs.scopes.length === 0 ? undefined : needs.scopes.join(' ');
@@ -259,9 +243,9 @@ function demand(
   };
   const forBearer = forbidden(scheme);
   const forDPoP = forbidden('DPoP');
-  const decide = (lack: Lack | undefined, claims: object, req: HttpRequest, log: SecurityLog): object => {
+  const decide = (lack: Lack | undefined, claims: Claims, req: HttpRequest, log: SecurityLog): object => {
     if (lack === undefined) return claims;
-    log.refused('access_denied', req, { lacks: lack, sub: ownOf(claims, 'sub') });
+    log.refused('access_denied', req, { lacks: lack, sub: own(claims, 'sub') });
     throw new Forbidden(detail, /^dpop /i.test(req.headers['authorization'] ?? '') ? forDPoP : forBearer);
   };
   return provide(
@@ -271,9 +255,9 @@ function demand(
       security: { ...requirement, ...needs },
     },
     named(name, (context: Context & { readonly claims: unknown; readonly audit: SecurityLog }) => {
-      const { claims, req } = context;
-      if (typeof claims !== 'object' || claims === null)
-        throw new Unauthorized('Authentication is required', absent);
+      const { req } = context;
+      if (!isObject(context.claims)) throw new Unauthorized('Authentication is required', absent);
+      const claims = context.claims as Claims; // each member is unknown, also in the claims of other guards
       return whenReady(judge(claims, context), (lack) => decide(lack, claims, req, context.audit));
     }),
   );

@@ -110,11 +110,10 @@ export class Config {
   get(key: string, fallback: boolean): boolean;
   get(key: string, fallback?: unknown): unknown;
   get(key: string, fallback?: unknown, options?: Partial<CastOptions<unknown>>): unknown {
-    const names = namesOf(key);
-    const { variable } = names;
+    const variable = variableOf(key);
     const { value, source } = this.#find(variable);
     const kind = kindOf(fallback, options?.cast);
-    this.#record(names, kind, fallback, source);
+    this.#record(variable, kind, fallback, source);
     if (value === undefined) return fallback;
     const result =
       typeof value === 'string' ? fromText(value, kind, fallback, options?.cast) : fromValue(value, kind);
@@ -219,7 +218,8 @@ export class Config {
     return { value: undefined, source: 'none' };
   }
 
-  #record({ variable, key }: Names, cast: Kind, fallback: unknown, source: ConfigSource): void {
+  #record(variable: string, cast: Kind, fallback: unknown, source: ConfigSource): void {
+    const key = keyOf(variable);
     const before = this.#reads.get(key);
     if (
       before !== undefined &&
@@ -250,10 +250,6 @@ export class Config {
  * `SVC_PAGE_SIZE`; `baseURL` gives `SVC_BASE_URL`.
  */
 export function variableOf(key: string): string {
-  return namesOf(key).variable;
-}
-
-function namesOf(key: string): Names {
   const words = /[a-z]/.test(key)
     ? key
         .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
@@ -261,8 +257,7 @@ function namesOf(key: string): Names {
         .toUpperCase()
     : key;
   const name = words.replace(/[^A-Z0-9]+/g, '_');
-  const variable = name.startsWith(PREFIX) ? name : PREFIX + name;
-  return { variable, key: keyOf(variable) };
+  return name.startsWith(PREFIX) ? name : PREFIX + name;
 }
 
 /** Returns the camelCase key of an environment variable: `pageSize` for `SVC_PAGE_SIZE`. */
@@ -280,10 +275,6 @@ export function settingOf(variable: string): string {
 
 /** Settings by the name of their environment variable, so that all spellings of a key share one entry. */
 type Layer = Map<string, unknown>;
-interface Names {
-  readonly variable: string;
-  readonly key: string;
-}
 type Kind = ConfigRead['cast'];
 type Cast = ((text: string) => unknown) | undefined;
 
@@ -304,19 +295,17 @@ function kindOf(fallback: unknown, cast: Cast): Kind {
   return type === 'number' || type === 'string' || type === 'boolean' ? type : undefined;
 }
 
+/** Descriptions of valid texts, and how each becomes a value. */
+const TEXTS = {
+  string: { needs: 'a string', read: (text: string): unknown => text },
+  number: { needs: 'a finite decimal number', read: decimal },
+  boolean: { needs: 'true, false, 1, 0, yes, no, on or off', read: word },
+} as const;
+
 function fromText(text: string, kind: Kind, fallback: unknown, cast: Cast): unknown {
-  switch (kind) {
-    case 'string':
-      return text;
-    case 'number':
-      return decimal(text.trim());
-    case 'boolean':
-      return word(text.trim().toLowerCase());
-    case 'custom':
-      return attempt(cast!, text);
-    default:
-      return fallback === undefined || fallback === null ? text : REFUSED;
-  }
+  if (kind === 'custom') return attempt(cast!, text);
+  if (kind !== undefined) return TEXTS[kind].read(text);
+  return fallback === undefined || fallback === null ? text : REFUSED;
 }
 
 /**
@@ -329,12 +318,14 @@ function fromValue(value: unknown, kind: Kind): unknown {
     : REFUSED;
 }
 
-function decimal(text: string): unknown {
+function decimal(given: string): unknown {
+  const text = given.trim();
   const value = DECIMAL.test(text) ? Number(text) : Number.NaN;
   return Number.isFinite(value) ? value : REFUSED;
 }
 
-function word(text: string): unknown {
+function word(given: string): unknown {
+  const text = given.trim().toLowerCase();
   return TRUE.has(text) ? true : FALSE.has(text) ? false : REFUSED;
 }
 
@@ -349,16 +340,7 @@ function attempt(cast: (text: string) => unknown, text: string): unknown {
 }
 
 function needed(kind: Kind, fallback: unknown): string {
-  switch (kind) {
-    case 'number':
-      return 'a finite decimal number';
-    case 'boolean':
-      return 'true, false, 1, 0, yes, no, on or off';
-    case 'string':
-      return 'a string';
-    case 'custom':
-      return 'text that the function "cast" accepts';
-    default:
-      return `the option "cast" to convert text to ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
-  }
+  if (kind === 'custom') return 'text that the function "cast" accepts';
+  if (kind !== undefined) return TEXTS[kind].needs;
+  return `the option "cast" to convert text to ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
 }

@@ -124,6 +124,11 @@ export interface Issue {
   readonly message: string;
 }
 
+interface IssueOptions extends HTTPExceptionOptions {
+  /** Problems of the input. */
+  readonly issues?: readonly Issue[] | undefined;
+}
+
 /**
  * Stops the request with a status and a detail that the client may read. The response is a problem document
  * (RFC 9457), and passes through the middleware. `status` is an integer 400 ... 599.
@@ -136,11 +141,7 @@ export class HTTPException extends Error {
   /** Problems of the input, sent as the member `errors` of the problem document. */
   readonly issues: readonly Issue[] | undefined;
 
-  constructor(
-    status: number,
-    detail?: string,
-    options: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined } = {},
-  ) {
+  constructor(status: number, detail?: string, options: IssueOptions = {}) {
     super(detail ?? statusTitle(status), 'cause' in options ? { cause: options.cause } : undefined);
     if (!Number.isInteger(status) || status < 400 || status > 599)
       throw new RangeError(`HTTPException needs a status from 400 to 599, found ${status}`);
@@ -196,7 +197,7 @@ export const OVERLOADS: WeakMap<object, number> = new WeakMap();
 
 /** 400: the request is malformed, or its input fails validation. */
 export class BadRequest extends HTTPException {
-  constructor(detail?: string, options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] }) {
+  constructor(detail?: string, options?: IssueOptions) {
     super(400, detail, options);
   }
 }
@@ -241,10 +242,7 @@ export class InternalError extends HTTPException {
 }
 /** 409: the request conflicts with the state of the resource: a name is taken, or a version is outdated. */
 export class Conflict extends HTTPException {
-  constructor(
-    detail?: string,
-    options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined },
-  ) {
+  constructor(detail?: string, options?: IssueOptions) {
     super(409, detail, options);
   }
 }
@@ -253,10 +251,7 @@ export class Conflict extends HTTPException {
  * schema use {@link BadRequest}.
  */
 export class UnprocessableContent extends HTTPException {
-  constructor(
-    detail?: string,
-    options?: HTTPExceptionOptions & { readonly issues?: readonly Issue[] | undefined },
-  ) {
+  constructor(detail?: string, options?: IssueOptions) {
     super(422, detail, options);
   }
 }

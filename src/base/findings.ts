@@ -120,7 +120,8 @@ export function placeOf(stack: string): Place {
     const frame = /^\s+at (?:.*? \()?((?:file:\/\/|\/|[A-Za-z]:\\).+?):(\d+):(\d+)\)?$/.exec(line);
     if (frame === null) continue;
     const file = frame[1]!;
-    if (isOwn(file)) continue;
+    folders ??= ownFolders();
+    if (folders.some((folder) => file.startsWith(folder))) continue;
     return Object.freeze({ file, line: Number(frame[2]), column: Number(frame[3]) });
   }
   return UNKNOWN;
@@ -128,11 +129,6 @@ export function placeOf(stack: string): Place {
 
 // folders of this package, listed on first use, because a start without findings does not need them
 let folders: readonly string[] | undefined;
-
-function isOwn(file: string): boolean {
-  folders ??= ownFolders();
-  return folders.some((folder) => file.startsWith(folder));
-}
 
 /** Returns the file of a place as a path, also if `file` is a file URL. */
 export function fileOfPlace({ file }: { readonly file: string }): string {

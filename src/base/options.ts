@@ -18,6 +18,11 @@ export interface OptionKind<T> {
 /** Type of the object that {@link readOptions} returns for a table of option definitions. */
 type OptionValues<K> = { readonly [N in keyof K]: K[N] extends OptionKind<infer T> ? T : never };
 
+/** The options `O` after they are read: each of `D` has a value, and the others may be undefined. */
+export type Resolved<O, D extends keyof O> = {
+  readonly [N in keyof O]-?: N extends D ? NonNullable<O[N]> : O[N];
+};
+
 /** Option whose value is an integer from `least` to `greatest`. */
 export function int(fallback: number, least: number, greatest: number): OptionKind<number> {
   return {
@@ -93,6 +98,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return isObject(value) && !Array.isArray(value);
 }
 
+/** Returns an own member of an object, or undefined. An inherited one, such as `constructor`, does not count. */
+export function own<T>(object: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
 /**
  * Sets an own member of an object. An assignment to the name `__proto__` would change the prototype instead.
  */
@@ -118,16 +128,12 @@ export function readOptions<K extends Record<string, OptionKind<unknown>>>(
   options: object,
   kinds: K,
 ): OptionValues<K> {
-  const known = Object.keys(kinds);
   if (!isRecord(options)) throw outOfRange(owner, 'options', 'needs an object', shown(options));
-  for (const name of Object.keys(options)) {
-    if (!Object.hasOwn(kinds, name))
-      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
-  }
+  for (const name of Object.keys(options)) kindNamed(owner, name, kinds);
   const values: Record<string, unknown> = {};
-  for (const name of known) {
+  for (const name of Object.keys(kinds)) {
     const kind = kinds[name]!;
-    const value = (options as Record<string, unknown>)[name];
+    const value = options[name];
     if (value !== undefined && !kind.accepts(value))
       throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value === undefined ? kind.fallback : value;
@@ -146,16 +152,31 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 ): Partial<OptionValues<K>> {
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
-    const kind = Object.hasOwn(kinds, name) ? kinds[name] : undefined;
-    if (kind === undefined) {
-      const known = Object.keys(kinds);
-      throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
-    }
+    const kind = kindNamed(owner, name, kinds);
     if (value === undefined) continue;
     if (!kind.accepts(value)) throw outOfRange(owner, name, `needs ${kind.needs}`, shown(value));
     values[name] = value;
   }
   return values as Partial<OptionValues<K>>;
+}
+
+function kindNamed(
+  owner: string,
+  name: string,
+  kinds: Readonly<Record<string, OptionKind<unknown>>>,
+): OptionKind<unknown> {
+  const kind = own(kinds, name);
+  if (kind !== undefined) return kind;
+  const known = Object.keys(kinds);
+  throw new SvcError('E_OPTION_UNKNOWN', [owner, name, closest(name, known), known]);
+}
+
+/** Puts an entry at the end of a Map, which keeps its last `most` entries. Returns the value. */
+export function remember<K, V>(map: Map<K, V>, most: number, key: K, value: V): V {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > most) map.delete(map.keys().next().value!); // defined, because the map is not empty
+  return value;
 }
 
 /** Returns a function that makes one value for each object, and then returns this value. */
@@ -171,6 +192,20 @@ export function onePer<K extends object, V extends object>(make: (key: K) => V):
 /** Returns a copy of an object without the members that are undefined. */
 export function defined<T extends object>(object: T): T {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** Returns a copy of an object without the members that are null, which some senders use for absence. */
+export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
+}
+
+/** Returns the value of a JSON text; undefined if the text is not JSON. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Describes a value for an error. Never shows the content of a string, which may be a secret. */
@@ -200,6 +235,12 @@ export function closest(word: string, given: Iterable<string>): string | undefin
     nearest(word, candidates, Math.min(3, Math.max(1, Math.floor(word.length / 3)))) ??
     candidates.find((candidate) => word.length > 2 && candidate.toLowerCase().startsWith(word.toLowerCase()))
   );
+}
+
+/** Returns the end of a message about an unknown word: the candidate that it probably means, if there is one. */
+export function meant(word: string, candidates: Iterable<string>): string {
+  const near = closest(word, candidates);
+  return near === undefined ? '' : `: did you mean "${near}"?`;
 }
 
 /**

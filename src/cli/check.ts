@@ -22,15 +22,16 @@ import {
 import { isLock, readLock } from '../check/statements/lock.ts';
 import { systemClock } from '../base/clock.ts';
 import { ask, failed, hasColours, printAll, readPlaces, readWord, writeOutput } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, readCount, textOf, textsOf } from './command.ts';
+import { ENVS } from '../base/config.ts';
+import { ENV_FILE_HELP, readCount, textOf, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
 import { repositoryRoot } from './repository.ts';
-import { nearest } from '../base/options.ts';
+import { isTextList, nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
 import type { StatementFiles } from '../check/statements/databases.ts';
-import type { Command, Invocation, Subject } from './command.ts';
+import type { Command, Invocation } from './command.ts';
 import type { Answer, AskOptions } from './inspect.ts';
 import type { Finding, Report, Severity } from '../base/findings.ts';
 
@@ -94,7 +95,7 @@ export const checkCommand: Command = {
     format: FORMATS,
     output: FORMATS.map((format) => `${format}=`),
     'fail-level': SEVERITIES,
-    env: ENVIRONMENTS,
+    env: ENVS,
     only: idsOfRules,
     skip: idsOfRules,
     explain: idsOfRules,
@@ -164,7 +165,9 @@ async function check({ values, subject }: Invocation): Promise<number> {
     return printRules(
       values,
       options,
-      subject === undefined ? await coreRules() : await rulesOf(subject, options),
+      subject === undefined
+        ? await coreRules()
+        : (await ask(subject, { wants: 'report', timeoutMs: options.timeoutMs })).rules,
     );
   const startMs = systemClock.monotonicMs();
   const answer = await ask(subject!, options); // `subject` is set, because this command takes a module
@@ -316,7 +319,7 @@ function readKnown(file: string): readonly string[] | undefined {
   };
   try {
     const { known } = JSON.parse(readFileSync(file, 'utf8')) as { known?: unknown };
-    return Array.isArray(known) && known.every((key) => typeof key === 'string') ? known : refuse();
+    return isTextList(known) ? known : refuse();
   } catch (error) {
     return refuse(error);
   }
@@ -372,10 +375,6 @@ function fails({ findings }: Report, options: CheckOptions): boolean {
     findings.some(failsBy(options)) ||
     (options.maxWarnings !== undefined && countFindings(findings).warning > options.maxWarnings)
   );
-}
-
-async function rulesOf(subject: Subject, { timeoutMs }: CheckOptions): Promise<readonly RuleText[]> {
-  return (await ask(subject, { wants: 'report', timeoutMs })).rules;
 }
 
 async function printRules(

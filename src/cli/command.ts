@@ -82,8 +82,6 @@ export function textsOf(values: Invocation['values'], option: string): readonly 
 export const ENV_FILE_HELP =
   '  --env-file <file>   first reads environment variables from a file; a variable that is already set keeps its value';
 
-export const ENVIRONMENTS = ['production', 'development', 'test'] as const;
-
 /** Help text for `--env`, of commands that take the environment of the application. */
 export const ENV_HELP = `  --env <name>        production, development or test; default SVC_ENV, else the environment that the application sets`;
 

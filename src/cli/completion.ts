@@ -5,7 +5,7 @@
  * The script is generated from the commands, so that it always matches this version of `svc`.
  */
 import { SvcError } from '../base/errors.ts';
-import { closest } from '../base/options.ts';
+import { meant } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -59,14 +59,12 @@ async function run(
 ): Promise<number> {
   const [given, ...surplus] = positionals;
   const shell = SHELLS.find((candidate) => candidate === given);
-  if (shell === undefined || surplus.length > 0) {
-    const near = given === undefined ? undefined : closest(given, SHELLS);
+  if (shell === undefined || surplus.length > 0)
     throw new SvcError('E_CLI_USAGE', [
       'svc completion needs the name of a shell: bash, zsh or fish' +
         (given === undefined ? '' : `, found "${positionals.join(' ')}"`) +
-        (near === undefined || shell !== undefined ? '' : `: did you mean "${near}"?`),
+        (given === undefined || shell !== undefined ? '' : meant(given, SHELLS)),
     ]);
-  }
   const completed = await Promise.all(
     Object.entries(commands).map(([name, command]) => describe(name, command)),
   );

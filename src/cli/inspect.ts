@@ -226,6 +226,13 @@ export function readWord<const T extends string>(
   return word;
 }
 
+/** Forms of a list that a command prints. */
+export const LIST_FORMATS = ['human', 'json'] as const;
+
+export function readFormat({ format }: Readonly<Record<string, unknown>>): 'human' | 'json' {
+  return readWord('format', format, LIST_FORMATS, 'human');
+}
+
 /**
  * Returns the databases of `--database` and `--scratch-database`. An address may follow the name of a plugin, as in
  * `reporting=postgres://…`. Messages show no address, because it may have a password.
@@ -254,9 +261,7 @@ export function writeOutput(file: string, text: string, option = 'output'): void
     throw new SvcError(
       'E_CLI_USAGE',
       [`the file "${file}" of --${option} cannot be written: ${codeOf(error)}`],
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }

@@ -19,7 +19,7 @@ import { routesCommand } from './routes.ts';
 import { runCommand } from './run.ts';
 import { SvcError } from '../base/errors.ts';
 import { exitAfterLog } from '../observability/log.ts';
-import { closest } from '../base/options.ts';
+import { closest, own } from '../base/options.ts';
 import {
   codeOf,
   isFault,
@@ -30,7 +30,8 @@ import {
   parseTarget,
   permissionFault,
 } from './load.ts';
-import { ENVIRONMENTS, importedApplication } from './command.ts';
+import { ENVS } from '../base/config.ts';
+import { importedApplication } from './command.ts';
 import { readWord } from './inspect.ts';
 import { sendToParent } from '../operations/supervision.ts';
 import type { Command } from './command.ts';
@@ -77,7 +78,7 @@ async function dispatch(argv: readonly string[]): Promise<number | undefined> {
 }
 
 function commandNamed(name: string): Command {
-  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  const command = own(COMMANDS, name);
   if (command !== undefined) return command;
   const near = /\.[mc]?[jt]s$/.test(name)
     ? `svc run ${name}`
@@ -137,7 +138,7 @@ async function invoke(
   const { positionals, values } = readArguments(command, args);
   // before --env-file is read, so that the option wins
   if (values['env'] !== undefined)
-    process.env['SVC_ENV'] = readWord('env', values['env'], ENVIRONMENTS, 'production');
+    process.env['SVC_ENV'] = readWord('env', values['env'], ENVS, 'production');
   await command.check?.(values);
   const takesModule =
     typeof command.takesModule === 'function'

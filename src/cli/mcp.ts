@@ -2,16 +2,15 @@
  * `svc mcp`: serves the routes of an application as tools of an MCP server over standard input and output.
  */
 import { systemClock } from '../base/clock.ts';
-import { printAll, readWord } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, openApplication, textsOf } from './command.ts';
+import { LIST_FORMATS, printAll, readFormat } from './inspect.ts';
+import { ENVS } from '../base/config.ts';
+import { ENV_FILE_HELP, ENV_HELP, openApplication, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
 import { endOnSignals } from '../operations/signals.ts';
-import type { Command, Invocation, ModuleInvocation } from './command.ts';
+import type { Command, ModuleInvocation } from './command.ts';
 import type { Tool } from '../mcp/tools.ts';
-
-const FORMATS = ['human', 'json'] as const;
 
 export const mcpCommand: Command = {
   usage:
@@ -34,7 +33,7 @@ export const mcpCommand: Command = {
     env: { type: 'string' },
     'env-file': { type: 'string' },
   },
-  choices: { format: FORMATS, env: ENVIRONMENTS, header: [] },
+  choices: { format: LIST_FORMATS, env: ENVS, header: [] },
   takesModule: true,
   check: (values) => {
     readFormat(values);
@@ -79,10 +78,6 @@ async function run({ values, subject }: ModuleInvocation): Promise<number> {
 
 /** Time in milliseconds that running calls, hooks and plugins have to end after a signal. */
 const SHUTDOWN_MS = 20_000;
-
-function readFormat(values: Invocation['values']): 'human' | 'json' {
-  return readWord('format', values['format'], FORMATS, 'human');
-}
 
 function readHeader(text: string): readonly [name: string, variable: string] {
   const [name = '', variable = '', ...rest] = text.split('=');

@@ -28,7 +28,7 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { makeFolder, ownPackage } from './load.ts';
+import { codeOf, makeFolder, ownPackage } from './load.ts';
 import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
 import { textOf, type Command, type Invocation } from './command.ts';
 import type { PackageSource } from './starter/starter.ts';
@@ -161,7 +161,7 @@ function issueOf(error: NodeJS.ErrnoException): string {
   const what = isTaken
     ? 'another process has filled the folder meanwhile'
     : 'the files of the project cannot be written';
-  return `${what} (${error.code ?? String(error)}); no file of the project is left behind`;
+  return `${what} (${codeOf(error)}); no file of the project is left behind`;
 }
 
 /** Returns true if the folder exists and is empty, and false if it does not exist. */
@@ -178,7 +178,7 @@ function assertFree(given: string, target: string): boolean {
         given,
         code === 'ENOTDIR'
           ? 'the path, or a part of the path, is a file and not a folder'
-          : `the folder cannot be read (${code ?? String(error)})`,
+          : `the folder cannot be read (${codeOf(error)})`,
       ],
       { cause: error },
     );

@@ -10,7 +10,8 @@
 import { makeReport } from '../check/check.ts';
 import { humanReport } from '../check/report.ts';
 import { ask, hasColours, printAll, readWord, writeOutput } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP, textOf } from './command.ts';
+import { ENVS } from '../base/config.ts';
+import { ENV_FILE_HELP, ENV_HELP, textOf } from './command.ts';
 import { clientText } from '../openapi/client/client.ts';
 import type { Command, ModuleInvocation } from './command.ts';
 
@@ -41,7 +42,7 @@ export const openapiCommand: Command = {
     'env-file': { type: 'string' },
     'no-color': { type: 'boolean' },
   },
-  choices: { format: FORMATS, env: ENVIRONMENTS },
+  choices: { format: FORMATS, env: ENVS },
   takesModule: true,
   check: (values) => void readWord('format', values['format'], FORMATS, 'json'),
   run,

@@ -2,9 +2,10 @@
  * `svc routes`: prints the routes of an application as a table or as JSON.
  */
 import { humanReport, relativeFile, shownPlace } from '../check/report.ts';
-import { ask, hasColours, printAll, readWord } from './inspect.ts';
-import { ENVIRONMENTS, ENV_FILE_HELP, ENV_HELP } from './command.ts';
-import type { Command, Invocation, ModuleInvocation } from './command.ts';
+import { LIST_FORMATS, ask, hasColours, printAll, readFormat } from './inspect.ts';
+import { ENVS } from '../base/config.ts';
+import { ENV_FILE_HELP, ENV_HELP } from './command.ts';
+import type { Command, ModuleInvocation } from './command.ts';
 import type { ListedRoute } from './inspect.ts';
 import type { SecurityRequirement } from '../http/contracts.ts';
 
@@ -30,9 +31,9 @@ export const routesCommand: Command = {
     'env-file': { type: 'string' },
     'no-color': { type: 'boolean' },
   },
-  choices: { format: ['human', 'json'], env: ENVIRONMENTS },
+  choices: { format: LIST_FORMATS, env: ENVS },
   takesModule: true,
-  check: (values) => void readFormat(values),
+  check: readFormat,
   run,
 };
 
@@ -50,10 +51,6 @@ async function run({ values, subject }: ModuleInvocation): Promise<number> {
   );
   await printAll(readFormat(values) === 'json' ? json(routes, cwd) : table(routes, cwd, hasColours(values)));
   return 0;
-}
-
-function readFormat(values: Invocation['values']): 'human' | 'json' {
-  return readWord('format', values['format'], ['human', 'json'], 'human');
 }
 
 const HEAD = ['METHOD', 'PATH', 'NAME', 'SECURITY', 'MIDDLEWARE', 'DECLARED'];

@@ -3,7 +3,7 @@
  * starts, in a process of its own. SQLite migrations are applied in memory; a server is not asked.
  */
 import { relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileOfPlace } from '../base/findings.ts';
 import { STATEMENT_RULES } from '../check/rules/statements.ts';
 import { ask } from './inspect.ts';
 import type { Finding } from '../base/findings.ts';
@@ -50,7 +50,7 @@ export class StatementWatch {
     const known = new Set<string>();
     for (const { rule, message, remedy, place } of findings) {
       if (!RULES.has(rule)) continue;
-      const file = place === undefined ? '' : fileOf(place.file);
+      const file = place === undefined ? '' : relative(process.cwd(), fileOfPlace(place));
       const key = `${rule} ${file} ${message}`; // without the line, because each save moves lines
       known.add(key);
       if (!this.#known.has(key))
@@ -72,8 +72,4 @@ export function checkOf(subject: Subject): () => Promise<readonly Finding[]> {
     const answer = await ask(subject, { wants: 'report', timeoutMs: TIMEOUT_MS, env, isSilent: true });
     return answer.report.findings;
   };
-}
-
-function fileOf(file: string): string {
-  return relative(process.cwd(), file.startsWith('file:') ? fileURLToPath(file) : file);
 }

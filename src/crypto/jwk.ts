@@ -6,10 +6,9 @@
  * chooses among them (RFC 8725 §3.1).
  */
 import { createPublicKey, hash } from 'node:crypto';
-import { isRecord } from '../base/options.ts';
+import { isRecord, withoutNulls } from '../base/options.ts';
 import { whenReady } from '../base/promises.ts';
 import { isSignedBy } from './jws.ts';
-import { withoutNulls } from './jwt-json.ts';
 import type { JsonWebKey, KeyObject } from 'node:crypto';
 import type { SignatureAlgorithm, SignatureInput } from './jws.ts';
 import type { JsonObject } from './jwt-json.ts';

@@ -12,19 +12,6 @@ import { objectOf, segmentOf } from './jwt-json.ts';
 import type { KeyObject } from 'node:crypto';
 import type { JsonObject } from './jwt-json.ts';
 
-export type SignatureAlgorithm =
-  | 'RS256'
-  | 'RS384'
-  | 'RS512'
-  | 'PS256'
-  | 'PS384'
-  | 'PS512'
-  | 'ES256'
-  | 'ES384'
-  | 'ES512'
-  | 'EdDSA'
-  | 'Ed25519';
-
 export interface SignatureInput {
   readonly algorithm: SignatureAlgorithm;
   readonly signed: Buffer;
@@ -45,7 +32,7 @@ interface OpenedJws {
  * Hash function of each algorithm (RFC 7518 §3.3 to §3.5). The hash function of `EdDSA` and `Ed25519` is used only
  * for `at_hash` (RFC 8037 §3.1).
  */
-export const HASHES: Readonly<Record<SignatureAlgorithm | 'HS256', string>> = {
+export const HASHES = {
   HS256: 'sha256',
   RS256: 'sha256',
   RS384: 'sha384',
@@ -58,7 +45,8 @@ export const HASHES: Readonly<Record<SignatureAlgorithm | 'HS256', string>> = {
   ES512: 'sha512',
   EdDSA: 'sha512',
   Ed25519: 'sha512',
-};
+} as const;
+export type SignatureAlgorithm = Exclude<keyof typeof HASHES, 'HS256'>;
 const SIGNATURE_BYTES: Partial<Record<SignatureAlgorithm, number>> = {
   ES256: 64,
   ES384: 96,

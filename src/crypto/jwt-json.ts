@@ -7,6 +7,7 @@
  * levels of nesting.
  */
 import { isUtf8 } from 'node:buffer';
+import { jsonOf } from '../base/options.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -63,12 +64,8 @@ export function parseObject(text: string): JsonObject | undefined {
  * `__proto__`, and more than 32 levels of nesting.
  */
 export function parseValue(text: string): unknown {
-  let value: unknown;
-  try {
-    value = JSON.parse(text); // JSON.parse() is not recursive, so deep nesting cannot overflow the stack
-  } catch {
-    return undefined;
-  }
+  const value = jsonOf(text); // JSON.parse() is not recursive, so deep nesting cannot overflow the stack
+  if (value === undefined) return undefined;
   const members = countInside(value, 0);
   return Number.isNaN(members) || (members !== mostNames(text) && hasRepeatedName(text)) ? undefined : value;
 }
@@ -164,9 +161,4 @@ function isName(text: string, end: number): boolean {
   let index = end;
   while (text.charCodeAt(index) <= SPACE) index++;
   return text[index] === ':';
-}
-
-/** Removes members that are null. Some providers send null for a member without a value. */
-export function withoutNulls(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null));
 }

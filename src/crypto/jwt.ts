@@ -14,7 +14,17 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { systemClock } from '../base/clock.ts';
 import { SvcError, Unauthorized } from '../base/errors.ts';
 import { Keyring, hmacSha256 } from './keys.ts';
-import { bool, given, int, isObject, isRecord, number, readOptions } from '../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isObject,
+  isRecord,
+  isTextList,
+  number,
+  own,
+  readOptions,
+} from '../base/options.ts';
 import { CERTIFICATE_HEADERS, UNSUPPORTED_HEADERS, objectOf, segmentOf } from './jwt-json.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonObject } from './jwt-json.ts';
@@ -146,15 +156,8 @@ const TAKEN: ReadonlySet<string> = new Set([
  *   `E_SECRET_FORM` for invalid secrets
  */
 export function createToken(sub: string, secret: Secrets, options: CreateTokenOptions = {}): string {
-  const {
-    expiresInSeconds = 900,
-    claims,
-    issuer,
-    audience,
-    type = 'JWT',
-    id,
-    clock = systemClock,
-  } = readOptions('createToken()', options, MAKING);
+  const read = readOptions('createToken()', options, MAKING);
+  const { expiresInSeconds, claims, issuer, audience, type = 'JWT', id, clock = systemClock } = read;
   const keyring = Keyring.of(secret);
   if (typeof sub !== 'string' || sub === '' || !sub.isWellFormed())
     throw new SvcError('E_TOKEN_CLAIM', [
@@ -330,6 +333,7 @@ function headerOf(segment: string): Header | TokenRefusal {
   if (usual !== undefined) return usual;
   const header = segment.length > MAX_HEADER_CHARACTERS ? undefined : objectOf(segment);
   if (header === undefined || Object.keys(header).some((name) => UNSUPPORTED.has(name))) return 'header';
+  // own members, because a modified Object.prototype must not provide an algorithm
   if (own(header, 'alg') !== 'HS256') return 'algorithm';
   const [typ, kid] = [own(header, 'typ'), own(header, 'kid')];
   if (typ !== undefined && typeof typ !== 'string') return 'type';
@@ -339,11 +343,6 @@ function headerOf(segment: string): Header | TokenRefusal {
 
 export function mediaType(typ: string): string {
   return typ.toLowerCase().replace(/^application\/(?=[^/]*$)/, '');
-}
-
-/** Reads only own members: a modified Object.prototype must not provide an algorithm or a subject. */
-function own(object: JsonObject, name: string): unknown {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 // -- claims --
@@ -378,7 +377,7 @@ export function issueOfClaims(
   return undefined;
 }
 
-function isFor(aud: string | string[] | undefined, audiences: ReadonlySet<string>): boolean {
+function isFor(aud: string | readonly string[] | undefined, audiences: ReadonlySet<string>): boolean {
   if (typeof aud === 'string') return audiences.has(aud);
   return aud !== undefined && aud.some((name) => audiences.has(name));
 }
@@ -401,10 +400,8 @@ function isTextOrAbsent(value: unknown): value is string | undefined {
   return value === undefined || typeof value === 'string';
 }
 
-function isNames(value: unknown): value is string | string[] {
-  return (
-    typeof value === 'string' || (Array.isArray(value) && value.every((name) => typeof name === 'string'))
-  );
+function isNames(value: unknown): value is string | readonly string[] {
+  return typeof value === 'string' || isTextList(value);
 }
 
 /** Reason to refuse a token, for the audit log. */

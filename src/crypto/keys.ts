@@ -10,8 +10,9 @@
  * A signature for one purpose is never valid for another, because their keys differ (RFC 8725 §3.11). A
  * secret that looks like hexadecimal or base64 is not decoded.
  */
-import { createHmac, createSecretKey, hash, hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, createSecretKey, hash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import { SvcError } from '../base/errors.ts';
+import { isTextList, remember } from '../base/options.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Config } from '../base/config.ts';
 
@@ -148,8 +149,7 @@ export function weaknessOf(secret: string): string | undefined {
 }
 
 function textsOf(secrets: unknown): readonly string[] {
-  if (Array.isArray(secrets) && secrets.every((secret) => typeof secret === 'string'))
-    return secrets as string[];
+  if (isTextList(secrets)) return secrets;
   throw new SvcError('E_SECRET_FORM', ['the secret must be a text or a list of texts']);
 }
 
@@ -175,10 +175,9 @@ function hkdf(secret: KeyObject, salt: string, info: string, bytes: number): Key
   return createSecretKey(Buffer.from(hkdfSync('sha256', secret, salt, info, bytes)));
 }
 
-function remember<T>(kept: Map<string, T>, most: number, key: string, value: T): T {
-  if (kept.size >= most) kept.delete(kept.keys().next().value!);
-  kept.set(key, value);
-  return value;
+/** Compares the digests of two secrets in constant time, which reveals neither length nor content. */
+export function isSameSecret(given: string, expected: string): boolean {
+  return timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', expected, 'buffer'));
 }
 
 function listOf(setting: unknown): readonly string[] {

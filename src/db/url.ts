@@ -9,7 +9,7 @@
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { closest, shown } from '../base/options.ts';
+import { meant, shown } from '../base/options.ts';
 import { parseMySqlUrl, type MySqlUrl } from './mysql/url.ts';
 import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
@@ -142,11 +142,6 @@ function queryOf(url: string, query: string | undefined): ReadonlyMap<string, st
     keys.set(key, value);
   }
   return keys;
-}
-
-function meant(word: string, known: readonly string[]): string {
-  const best = closest(word, known);
-  return best === undefined ? '' : `: did you mean "${best}"?`;
 }
 
 function refuse(url: string, problem: string): never {

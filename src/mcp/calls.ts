@@ -18,6 +18,7 @@ import type { Logger } from '../observability/log.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { OpenApiDocument } from '../openapi/document.ts';
 import type { ToolResult } from './results.ts';
+import type { RequestInput } from './tools.ts';
 import type { Asker, ToolClient } from './questions.ts';
 import type { CompiledRoute, Context, HttpRequest, Middleware, StateKey } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
@@ -190,10 +191,7 @@ export class Toolset {
   async request(
     detail: RouteDetail,
     fields: readonly string[],
-    {
-      target,
-      body,
-    }: { readonly target: string; readonly body?: string | URLSearchParams | FormData | undefined },
+    { target, body }: RequestInput,
     deps: CallDeps,
     isFunction: boolean,
   ): Promise<Response> {
@@ -264,9 +262,9 @@ const OURS: ReadonlySet<string> = new Set([
  * `app.mcpCall()`.
  * @throws TypeError for an invalid field name or value
  */
-export function fixedCaller(fields: Readonly<Record<string, string>>, remoteAddress = '127.0.0.1'): Caller {
+export function fixedCaller(fields: Readonly<Record<string, string>>): Caller {
   const headers: Readonly<Record<string, string>> = Object.fromEntries(new Headers({ ...fields }));
-  return { fieldsFor: () => headers, remoteAddress, origin: undefined };
+  return { fieldsFor: () => headers, remoteAddress: '127.0.0.1', origin: undefined };
 }
 
 /**
@@ -308,9 +306,8 @@ const TOOL_LISTENER: StateKey<ToolListener> = stateKey('toolListener');
  * the client has requested it. A report is sent only if its `progress` is greater than the last one.
  */
 export function toolProgress({ state }: Context): ToolProgress {
-  if (!state.has(TOOL_LISTENER)) return nothing;
-  const listener = state.get(TOOL_LISTENER);
-  return (progress, total, message) => listener.progress(progress, total, message);
+  const listener = listenerIn(state);
+  return (progress, total, message) => listener?.progress(progress, total, message);
 }
 
 /**
@@ -318,13 +315,13 @@ export function toolProgress({ state }: Context): ToolProgress {
  * client has requested them.
  */
 export function toolLog({ state }: Context): ToolLog {
-  if (!state.has(TOOL_LISTENER)) return nothing;
-  const listener = state.get(TOOL_LISTENER);
-  return (level, data, logger) => listener.log(level, data, logger);
+  const listener = listenerIn(state);
+  return (level, data, logger) => listener?.log(level, data, logger);
 }
 
-function nothing(): void {
-  /* does nothing, because the request is not a tool call */
+/** Returns undefined if the request is not a tool call. */
+function listenerIn(state: Context['state']): ToolListener | undefined {
+  return state.has(TOOL_LISTENER) ? state.get(TOOL_LISTENER) : undefined;
 }
 
 const ASKER: StateKey<Asker> = stateKey('mcpAsker');

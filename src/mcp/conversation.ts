@@ -5,9 +5,9 @@
  * Requests of the client run concurrently. A cancelled request gets no response.
  */
 import { ClientDisconnected } from '../base/errors.ts';
-import { jsonOf } from './results.ts';
-import { SentRequests, stopping } from './sent-requests.ts';
-import { McpDispatcher, comesAlone } from './server.ts';
+import { jsonOf } from '../base/options.ts';
+import { SentRequests, abortOf, stopping } from './sent-requests.ts';
+import { McpDispatcher, issueInBatch } from './server.ts';
 import * as rpc from './messages.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from '../observability/log.ts';
@@ -119,10 +119,9 @@ export class McpConversation {
   }
 
   #issueOf(message: RpcRequest, isInBatch: boolean): rpc.RpcError | undefined {
-    if (this.#inFlight.has(message.id))
-      return rpc.invalidRequest('The id belongs to a request that has no response yet: use another id');
-    if (isInBatch && comesAlone(message))
-      return rpc.invalidRequest(`"${message.method}" must not be part of a batch: send it alone`);
+    if (this.#inFlight.has(message.id)) return rpc.invalidRequest(rpc.REPEATED_ID);
+    const problem = isInBatch ? issueInBatch(message) : undefined;
+    if (problem !== undefined) return problem;
     return this.#inFlight.size >= MAX_IN_FLIGHT
       ? new rpc.RpcError(
           rpc.INTERNAL_ERROR,
@@ -155,9 +154,8 @@ export class McpConversation {
           send: (message) => this.#send(message),
         }),
     };
-    const gone = Promise.withResolvers<undefined>();
-    signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
-    const answer = await Promise.race([this.#deps.dispatcher.answer(request, exchange), gone.promise]);
+    const gone = abortOf(signal);
+    const answer = await Promise.race([this.#deps.dispatcher.answer(request, exchange), gone]);
     if (this.#inFlight.get(request.id) === abort) this.#inFlight.delete(request.id);
     return signal.aborted ? undefined : answer;
   }

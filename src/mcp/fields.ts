@@ -13,6 +13,8 @@
  */
 import { HEADER_MISMATCH, RpcError, modernDialect, unsupportedVersion } from './messages.ts';
 import { McpDispatcher } from './server.ts';
+import { own } from '../base/options.ts';
+import { isAsciiValue } from '../http/headers.ts';
 import { record } from '../openapi/reader.ts';
 import { fromBase64 } from '../schema/formats.ts';
 import type { RpcRequest } from './messages.ts';
@@ -37,7 +39,7 @@ export function issueOfFields(headers: HeaderView, { method, params }: RpcReques
   const named = headers['mcp-method'];
   if (named === undefined) return mismatch('The field Mcp-Method is missing');
   if (named !== method) return differs('Mcp-Method', named, method);
-  const key = Object.hasOwn(NAMED, method) ? NAMED[method]! : undefined;
+  const key = own(NAMED, method);
   const name = key === undefined ? undefined : params[key];
   if (typeof name !== 'string') return undefined;
   const given = headers['mcp-name'];
@@ -69,14 +71,12 @@ export function issueOfParams(
   return undefined;
 }
 
-const PLAIN = /^[\t\x20-\x7e]*$/;
-
 /**
  * Decodes a header field: either printable ASCII, or base64 in the form `=?base64?...?=`. Returns
  * undefined for other values.
  */
 function decode(value: string): string | undefined {
-  if (!PLAIN.test(value)) return undefined;
+  if (!isAsciiValue(value)) return undefined;
   if (!value.startsWith('=?base64?') || !value.endsWith('?=')) return value;
   const bytes = fromBase64(value.slice('=?base64?'.length, -'?='.length));
   return bytes && Buffer.from(bytes).toString();

@@ -13,15 +13,16 @@
  * takes longer than 10 seconds.
  */
 import { ClientDisconnected, HTTPException } from '../base/errors.ts';
+import { jsonOf } from '../base/options.ts';
 import { issueOfFields, issueOfParams } from './fields.ts';
 import * as rpc from './messages.ts';
-import { McpDispatcher, comesAlone, readModern } from './server.ts';
-import { MessageStream, streamed } from './message-stream.ts';
-import { SentRequests, Shares, stopping } from './sent-requests.ts';
+import { McpDispatcher, issueInBatch, readModern } from './server.ts';
+import { MessageStream } from './message-stream.ts';
+import { SentRequests, Shares, abortOf, stopping } from './sent-requests.ts';
 import { McpSessions, endSession, readNews, writeNews } from './sessions.ts';
-import { jsonOf } from './results.ts';
 import { HttpResponse, JSONResponse } from '../http/response.ts';
 import { services } from '../http/state.ts';
+import { EventStreamResponse } from '../http/streaming/event-stream.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Caller, McpApplication } from './calls.ts';
 import type { Dialect, JsonObject, Message, RequestId, RpcRequest } from './messages.ts';
@@ -91,10 +92,7 @@ export class McpEndpoint {
     if (session === undefined)
       return new JSONResponse(
         rpc.failure(undefined, 'Without a session, this endpoint accepts POST only', rpc.NEWEST),
-        {
-          status: 405,
-          headers: { Allow: 'POST' },
-        },
+        { status: 405, headers: { Allow: 'POST' } },
       );
     if (req.method === 'DELETE') {
       this.#note(session, { kind: 'ended' });
@@ -106,7 +104,7 @@ export class McpEndpoint {
       () => undefined,
       () => stream.end(undefined),
     );
-    return streamed(stream);
+    return new EventStreamResponse(stream);
   }
 
   async #post(context: Context): Promise<HttpResponse> {
@@ -212,12 +210,8 @@ export class McpEndpoint {
     if (message.kind === 'invalid') return rpc.failure(message.id, message.error, session.dialect);
     if (message.kind === 'response') this.#note(session, { kind: 'response', response: message });
     if (message.kind !== 'request') return undefined;
-    if (comesAlone(message))
-      return rpc.failure(
-        message.id,
-        `"${message.method}" must not be part of a batch: send it alone`,
-        session.dialect,
-      );
+    const problem = issueInBatch(message);
+    if (problem !== undefined) return rpc.failure(message.id, problem, session.dialect);
     const abort = new AbortController();
     const signal = AbortSignal.any([abort.signal, leaving]);
     return this.#inSession(context, session, message, abort, () =>
@@ -295,7 +289,7 @@ export class McpEndpoint {
     const answer = await Promise.race([answering, early.promise]);
     if (answer === undefined && !abort.signal.aborted) {
       void answering.then((last) => stream.end(last));
-      return streamed(stream);
+      return new EventStreamResponse(stream);
     }
     // a cancelled request has no response
     if (answer === undefined) return new HttpResponse(null, { status: 202, headers: NO_STORE });
@@ -355,32 +349,22 @@ export class McpEndpoint {
     abort: AbortController,
     answer: () => Promise<JsonObject>,
   ): Promise<JsonObject | undefined> {
-    if (session?.inFlight.has(id) === true)
-      return rpc.failure(
-        id,
-        'The id belongs to a request that has no response yet: use another id',
-        session.dialect,
-      );
+    const gone = abortOf(abort.signal);
+    if (session === undefined) return Promise.race([answer(), gone]);
+    if (session.inFlight.has(id)) return rpc.failure(id, rpc.REPEATED_ID, session.dialect);
     const client = this.#deps.client(context);
-    if (session !== undefined) {
-      const problem = this.#unanswered.take(client);
-      if (problem !== undefined)
-        return rpc.failure(id, new rpc.RpcError(rpc.INTERNAL_ERROR, problem), session.dialect);
-      session.inFlight.set(id, abort);
-    }
-    const level = session?.logLevel;
-    const gone = Promise.withResolvers<undefined>();
-    abort.signal.addEventListener('abort', () => gone.resolve(undefined), { once: true });
-    const answering = answer().finally(() => {
-      // a request counts until its handler ends, even if its client has disconnected
-      if (session !== undefined) this.#unanswered.give(client);
-    });
+    const problem = this.#unanswered.take(client);
+    if (problem !== undefined)
+      return rpc.failure(id, new rpc.RpcError(rpc.INTERNAL_ERROR, problem), session.dialect);
+    session.inFlight.set(id, abort);
+    const level = session.logLevel;
+    // a request counts until its handler ends, even if its client has disconnected
+    const answering = answer().finally(() => this.#unanswered.give(client));
     try {
-      return await Promise.race([answering, gone.promise]);
+      return await Promise.race([answering, gone]);
     } finally {
-      session?.inFlight.delete(id);
-      if (session !== undefined && session.logLevel !== level)
-        this.#note(session, { kind: 'log level', level: session.logLevel });
+      session.inFlight.delete(id);
+      if (session.logLevel !== level) this.#note(session, { kind: 'log level', level: session.logLevel });
     }
   }
 

@@ -378,15 +378,8 @@ export class Toolbox extends Routes {
 
   resource(uri: string, given: object, fn: (context: never) => unknown): void {
     assertHandler(`the resource "${uri}"`, given, fn);
-    const {
-      args,
-      name = uri,
-      title,
-      description,
-      mimeType = 'text/plain',
-      meta,
-      ...spec
-    } = given as ResourceSpec;
+    const { args, title, description, meta, ...declared } = given as ResourceSpec;
+    const { name = uri, mimeType = 'text/plain', ...spec } = declared;
     const parameters = parametersOf(uri);
     const query = args ?? Object.fromEntries(parameters.map((parameter) => [parameter, Field(str)]));
     const read = fn as (context: object) => unknown;

@@ -2,7 +2,7 @@
  * A stream of MCP messages over HTTP, as server-sent events. It carries notifications and requests of the
  * server, then the response to the client's request.
  */
-import { EventStreamResponse, FiniteEvents } from '../http/streaming/event-stream.ts';
+import { FiniteEvents } from '../http/streaming/event-stream.ts';
 import type { ServerSentEvent } from '../http/streaming/event-stream.ts';
 
 /** Maximum number of messages that wait for a slow reader. Further notifications are dropped. */
@@ -69,8 +69,4 @@ export class MessageStream extends FiniteEvents implements AsyncIterableIterator
     if (reader === undefined) this.#waiting.push(data);
     else reader.resolve({ done: false, value: { event: 'message', data } });
   }
-}
-
-export function streamed(messages: MessageStream): EventStreamResponse {
-  return new EventStreamResponse(messages);
 }

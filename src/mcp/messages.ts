@@ -52,6 +52,9 @@ export class RpcError extends Error {
   }
 }
 
+/** Problem of a request whose id another running request has. */
+export const REPEATED_ID = 'The id belongs to a request that has no response yet: use another id';
+
 export function invalidRequest(problem: string): RpcError {
   return new RpcError(INVALID_REQUEST, problem);
 }

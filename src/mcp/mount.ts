@@ -414,9 +414,7 @@ export class McpGuard implements Middleware {
 
   #refuse(req: HttpRequest, what: 'host' | 'origin', problem: string): HttpResponse {
     this.#log?.refused('mcp_refused', req, { reason: what });
-    return new JSONResponse(failure(undefined, invalidRequest(problem), NEWEST), {
-      status: 403,
-    });
+    return new JSONResponse(failure(undefined, invalidRequest(problem), NEWEST), { status: 403 });
   }
 }
 

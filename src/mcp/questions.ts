@@ -180,10 +180,7 @@ export interface ClientRoot {
 /** Maximum number of requests to the client in one run of a handler. */
 const MAX_CLIENT_REQUESTS = 100;
 const isShape = (value: unknown): boolean => isRecord(value) || typeof value === 'function';
-const ASKING = {
-  key: text(),
-  timeoutMs: int(300_000, 1, 86_400_000),
-};
+const ASKING = { key: text(), timeoutMs: int(300_000, 1, 86_400_000) };
 const FORM = {
   ...ASKING,
   message: text(),
@@ -365,9 +362,7 @@ function mistaken(key: string, issue: string): SvcError {
 function unusable(key: string): HTTPException {
   return new BadRequest(
     `The client's response to the request "${key}" does not have the form that the protocol defines`,
-    {
-      code: 'client_answer',
-    },
+    { code: 'client_answer' },
   );
 }
 
@@ -509,9 +504,7 @@ export class RepeatedCall implements Asker {
         new HTTPException(
           428,
           'The call can continue only after the client has responded to the requests of the server',
-          {
-            code: 'input_required',
-          },
+          { code: 'input_required' },
         ),
     );
   }
@@ -530,9 +523,7 @@ export class RepeatedCall implements Asker {
       throw new RpcError(
         MISSING_CAPABILITY,
         'The client does not declare a capability that this call requires',
-        {
-          requiredCapabilities,
-        },
+        { requiredCapabilities },
       );
     }
     if (this.#open.size === 0) return undefined;

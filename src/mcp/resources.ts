@@ -4,12 +4,11 @@
  * routes, and the OpenAPI document.
  */
 import { SvcError } from '../base/errors.ts';
-import { defined } from '../base/options.ts';
+import { defined, jsonOf } from '../base/options.ts';
 import { toBase64 } from '../schema/formats.ts';
 import { BYTES_TYPE } from '../http/response.ts';
 import { INTERNAL_ERROR, RpcError } from './messages.ts';
 import { PlannedPrompt, refusalOf } from './prompts.ts';
-import { jsonOf } from './results.ts';
 import type { RouteDetail } from '../routing/compile.ts';
 import type { Dialect, JsonObject } from './messages.ts';
 import type { PlannedTool } from './tools.ts';

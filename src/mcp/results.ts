@@ -10,7 +10,7 @@
  */
 
 import { http } from '../base/node-http.ts';
-import { defined, isRecord } from '../base/options.ts';
+import { defined, isRecord, jsonOf } from '../base/options.ts';
 import { JSONResponse } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -155,15 +155,6 @@ function isIssue(value: unknown): value is Issue {
 
 function isJson(type: string): boolean {
   return /^application\/(?:[\w.-]+\+)?json$/.test(type);
-}
-
-/** Returns the value of a JSON text; undefined if the text is not JSON. */
-export function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns the whole body, or undefined when it is larger than `maxBytes`. */

@@ -75,6 +75,11 @@ export class SentRequests {
   }
 }
 
+/** Resolves when the signal aborts. */
+export function abortOf(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined), { once: true }));
+}
+
 /** Returns the error for a request that has no response when the server stops. */
 export function stopping(): HTTPException {
   return unanswered('before the server stopped');

@@ -476,9 +476,11 @@ function namedCall(params: JsonObject): { readonly name: string; readonly given:
   return { name: rpc.textIn(params, 'name'), given: rpc.objectIn(params, 'arguments', {}) };
 }
 
-/** Whether a request must not be part of a batch: `initialize`, and every request of protocol 2026-07-28. */
-export function comesAlone({ method, params }: RpcRequest): boolean {
-  return method === 'initialize' || McpDispatcher.isModern(method, params);
+/** Returns the error for a request in a batch that must be sent alone: `initialize`, or one of 2026-07-28. */
+export function issueInBatch({ method, params }: RpcRequest): rpc.RpcError | undefined {
+  return method === 'initialize' || McpDispatcher.isModern(method, params)
+    ? rpc.invalidRequest(`"${method}" must not be part of a batch: send it alone`)
+    : undefined;
 }
 
 export function readModern(

@@ -12,7 +12,7 @@
  */
 import cluster from 'node:cluster';
 import { createHash, randomBytes } from 'node:crypto';
-import { isRecord } from '../base/options.ts';
+import { isRecord, jsonOf, remember } from '../base/options.ts';
 import { hasSecret, ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
 import { ProtectedValues } from '../http/session/cookie.ts';
@@ -98,17 +98,11 @@ export class McpSessions {
     const kept = this.#kept.get(id);
     if (kept === undefined)
       return { owner, session: this.#keep(id, { dialect, logLevel: 'info', abilities: new Set(abilities) }) };
-    this.#kept.delete(id); // set() then adds the session at the end of the map, as the most recently used
-    this.#kept.set(id, kept);
-    return { owner, session: kept };
+    return { owner, session: remember(this.#kept, MAX_KEPT, id, kept) };
   }
 
   #keep(id: string, state: McpSession): HttpSession {
-    const kept: HttpSession = { ...state, id, inFlight: new Map(), isEnded: false };
-    this.#kept.set(id, kept);
-    // the value is defined, because the map is not empty
-    if (this.#kept.size > MAX_KEPT) this.#kept.delete(this.#kept.keys().next().value!);
-    return kept;
+    return remember(this.#kept, MAX_KEPT, id, { ...state, id, inFlight: new Map(), isEnded: false });
   }
 
   #nowSeconds(): number {
@@ -140,12 +134,7 @@ export function writeNews(session: string, news: News): string {
 
 /** Reads news of another process; undefined if another version of this package has written them. */
 export function readNews(text: string): { readonly session: string; readonly news: News } | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const value = jsonOf(text);
   return isRecord(value) && typeof value['session'] === 'string' && isRecord(value['news'])
     ? (value as unknown as { session: string; news: News })
     : undefined;

@@ -24,15 +24,8 @@ interface StdioDeps extends Omit<ConversationDeps, 'send'> {
 }
 
 /** Serves until the input has ended. Then waits at most `graceMs` for the responses to running requests. */
-export async function serveStdio({
-  input,
-  output,
-  clock,
-  maxLineBytes,
-  graceMs,
-  signal,
-  ...parts
-}: StdioDeps): Promise<void> {
+export async function serveStdio(deps: StdioDeps): Promise<void> {
+  const { input, output, clock, maxLineBytes, graceMs, signal, ...parts } = deps;
   const ended = Promise.withResolvers<void>();
   const end = (): void => ended.resolve();
   const write = reservedWrite(output) ?? output.write.bind(output);

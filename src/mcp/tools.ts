@@ -9,7 +9,7 @@ import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
 import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
-import { closest, isRecord, defined, outOfRange } from '../base/options.ts';
+import { defined, isRecord, meant, outOfRange, own } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -245,9 +245,10 @@ interface Slot {
   readonly isFile?: boolean;
 }
 
-interface RequestInput {
+/** Target and body of the request to a route. */
+export interface RequestInput {
   readonly target: string;
-  readonly body: string | URLSearchParams | FormData | undefined;
+  readonly body?: string | URLSearchParams | FormData | undefined;
 }
 
 /**
@@ -288,7 +289,7 @@ class ArgumentPlan {
   ) {
     this.#subject = subject;
     this.#template = template;
-    const schemas = new JsonSchemas({ prefix: '#/$defs/' });
+    const schemas = new JsonSchemas({ prefix: PREFIX });
     this.#slots = slotsOf(template, inputs, schemas);
     this.#byName = new Map(this.#slots.map((slot) => [slot.argument, slot]));
     this.#body =
@@ -315,7 +316,7 @@ class ArgumentPlan {
 
   #assertRepeatable(properties: Readonly<Record<string, JsonSchema>>): void {
     for (const [name] of this.paramHeaders) {
-      const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      const schema = own(properties, name);
       if (!['string', 'integer', 'number', 'boolean'].includes(String(schema?.['type'])))
         throw outOfRange(
           `mcp of ${this.#subject}`,
@@ -336,7 +337,7 @@ class ArgumentPlan {
     const form: [Slot, unknown][] = [];
     let whole: unknown;
     for (const slot of this.#slots) {
-      const value = Object.hasOwn(given, slot.argument) ? given[slot.argument] : undefined;
+      const value = own(given, slot.argument);
       if (value === undefined) {
         if (slot.part === 'path' && slot.isRequired)
           issues.push({ loc: ['path', slot.name], code: 'missing', message: 'is missing' });
@@ -372,15 +373,8 @@ class ArgumentPlan {
   }
 
   #unknown(name: string): Issue {
-    const near = closest(name, this.#byName.keys());
-    return {
-      loc: ['argument', name],
-      code: 'unknown',
-      message:
-        near === undefined
-          ? 'is not an argument of this tool'
-          : `is not an argument of this tool: did you mean "${near}"?`,
-    };
+    const message = `is not an argument of this tool${meant(name, this.#byName.keys())}`;
+    return { loc: ['argument', name], code: 'unknown', message };
   }
 
   #bodyOf(
@@ -520,11 +514,8 @@ function multipart(form: readonly (readonly [Slot, unknown])[], issues: Issue[])
     if (isFile !== true) for (const text of textsOf(value)) data.append(name, text);
     else {
       for (const [index, file] of [value].flat().entries()) {
-        const {
-          data: coded,
-          filename = 'file',
-          contentType = 'application/octet-stream',
-        } = isRecord(file) ? file : {};
+        const given = isRecord(file) ? file : {};
+        const { data: coded, filename = 'file', contentType = 'application/octet-stream' } = given;
         const content = bytesOf(coded);
         if (content !== undefined && typeof filename === 'string' && typeof contentType === 'string') {
           data.append(name, new Blob([content], { type: contentType }), filename);

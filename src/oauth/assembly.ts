@@ -205,15 +205,12 @@ function endpointDeps(
 
 function refreshTokensOf(
   options: ReadOptions,
-  {
-    access,
-    arrivals,
-    ...deps
-  }: Pick<EndpointDeps, 'store' | 'ends' | 'codec' | 'clock' | 'audit' | 'access' | 'arrivals'>,
+  deps: Pick<EndpointDeps, 'store' | 'ends' | 'codec' | 'clock' | 'audit' | 'access' | 'arrivals'>,
 ): RefreshTokens {
+  const { access, arrivals, ...others } = deps;
   const clockSkew = options.clockSkewMs * 1_000;
   return new RefreshTokens({
-    ...deps,
+    ...others,
     readSockets: () => arrivals.readSockets(),
     onRefresh: access.checked(options.onRefresh),
     policy: {

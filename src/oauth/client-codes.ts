@@ -17,8 +17,9 @@
  * A client may send its request twice by mistake. So a second request with the verifier gets an error, but
  * ends the login only if it comes later than 10 seconds after the first (RFC 6749 §4.1.2).
  */
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
+import { isSameSecret } from '../crypto/keys.ts';
 import { OAuthError, invalidRequest } from './errors.ts';
 import { challengeOf } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
@@ -82,7 +83,7 @@ export class ClientCodes {
     const login = text === undefined ? undefined : loginIn(text);
     if (text === undefined || login === undefined) throw this.#refusal(req, 'code_unknown');
     // a wrong verifier does not use up the code, so an attacker without the verifier cannot prevent the login
-    if (!VERIFIER.test(verifier) || !isSame(challengeOf(verifier), login.client.challenge ?? ''))
+    if (!VERIFIER.test(verifier) || !isSameSecret(challengeOf(verifier), login.client.challenge ?? ''))
       throw this.#refusal(req, 'code_verifier');
     if (redirectUri !== login.client.redirectUri) throw this.#refusal(req, 'code_redirect_uri');
     if (login.usedAtMs !== undefined) {
@@ -126,8 +127,4 @@ function loginIn(text: string): CodeLogin | undefined {
   return isRecord(value) && typeof value['loginId'] === 'string'
     ? (value as unknown as CodeLogin)
     : undefined;
-}
-
-function isSame(left: string, right: string): boolean {
-  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right));
 }

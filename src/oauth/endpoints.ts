@@ -187,10 +187,7 @@ const DESCRIBED = {
                 mode === 'json'
                   ? 'The login has succeeded'
                   : 'Page that sends the same form again from this site, so that the browser includes the cookies',
-              content: {
-                ...(mode === 'json' && json(refTo('TokenAnswer'))),
-                ...(method === 'POST' && PAGE),
-              },
+              content: { ...(mode === 'json' && json(refTo('TokenAnswer'))), ...(method === 'POST' && PAGE) },
             },
       ...((mode === 'cookie' || nativeRedirects.length > 0) && {
         303: redirect('Redirect after a login, or to the error page'),

@@ -3,8 +3,8 @@
  * A second limit, ten times as high, applies to each /48 network, which is usually one site.
  */
 import { RateLimiter } from '../http/middleware/rate-limiter.ts';
-import { given, readOptions } from '../base/options.ts';
-import type { OptionKind } from '../base/options.ts';
+import { given, int, readOptions } from '../base/options.ts';
+import type { OptionKind, Resolved } from '../base/options.ts';
 import type { RateLimitStore } from '../cache/stores.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
@@ -59,19 +59,13 @@ export interface EndpointLimits extends Readonly<
   readonly revoke: EndpointLimit | undefined;
 }
 
-const isLimit = (value: unknown): boolean =>
-  value === false ||
-  (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PER_MINUTE);
-
 const LIMIT = (fallback: number): OptionKind<number | false> => ({
   fallback,
   needs: 'false or an integer 1 … 1000000',
-  accepts: isLimit,
+  accepts: (value) => value === false || int(1, 1, MAX_PER_MINUTE).accepts(value),
 });
 
-export type ReadLimits = {
-  readonly [Name in Exclude<keyof OAuthLimits, 'store'>]-?: NonNullable<OAuthLimits[Name]>;
-} & Pick<OAuthLimits, 'store'>;
+export type ReadLimits = Resolved<OAuthLimits, Exclude<keyof OAuthLimits, 'store'>>;
 
 export function readLimits(limits: OAuthLimits): ReadLimits {
   return readOptions('OAuthPlugin limits', limits, {

@@ -2,6 +2,7 @@
  * Reads the parameters of requests. Each parameter may occur only once (RFC 6749 §3.1, RFC 6749 §3.2), and
  * has a maximum length.
  */
+import { own } from '../base/options.ts';
 import { OAuthError, invalidRequest } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
@@ -49,7 +50,7 @@ export async function bodyParameters(req: HttpRequest): Promise<Parameters> {
   if (body === undefined)
     throw invalidRequest('The request body must be a JSON object without duplicate members');
   return (name, maxLength = MAX_LENGTH) => {
-    const value: unknown = Object.hasOwn(body, name) ? body[name] : undefined;
+    const value = own(body, name);
     if (value === undefined || value === null || value === '') return undefined;
     if (typeof value !== 'string' || value.length > maxLength)
       throw invalidRequest(`The parameter ${name} must be a string of at most ${maxLength} characters`);

@@ -28,16 +28,12 @@ export function rulesOf(
       wrong: "allowedRedirectUris: ['http://shop.example/*']",
       right: "allowedRedirectUris: ['https://shop.example/oauth/callback']",
       run(_view, report) {
-        const {
-          allowedRedirectUris,
-          allowLoopbackRedirects: allowsLoopback,
-          postLogoutRedirectUris = [],
-        } = options;
+        const { allowedRedirectUris, postLogoutRedirectUris = [], allowLoopbackRedirects } = options;
         if (providers.length > 0 && allowedRedirectUris.length === 0 && env === 'production')
           report(subject, 'no redirect URI is allowed, so users cannot log in');
         for (const [name, entries] of Object.entries({ allowedRedirectUris, postLogoutRedirectUris }))
           entries.forEach((entry, index) => {
-            for (const problem of issuesOfRedirect(entry, { env, allowsLoopback }))
+            for (const problem of issuesOfRedirect(entry, { env, allowsLoopback: allowLoopbackRedirects }))
               report(subject, `entry ${index + 1} of ${name} ${problem}`);
           });
       },

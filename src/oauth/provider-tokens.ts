@@ -186,9 +186,7 @@ export class StoredProviderTokens {
         continue;
       }
       if (this.#deps.clock.monotonicMs() >= endMs)
-        throw new OAuthError('temporarily_unavailable', {
-          reason: 'provider_token_lock',
-        });
+        throw new OAuthError('temporarily_unavailable', { reason: 'provider_token_lock' });
       await pass(this.#deps.clock, POLL_MS);
     }
   }
@@ -269,9 +267,7 @@ export class StoredProviderTokens {
       );
       if (isWritten) return true;
     }
-    throw new OAuthError('temporarily_unavailable', {
-      reason: 'provider_token_conflict',
-    });
+    throw new OAuthError('temporarily_unavailable', { reason: 'provider_token_conflict' });
   }
 
   #seal(key: string, identities: readonly StoredTokens[]): string {

@@ -48,6 +48,14 @@ export function isUnusable(entry: string): boolean {
   return /^https?:(?!\/\/)/i.test(entry) || hasUnusablePort(entry);
 }
 
+interface AllowlistOptions {
+  readonly env: Env;
+  /** Callback paths of this provider, the default path first. */
+  readonly callbackPaths: readonly string[];
+  /** Callback paths of other providers; entries with such a path are excluded. */
+  readonly otherPaths?: readonly string[];
+}
+
 export class RedirectAllowlist {
   readonly #entries: ReadonlySet<string>;
   readonly #hasList: boolean;
@@ -56,22 +64,7 @@ export class RedirectAllowlist {
   /** Redirect URI of a login request without `redirect_uri`. Undefined if several are possible. */
   readonly #usual: string | undefined;
 
-  /**
-   * `callbackPaths` are the callback paths of this provider, the default path first. `otherPaths` are the
-   * callback paths of other providers; entries with such a path are excluded.
-   */
-  constructor(
-    entries: readonly string[],
-    {
-      env,
-      callbackPaths,
-      otherPaths = [],
-    }: {
-      readonly env: Env;
-      readonly callbackPaths: readonly string[];
-      readonly otherPaths?: readonly string[];
-    },
-  ) {
+  constructor(entries: readonly string[], { env, callbackPaths, otherPaths = [] }: AllowlistOptions) {
     const possible = entries.filter((entry) => !endsInOneOf(entry, otherPaths));
     const own = possible.filter((entry) => endsInOneOf(entry, callbackPaths));
     const [only, ...others] = own.length > 0 ? own : possible;

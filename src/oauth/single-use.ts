@@ -53,9 +53,6 @@ export async function askStore<T>(ask: () => Awaitable<T>): Promise<T> {
     return await ask();
   } catch (error) {
     throwMistake(error); // a retry by the client would fail again
-    throw new OAuthError('temporarily_unavailable', {
-      cause: error,
-      reason: 'store',
-    });
+    throw new OAuthError('temporarily_unavailable', { cause: error, reason: 'store' });
   }
 }

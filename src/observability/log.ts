@@ -13,7 +13,7 @@ import { isMainThread } from 'node:worker_threads';
 import { isatty } from 'node:tty';
 import { systemClock } from '../base/clock.ts';
 import { ignore, within } from '../base/promises.ts';
-import { bool, given, isFunction, isObject, oneOf, readOptions, text } from '../base/options.ts';
+import { bool, given, isFunction, isObject, isRecord, oneOf, readOptions, text } from '../base/options.ts';
 import { safeEntries, safeError, safeText, visible } from './redact.ts';
 import type { Clock } from '../base/clock.ts';
 import type { JsonEntry } from './redact.ts';
@@ -479,17 +479,13 @@ export const FLUSH_MS = 2_000;
 /** Resolves when a logger has written its lines, at the latest after `limitMs`. Never rejects. */
 export async function flushed(
   log: Logger | undefined,
-  clock: Clock = systemClock,
+  clock: Clock,
   limitMs: number = FLUSH_MS,
 ): Promise<void> {
   flush();
   if (log?.flush === undefined) return;
-  await within(
-    clock,
-    limitMs,
-    Promise.try(() => log.flush!()),
-    ignore,
-  ).catch(ignore);
+  const written = Promise.try(() => log.flush!());
+  await within(clock, limitMs, written, ignore).catch(ignore);
 }
 
 /** Ends the process when a logger has written its lines, at the latest after `limitMs`. */
@@ -564,13 +560,7 @@ interface ErrorRecord {
 }
 
 function isErrorRecord(value: unknown): value is ErrorRecord {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'stack' in value &&
-    typeof value.stack === 'string' &&
-    'message' in value
-  );
+  return isRecord(value) && typeof value['stack'] === 'string' && 'message' in value;
 }
 
 /** Returns stack, remedy and causes of an error as indented lines, so that they cannot look like events. */

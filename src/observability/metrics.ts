@@ -74,18 +74,18 @@ export function createMetrics({ log }: { readonly log: Logger }): MetricsRegistr
 
 export class MetricsRegistry implements Metrics {
   readonly #log: Logger;
-  readonly #metrics = new Map<string, CounterMetric | GaugeMetric | HistogramMetric>();
+  readonly #metrics = new Map<string, SeriesMetric | GaugeMetric>();
 
   constructor(log: Logger) {
     this.#log = log;
   }
 
   counter(name: string, help: string, labels: readonly string[] = []): CounterMetric {
-    return this.#add(name, labels, [''], () => new CounterMetric(name, help, [...labels], this.#log));
+    return this.#add(new CounterMetric(head('counter', name, help, labels), this.#log), ['']);
   }
 
   gauge(name: string, help: string, read: () => number, merge: 'sum' | 'max' = 'sum'): void {
-    this.#add(name, [], [''], () => new GaugeMetric(name, help, read, merge, this.#log));
+    this.#add(new GaugeMetric({ ...head('gauge', name, help), merge }, read, this.#log), ['']);
   }
 
   histogram(
@@ -102,12 +102,8 @@ export class MetricsRegistry implements Metrics {
         name,
         `buckets must be 1 to ${MAX_BUCKETS} finite numbers in ascending order`,
       ]);
-    return this.#add(
-      name,
-      labels,
-      ['', '_bucket', '_sum', '_count'],
-      () => new HistogramMetric(name, help, [...buckets], [...labels], this.#log),
-    );
+    const metric = new HistogramMetric(head('histogram', name, help, labels, buckets), this.#log);
+    return this.#add(metric, ['', '_bucket', '_sum', '_count']);
   }
 
   render(): string {
@@ -119,12 +115,8 @@ export class MetricsRegistry implements Metrics {
     return [...this.#metrics.values()].map((metric) => metric.snapshot());
   }
 
-  #add<T extends CounterMetric | GaugeMetric | HistogramMetric>(
-    name: string,
-    labels: readonly string[],
-    suffixes: readonly string[],
-    make: () => T,
-  ): T {
+  #add<T extends SeriesMetric | GaugeMetric>(metric: T, suffixes: readonly string[]): T {
+    const { name, labels } = metric.head;
     if (!METRIC_NAME.test(name))
       throw new SvcError('E_METRIC', [
         name,
@@ -143,22 +135,35 @@ export class MetricsRegistry implements Metrics {
     if (histogram instanceof HistogramMetric)
       throw new SvcError('E_METRIC', [
         name,
-        `the name already belongs to a series of the histogram "${histogram.name}"`,
+        `the name already belongs to a series of the histogram "${histogram.head.name}"`,
       ]);
-    const metric = make();
     this.#metrics.set(name, metric);
     return metric;
   }
 }
 
-/** All series of one metric. Their numbers are side by side in one array. */
-class SeriesTable {
-  readonly labels: readonly string[];
+/** A metric in a snapshot, without its series. */
+type MetricHead = Omit<MetricSnapshot, 'series'>;
+
+function head(
+  kind: MetricHead['kind'],
+  name: string,
+  help: string,
+  labels: readonly string[] = [],
+  buckets: readonly number[] = [],
+): MetricHead {
+  return { kind, name, help, labels: [...labels], merge: 'sum', buckets: [...buckets] };
+}
+
+/** A counter or histogram. The numbers of all its series are side by side in one array. */
+class SeriesMetric {
+  readonly head: MetricHead;
   /**
    * The numbers of all series. A larger array may replace this one at any time, so callers must not store it.
    */
   numbers: Float64Array;
-  readonly #name: string;
+  /** Logs the first invalid number. */
+  readonly refuse: () => void;
   readonly #width: number;
   readonly #log: Logger;
   /** Offsets of series by label values: nested Maps, one level for each label. */
@@ -167,12 +172,13 @@ class SeriesTable {
   /** Offset of the series that counts everything beyond the maximum number of label sets. */
   #other: number | undefined;
 
-  constructor(name: string, labels: readonly string[], width: number, log: Logger) {
-    this.#name = name;
-    this.labels = labels;
-    this.#width = width;
+  constructor(head: MetricHead, log: Logger) {
+    const { kind, name, labels, buckets } = head;
+    this.head = head;
+    this.refuse = refusal(name, log);
+    this.#width = kind === 'counter' ? 1 : buckets.length + 2;
     this.#log = log;
-    this.numbers = new Float64Array(width * (labels.length === 0 ? 1 : 8));
+    this.numbers = new Float64Array(this.#width * (labels.length === 0 ? 1 : 8));
     this.#root = labels.length === 0 ? this.#append([]) : new Map();
   }
 
@@ -184,12 +190,12 @@ class SeriesTable {
     return this.#find(labels) ?? this.#offsetOfNew(labels);
   }
 
-  snapshot(kind: 'counter' | 'histogram', help: string, buckets: readonly number[]): MetricSnapshot {
+  snapshot(): MetricSnapshot {
     const series = this.#sets.map((labels, slot) => {
       const numbers = [...this.numbers.subarray(slot * this.#width, (slot + 1) * this.#width)];
       return [labels, numbers] as const;
     });
-    return { kind, name: this.#name, help, labels: this.labels, merge: 'sum', buckets, series };
+    return { ...this.head, series };
   }
 
   #find(labels: readonly string[]): number | undefined {
@@ -199,8 +205,8 @@ class SeriesTable {
   }
 
   #offsetOfNew(given: readonly unknown[]): number {
-    if (given.length !== this.labels.length)
-      throw new SvcError('E_METRIC_LABELS', [this.#name, this.labels, given.length]);
+    const { name, labels: wanted } = this.head;
+    if (given.length !== wanted.length) throw new SvcError('E_METRIC_LABELS', [name, wanted, given.length]);
     // JavaScript code may pass labels that are not strings
     const labels = given.map((label) => String(label).slice(0, MAX_LABEL_CHARACTERS));
     const known = this.#find(labels);
@@ -219,8 +225,9 @@ class SeriesTable {
 
   #offsetOfOther(): number {
     if (this.#other === undefined) {
-      this.#other = this.#append(this.labels.map(() => OTHER));
-      this.#log.warn('metric_label_sets_exceeded', { metric: this.#name, most: MAX_LABEL_SETS });
+      const { name, labels } = this.head;
+      this.#other = this.#append(labels.map(() => OTHER));
+      this.#log.warn('metric_label_sets_exceeded', { metric: name, most: MAX_LABEL_SETS });
     }
     return this.#other;
   }
@@ -238,29 +245,13 @@ class SeriesTable {
 
 interface Branch extends Map<string, Branch | number> {}
 
-export class CounterMetric implements Counter {
-  readonly name: string;
-  readonly #help: string;
-  readonly #table: SeriesTable;
-  readonly #refuse: () => void;
-
-  constructor(name: string, help: string, labels: readonly string[], log: Logger) {
-    this.name = name;
-    this.#help = help;
-    this.#table = new SeriesTable(name, labels, 1, log);
-    this.#refuse = refusal(name, log);
-  }
-
+export class CounterMetric extends SeriesMetric implements Counter {
   add(amount: number, ...labels: string[]): void {
-    this.#increase(this.#table.offset(labels), amount);
+    this.#increase(this.offset(labels), amount);
   }
 
   slot(...labels: string[]): CounterSlot {
-    return { add: this.#increase.bind(this, this.#table.offset(labels)) };
-  }
-
-  snapshot(): MetricSnapshot {
-    return this.#table.snapshot('counter', this.#help, []);
+    return { add: this.#increase.bind(this, this.offset(labels)) };
   }
 
   /**
@@ -268,36 +259,24 @@ export class CounterMetric implements Counter {
    * and the first one is logged.
    */
   #increase(offset: number, amount: number): void {
-    if (amount >= 0 && amount < Infinity) this.#table.numbers[offset]! += amount;
-    else this.#refuse();
+    if (amount >= 0 && amount < Infinity) this.numbers[offset]! += amount;
+    else this.refuse();
   }
 }
 
 class GaugeMetric {
-  readonly name: string;
-  readonly #help: string;
+  readonly head: MetricHead;
   readonly #read: () => number;
-  readonly #merge: 'sum' | 'max';
   readonly #refuse: (error?: unknown) => void;
 
-  constructor(name: string, help: string, read: () => number, merge: 'sum' | 'max', log: Logger) {
-    this.name = name;
-    this.#help = help;
+  constructor(head: MetricHead, read: () => number, log: Logger) {
+    this.head = head;
     this.#read = read;
-    this.#merge = merge;
-    this.#refuse = refusal(name, log);
+    this.#refuse = refusal(head.name, log);
   }
 
   snapshot(): MetricSnapshot {
-    return {
-      kind: 'gauge',
-      name: this.name,
-      help: this.#help,
-      labels: [],
-      merge: this.#merge,
-      buckets: [],
-      series: this.#series(),
-    };
+    return { ...this.head, series: this.#series() };
   }
 
   /** Returns no series if `read` fails: a missing value is better than a wrong one. */
@@ -313,37 +292,21 @@ class GaugeMetric {
   }
 }
 
-class HistogramMetric implements Histogram {
-  readonly name: string;
-  readonly #help: string;
-  readonly #limits: readonly number[];
-  readonly #table: SeriesTable;
-  readonly #refuse: () => void;
-
-  constructor(name: string, help: string, limits: readonly number[], labels: readonly string[], log: Logger) {
-    this.name = name;
-    this.#help = help;
-    this.#limits = limits;
-    this.#table = new SeriesTable(name, labels, limits.length + 2, log);
-    this.#refuse = refusal(name, log);
-  }
+class HistogramMetric extends SeriesMetric implements Histogram {
+  readonly #limits = this.head.buckets;
 
   observe(value: number, ...labels: string[]): void {
-    this.#count(this.#table.offset(labels), value);
+    this.#count(this.offset(labels), value);
   }
 
   slot(...labels: string[]): HistogramSlot {
-    return { observe: this.#count.bind(this, this.#table.offset(labels)) };
-  }
-
-  snapshot(): MetricSnapshot {
-    return this.#table.snapshot('histogram', this.#help, this.#limits);
+    return { observe: this.#count.bind(this, this.offset(labels)) };
   }
 
   #count(offset: number, value: number): void {
-    if (!Number.isFinite(value)) return this.#refuse();
+    if (!Number.isFinite(value)) return this.refuse();
     const limits = this.#limits;
-    const { numbers } = this.#table;
+    const { numbers } = this;
     let bucket = 0;
     // a linear search, because for about ten limits and mostly small values, a binary search is not faster
     while (bucket < limits.length && value > limits[bucket]!) bucket++;

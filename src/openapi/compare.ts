@@ -516,10 +516,7 @@ const LONGEST: Readonly<Record<string, number>> = { integer: 17, number: 24, boo
 function asSent(schema: JsonSchema, next: JsonSchema, documents: Documents): JsonSchema {
   const [before, after] = [documents.earlier(schema), documents.later(next)];
   if (before['type'] === 'array' && after['type'] === 'array')
-    return {
-      ...before,
-      items: asSent(record(before['items']), record(after['items']), documents),
-    };
+    return { ...before, items: asSent(record(before['items']), record(after['items']), documents) };
   const longest = after['type'] === 'string' ? LONGEST[String(before['type'])] : undefined;
   if (longest === undefined) return before['format'] === undefined ? schema : { minLength: 1, ...before };
   const values = list(before['enum'] ?? (before['const'] === undefined ? undefined : [before['const']])).map(

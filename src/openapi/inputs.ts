@@ -116,26 +116,22 @@ export function textParameters(inputs: readonly TextInputPlan[], schemas: JsonSc
  */
 export function undescribedParts({ inputs, declared: { spec } }: RouteDetail): string[] {
   const { body, form, texts } = inputs;
-  const plans = texts.map(({ from, plan }): [part: string, plan: SchemaPlan] => [`the ${from}`, plan]);
-  if (form !== undefined) plans.push(['the form', form]);
-  const found: [part: string, direction: Direction, schemas: Iterable<StandardSchema>][] = plans.map(
-    ([part, { foreign, fields }]) => [
-      part,
-      'input',
-      foreign === undefined ? fields.flatMap(({ node }) => [...foreignWithin(node)]) : [foreign],
-    ],
-  );
-  if (body !== undefined) found.push(['the body', 'input', foreignWithin(body.node)]);
-  for (const [status, type] of responseTypes(spec.response))
-    found.push([
-      status === undefined ? 'the response' : `the response ${status}`,
-      'output',
-      foreignWithin(compileType(type).node),
-    ]);
-  const undescribed = found.filter(([, direction, schemas]) =>
-    [...schemas].some((schema) => standardDocument(schema, direction) === undefined),
-  );
-  return [...new Set(undescribed.map(([part]) => part))];
+  const found = new Set<string>();
+  const look = (part: string, direction: Direction, schemas: Iterable<StandardSchema>): void => {
+    for (const schema of schemas) if (standardDocument(schema, direction) === undefined) found.add(part);
+  };
+  for (const { from, plan } of texts) look(`the ${from}`, 'input', foreignIn(plan));
+  if (form !== undefined) look('the form', 'input', foreignIn(form));
+  if (body !== undefined) look('the body', 'input', foreignWithin(body.node));
+  for (const [status, type] of responseTypes(spec.response)) {
+    const part = status === undefined ? 'the response' : `the response ${status}`;
+    look(part, 'output', foreignWithin(compileType(type).node));
+  }
+  return [...found];
+}
+
+function foreignIn({ foreign, fields }: SchemaPlan): readonly StandardSchema[] {
+  return foreign === undefined ? fields.flatMap(({ node }) => [...foreignWithin(node)]) : [foreign];
 }
 
 export function requestBody(
@@ -160,9 +156,7 @@ export function sentItem(
   const json = (
     type: Pick<CompiledType, 'node'>,
     direction: 'input' | 'output',
-  ): Record<string, MediaType> => ({
-    'application/json': { schema: schemas.type(type.node, direction) },
-  });
+  ): Record<string, MediaType> => ({ 'application/json': { schema: schemas.type(type.node, direction) } });
   const accepted = replies.map(([status, type]): [number | string, DocumentedResponse] => [
     status,
     { description: titleOf(status), ...(hasNoContent(status) ? {} : { content: json(type, 'input') }) },

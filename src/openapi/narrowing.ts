@@ -148,14 +148,7 @@ class Comparison {
     const { allOf: _, ...own } = schema;
     return parts
       .map((part) => this.#merged(resolved(part), resolved, depth + 1))
-      .reduce(
-        (merged, part) => ({
-          ...part,
-          ...merged,
-          ...joinedMembers(part, merged),
-        }),
-        own,
-      );
+      .reduce((merged, part) => ({ ...part, ...merged, ...joinedMembers(part, merged) }), own);
   }
 
   /** Compares what does not restrict values: defaults and deprecation. */

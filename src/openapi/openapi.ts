@@ -5,7 +5,16 @@
  * route adds or overrides members of its operations. The document omits routes of the framework such as
  * `/docs`, static files, and routes with `meta: { docs: false }`.
  */
-import { defined, given, isRecord, readOptions, shown, text, outOfRange } from '../base/options.ts';
+import {
+  defined,
+  given,
+  isRecord,
+  outOfRange,
+  readOptions,
+  shown,
+  text,
+  withoutNulls,
+} from '../base/options.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { IdempotencyMiddleware } from '../http/middleware/idempotency.ts';
 import { pathParameter, requestBody, sentItem, textParameters, undescribedParts } from './inputs.ts';
@@ -293,10 +302,7 @@ class DocumentWriter {
         if (isRecord(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
     }
     const laid: Record<string, unknown> = { ...operation, ...rest };
-    if (isRecord(responses))
-      laid['responses'] = Object.fromEntries(
-        Object.entries({ ...operation.responses, ...responses }).filter(([, response]) => response !== null),
-      );
+    if (isRecord(responses)) laid['responses'] = withoutNulls({ ...operation.responses, ...responses });
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
     // the cast may be wrong: the author of `meta.openapi` is responsible for its types
@@ -365,10 +371,8 @@ function rankOf({ declared: { template } }: RouteDetail): string {
  * that the document cannot describe.
  */
 function describe(detail: RouteDetail): string {
-  const {
-    route,
-    declared: { spec },
-  } = detail;
+  const { route, declared } = detail;
+  const { spec } = declared;
   const { description = '' } = spec;
   const undescribed = undescribedParts(detail);
   const facts = [

@@ -8,12 +8,12 @@
  *   /metrics   200 with Prometheus text; in production, 403 for clients with public addresses, unless
  *              `ops.metrics.auth` or `ops.metrics.port` is set
  */
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { Forbidden, Unauthorized } from '../base/errors.ts';
 import { DescriptorWatch } from '../observability/descriptors.ts';
 import { EventLoopDelay } from '../observability/event-loop.ts';
 import { given, isObject, readOptions, text, optionalInt } from '../base/options.ts';
 import { within } from '../base/promises.ts';
+import { isSameSecret } from '../crypto/keys.ts';
 import { ConnectionMeter } from '../http/server/connection-meter.ts';
 import { isPrivatePeer } from '../http/request/proxy.ts';
 import { HttpResponse, JSON_TYPE } from '../http/response.ts';
@@ -63,6 +63,14 @@ const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 
 type Probe = (signal: AbortSignal) => Awaitable<void>;
 
+interface OperationsDeps {
+  readonly env: () => Env;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: MetricsRegistry;
+  readonly options: OpsOptions;
+}
+
 /** Responds to `/healthz`, `/readyz` and `/metrics`, and counts requests. */
 export class Operations {
   /** Whether the shutdown has begun, so that `/readyz` responds with 503. */
@@ -73,10 +81,7 @@ export class Operations {
   /** A `#` field, so that console.log() does not show the token. */
   readonly #auth: MetricsAccess['auth'];
   readonly #docsAuth: DocsAccess['auth'];
-  readonly #env: () => Env;
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #metrics: MetricsRegistry;
+  readonly #deps: OperationsDeps;
   readonly #probes = new Map<string, Probe>();
   readonly #requests: ReturnType<MetricsRegistry['counter']>;
   readonly #durations: ReturnType<MetricsRegistry['histogram']>;
@@ -87,13 +92,7 @@ export class Operations {
   #isDelayRegistered = false;
   #round: Promise<{ readonly isReady: boolean; readonly body: string }> | undefined;
 
-  constructor(deps: {
-    env: () => Env;
-    clock: Clock;
-    log: Logger;
-    metrics: MetricsRegistry;
-    options: OpsOptions;
-  }) {
+  constructor(deps: OperationsDeps) {
     const { metrics: access, docs } = readOptions('ops', deps.options, {
       metrics: given<MetricsAccess>('an object', isObject),
       docs: given<DocsAccess>('an object', isObject),
@@ -106,10 +105,7 @@ export class Operations {
     this.access = { port, host };
     this.#auth = auth;
     this.#docsAuth = readOptions('ops.docs', docs ?? {}, { auth: AUTH }).auth;
-    this.#env = deps.env;
-    this.#clock = deps.clock;
-    this.#log = deps.log;
-    this.#metrics = deps.metrics;
+    this.#deps = deps;
     this.renderMetrics = () => deps.metrics.render();
     this.#requests = deps.metrics.counter(
       'svc_requests_total',
@@ -138,10 +134,10 @@ export class Operations {
 
   /** Begins to measure the delay of the event loop. Disposing the result ends the measurement. */
   watchEventLoop(): Disposable {
-    const delay = EventLoopDelay.of(this.#metrics);
+    const delay = EventLoopDelay.of(this.#deps.metrics);
     if (!this.#isDelayRegistered) {
       this.#isDelayRegistered = true;
-      this.#metrics.gauge(
+      this.#deps.metrics.gauge(
         'svc_event_loop_delay_seconds',
         'The 99th percentile of the delay of timers since the previous scrape',
         () => delay.takePercentile(),
@@ -228,7 +224,7 @@ export class Operations {
   async #mayRead(req: HttpRequest): Promise<void> {
     const auth = this.#auth;
     if (auth !== undefined) return assertAuthorized(req, auth);
-    if (this.#env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
+    if (this.#deps.env() === 'production' && this.access.port === undefined && !isPrivateRequest(req)) {
       throw new Forbidden('Metrics are served only to clients with a loopback or private IP address');
     }
   }
@@ -245,19 +241,20 @@ export class Operations {
   }
 
   async #probeOne(name: string, probe: Probe): Promise<{ status: 'up' | 'down'; latency_ms: number }> {
-    const startedMs = this.#clock.monotonicMs();
+    const { clock } = this.#deps;
+    const startedMs = clock.monotonicMs();
     const abort = new AbortController();
-    const latency = (): number => Math.round(this.#clock.monotonicMs() - startedMs);
+    const latency = (): number => Math.round(clock.monotonicMs() - startedMs);
     try {
       const probing = Promise.try(probe, abort.signal);
-      await within(this.#clock, PROBE_TIMEOUT_MS, probing, () => {
+      await within(clock, PROBE_TIMEOUT_MS, probing, () => {
         const late = new Error(`The readiness check took longer than ${PROBE_TIMEOUT_MS} ms`);
         abort.abort(late);
         throw late;
       });
       return { status: 'up', latency_ms: latency() };
     } catch (error) {
-      this.#log.error('probe_failed', error, { probe: name });
+      this.#deps.log.error('probe_failed', error, { probe: name });
       return { status: 'down', latency_ms: latency() };
     }
   }
@@ -310,12 +307,6 @@ class RouteSeries implements Tally {
     this.#status = status;
     return (this.#slot = slot);
   }
-}
-
-/** Compares digests in constant time, which reveals neither length nor content. */
-function isSameSecret(given: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(given), digest(expected));
 }
 
 /** Header fields that proxies add. A request with such a field does not count as private. */

@@ -37,14 +37,16 @@ interface Waiting {
   readonly limit: Disposable;
 }
 
-/** Creates the 503 response to requests while no child serves. */
-type UnavailablePage = (req: HttpRequest) => HttpResponse;
+interface HandoffDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Creates the 503 response to requests while no child serves. */
+  readonly unavailablePage: (req: HttpRequest) => HttpResponse;
+}
 
 /** Accepts the connections of a port, and sends them to child processes. */
 export class SocketHandoff {
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #unavailablePage: UnavailablePage;
+  readonly #deps: HandoffDeps;
   readonly #own: HttpServer;
   #server: Server | undefined;
   #opened: { readonly key: string; readonly address: Promise<Address> } | undefined;
@@ -59,25 +61,15 @@ export class SocketHandoff {
   /** Whether the application serves TLS. If so, the parent cannot send 503, because it has no certificate. */
   #isSecure = false;
 
-  /** `unavailablePage` creates the 503 response for connections that no child serves. */
-  constructor({
-    clock,
-    log,
-    unavailablePage,
-  }: {
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly unavailablePage: UnavailablePage;
-  }) {
-    this.#clock = clock;
-    this.#log = log;
-    this.#unavailablePage = unavailablePage;
+  constructor(deps: HandoffDeps) {
+    const { clock, log } = deps;
+    this.#deps = deps;
     this.#own = new HttpServer({
       defaults: { state: new AppState(), maxBodyBytes: Infinity, identity: USUAL_IDENTITY },
       clock,
       log,
       securesCookies: false,
-      handle: (req) => this.#unavailablePage(req),
+      handle: (req) => deps.unavailablePage(req),
       finish: () => undefined,
       count: () => undefined,
     });
@@ -109,7 +101,7 @@ export class SocketHandoff {
       this.#handOut();
     });
     const address = await listenOn(server, place, isSecure);
-    server.on('error', (error) => this.#log.error('server_error', error));
+    server.on('error', (error) => this.#deps.log.error('server_error', error));
     this.#server?.close();
     this.#server = server;
     this.#isSecure = isSecure;
@@ -176,7 +168,7 @@ export class SocketHandoff {
   }
 
   #wait(socket: Socket): void {
-    const waiting: Waiting = { socket, limit: this.#clock.after(WAIT_MS, () => this.#answer(waiting)) };
+    const waiting: Waiting = { socket, limit: this.#deps.clock.after(WAIT_MS, () => this.#answer(waiting)) };
     this.#waiting.add(waiting);
     if (this.#isUnavailable || this.#waiting.size > MOST_WAITING) this.#answer(waiting);
   }

@@ -7,7 +7,7 @@ import { superviseReload } from './reload.ts';
 import { serveSupervised } from './supervised.ts';
 import { ownRole } from './supervision.ts';
 import { countOf, superviseWorkers } from './workers.ts';
-import type { SupervisedServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
+import type { ServeOptions, SupervisedApplication, SupervisedServer } from './supervised.ts';
 
 type Supervision = { readonly workers: number | 'auto' } | { readonly reload: true };
 
@@ -18,7 +18,7 @@ type Supervision = { readonly workers: number | 'auto' } | { readonly reload: tr
 export async function runSupervised(
   app: SupervisedApplication,
   supervision: Supervision,
-  options: SupervisedServeOptions,
+  options: ServeOptions,
 ): Promise<SupervisedServer> {
   const role = ownRole();
   if (role === ('workers' in supervision ? 'worker' : 'reload')) return serveSupervised(app, role, options);

@@ -56,19 +56,21 @@ export interface SupervisedApplication extends Pick<Services, 'clock' | 'log' | 
   shutdown(): Promise<void>;
   readonly serving: {
     secure(options: ServerTlsOptions | undefined): Promise<SecureTransport | undefined>;
-    serve(
-      server: HttpServer,
-      options: Address & {
-        readonly stop: StopTimes;
-        readonly handleSignals: boolean;
-        readonly isSupervised: boolean;
-      },
-    ): Promise<OpenServer>;
+    serve(server: HttpServer, opened: OpenedServer): Promise<OpenServer>;
   };
 }
 
-/** Options of `app.run()` for supervised processes. */
-export interface SupervisedServeOptions {
+/** Address and options of a server that accepts connections. */
+export interface OpenedServer extends Address {
+  readonly stop: StopTimes;
+  /** Whether the server owns the process: it then also watches the file descriptors of the process. */
+  readonly handleSignals: boolean;
+  /** Whether a parent process accepts the connections; the parent then logs the address. */
+  readonly isSupervised?: boolean;
+}
+
+/** The options of `app.run()` for the process that serves, with settings and defaults applied. */
+export interface ServeOptions {
   readonly place: ListenOptions;
   readonly stop: StopTimes;
   readonly handleSignals: boolean;
@@ -93,7 +95,7 @@ const LAST_WORDS_MS = 1_000;
 export async function serveSupervised(
   app: SupervisedApplication,
   role: Role,
-  options: SupervisedServeOptions,
+  options: ServeOptions,
 ): Promise<SupervisedServer> {
   return new SupervisedChild(app, role, options).serve();
 }
@@ -101,7 +103,7 @@ export async function serveSupervised(
 class SupervisedChild {
   readonly #app: SupervisedApplication;
   readonly #role: Role;
-  readonly #options: SupervisedServeOptions;
+  readonly #options: ServeOptions;
   /** Undefined until the application has started. */
   #server: HttpServer | undefined;
   readonly #address = Promise.withResolvers<Address>();
@@ -112,7 +114,7 @@ class SupervisedChild {
   #taking: Promise<void> = Promise.resolve();
   #ending: Promise<never> | undefined;
 
-  constructor(app: SupervisedApplication, role: Role, options: SupervisedServeOptions) {
+  constructor(app: SupervisedApplication, role: Role, options: ServeOptions) {
     this.#app = app;
     this.#role = role;
     const { stop } = options;

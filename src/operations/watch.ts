@@ -18,26 +18,20 @@ interface Directory {
   readonly names: Set<string>;
 }
 
+interface FileWatchDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly onChange: (file: string) => void;
+}
+
 /** Reports when one of the files of a program changes. */
 export class FileWatch {
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #onChange: (file: string) => void;
+  readonly #deps: FileWatchDeps;
   readonly #directories = new Map<string, Directory>();
   #silence: Disposable | undefined;
 
-  constructor({
-    clock,
-    log,
-    onChange,
-  }: {
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly onChange: (file: string) => void;
-  }) {
-    this.#clock = clock;
-    this.#log = log;
-    this.#onChange = onChange;
+  constructor(deps: FileWatchDeps) {
+    this.#deps = deps;
   }
 
   /** Watched directories, for tests. */
@@ -93,17 +87,17 @@ export class FileWatch {
       const watcher = watch(folder, { persistent: false }, (_, name) => {
         if (name === null || names.has(name)) this.#onEvent(`${folder}/${name ?? ''}`);
       });
-      watcher.on('error', (error) => this.#log.error('watch_failed', error, { folder }));
+      watcher.on('error', (error) => this.#deps.log.error('watch_failed', error, { folder }));
       this.#directories.set(folder, { watcher, inode, names });
       return true;
     } catch (error) {
-      this.#log.error('watch_failed', error, { folder });
+      this.#deps.log.error('watch_failed', error, { folder });
       return false;
     }
   }
 
   #onEvent(file: string): void {
     this.#silence?.[Symbol.dispose]();
-    this.#silence = this.#clock.after(SILENCE_MS, () => this.#onChange(file));
+    this.#silence = this.#deps.clock.after(SILENCE_MS, () => this.#deps.onChange(file));
   }
 }

@@ -33,18 +33,10 @@ export class WorkerMetrics {
   #lastId = 0;
   #round: Promise<Snapshots> | undefined;
 
-  constructor({
-    clock,
-    log,
-    workers,
-  }: {
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly workers: () => number;
-  }) {
-    this.#clock = clock;
-    this.#own = createMetrics({ log });
-    this.#own.gauge('svc_workers', 'Workers that serve', workers);
+  constructor(deps: { readonly clock: Clock; readonly log: Logger; readonly workers: () => number }) {
+    this.#clock = deps.clock;
+    this.#own = createMetrics(deps);
+    this.#own.gauge('svc_workers', 'Workers that serve', deps.workers);
     this.restarts = this.#own.counter(
       'svc_worker_restarts_total',
       'Workers that were started in place of a worker that had ended by itself',

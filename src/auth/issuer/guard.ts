@@ -21,6 +21,7 @@ import {
   isTextList,
   number,
   oneOf,
+  own,
   readOptions,
   text,
 } from '../../base/options.ts';
@@ -246,6 +247,6 @@ function rolesReader(roles: TrustedIssuer['roles'] = 'roles'): ResolvedIssuer['r
 function textsAt(claims: Claims, place: string): readonly string[] {
   let value: unknown = claims;
   for (const name of Object.hasOwn(claims, place) ? [place] : place.split('.'))
-    value = isRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined;
+    value = isRecord(value) ? own(value, name) : undefined;
   return isTextList(value) ? value : [];
 }

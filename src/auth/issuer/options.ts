@@ -1,4 +1,5 @@
 /** Types of the options of IssuerAuth(), and of what it makes of them. */
+import type { Resolved } from '../../base/options.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Claims } from '../../crypto/jwt.ts';
 import type { Awaitable, Context } from '../../http/contracts.ts';
@@ -95,28 +96,12 @@ export interface IssuerAuthOptions<C = unknown> {
   readonly records?: RecordStore | undefined;
 }
 
-export interface ResolvedIssuer {
-  readonly issuer: string;
-  readonly audience: string | readonly string[];
-  readonly jwksUri: string | undefined;
-  readonly jwks: { readonly keys: readonly unknown[] } | undefined;
-  readonly algorithms: readonly IssuerAlgorithm[];
-  readonly requireType: boolean;
-  readonly audienceClaim: 'aud' | 'client_id';
+export type ResolvedIssuer = Resolved<
+  Omit<TrustedIssuer, 'requiredClaims' | 'roles'>,
+  'algorithms' | 'requireType' | 'audienceClaim' | 'allowPrivate' | 'allowInsecure'
+> & {
   readonly requiredClaims: Readonly<Record<string, unknown>>;
   readonly roles: (claims: Claims) => readonly string[];
-  readonly allowPrivate: boolean;
-  readonly allowInsecure: boolean | readonly string[];
-  readonly ca: string | undefined;
-  readonly proxy: string | undefined;
-}
+};
 
-export interface ReaderOptions {
-  readonly realm: string | undefined;
-  readonly schema: SchemaClass | undefined;
-  readonly verify: ((claims: IssuerClaims, context: Context) => Awaitable<boolean>) | undefined;
-  readonly optional: boolean;
-  readonly leewaySeconds: number;
-  readonly maxLength: number;
-  readonly records: RecordStore | undefined;
-}
+export type ReaderOptions = Resolved<IssuerAuthOptions, 'optional' | 'leewaySeconds' | 'maxLength'>;

@@ -221,12 +221,7 @@ export class Outbound {
   #through(tunnel: Duplex, url: URL, isTls: boolean): RequestOptions {
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const secured = (): Duplex =>
-      tls.connect({
-        ...this.#tls,
-        socket: tunnel,
-        host,
-        ...(isIP(host) === 0 ? { servername: host } : {}),
-      });
+      tls.connect({ ...this.#tls, socket: tunnel, host, ...(isIP(host) === 0 ? { servername: host } : {}) });
     return { agent: undefined, createConnection: isTls ? secured : () => tunnel };
   }
 }

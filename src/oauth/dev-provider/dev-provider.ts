@@ -9,12 +9,13 @@
  * DevProvider runs on its own server at 127.0.0.1, as routes of an application, or without a network through
  * `handle()`.
  */
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { http } from '../../base/node-http.ts';
 import { systemClock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
+import { remember } from '../../base/options.ts';
+import { isSameSecret } from '../../crypto/keys.ts';
 import {
-  keep,
   authorizationError,
   badPage,
   claimsOf,
@@ -44,6 +45,8 @@ export { type DevRequest, type DevResponse, type DevUser } from './protocol.ts';
 
 const CODE_TTL_MS = 60_000;
 const TOKEN_TTL_SECONDS = 3_600;
+/** Maximum number of codes, and of access tokens. */
+const MAX_GRANTS = 1_000;
 
 /** An OpenID provider for development and tests. */
 export class DevProvider {
@@ -161,10 +164,7 @@ export class DevProvider {
     if (sub === undefined) body.set('deny', '1');
     else body.set('user', sub);
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
-    const {
-      status,
-      headers: { location },
-    } = await this.handle({
+    const { status, headers: answered } = await this.handle({
       method: 'POST',
       path: '/authorize',
       query: '',
@@ -172,6 +172,7 @@ export class DevProvider {
       body: body.toString(),
       origin: new URL(authorizationUrl).origin,
     });
+    const { location } = answered;
     if (location === undefined)
       throw new Error(`DevProvider refuses this authorization request with the status ${status}`);
     return location;
@@ -239,11 +240,10 @@ export class DevProvider {
     // prompt=none always fails, because this provider has no sessions
     if (one('prompt')?.split(' ').includes('none') === true) return back({ error: 'login_required' });
     const asked = Object.fromEntries([...given].filter(([name]) => name !== 'user' && name !== 'deny'));
-    const users = this.#options.users.map(({ sub, name, email }) => ({ sub, name: name ?? sub, email }));
     return {
       status: 200,
       headers: pageHeaders([new URL(redirectUri).origin]),
-      body: pickerPage('authorize', asked, users),
+      body: pickerPage('authorize', asked, this.#options.users),
     };
   }
 
@@ -278,7 +278,7 @@ export class DevProvider {
   #grant(user: DevUser, redirectUri: string, one: (name: string) => string | undefined): string {
     const nowMs = this.#clock.nowMs();
     const code = randomBytes(32).toString('base64url');
-    keep(this.#codes, code, {
+    remember(this.#codes, MAX_GRANTS, code, {
       user,
       redirectUri,
       nonce: one('nonce'),
@@ -308,7 +308,7 @@ export class DevProvider {
     const isProven =
       /^[\w.~-]{43,128}$/.test(verifier) && hash('sha256', verifier, 'base64url') === grant.challenge; // PKCE, RFC 7636 §4.6
     if (!isProven || form.get('redirect_uri') !== grant.redirectUri) return tokenError('invalid_grant');
-    keep(this.#tokens, grant.accessToken, {
+    remember(this.#tokens, MAX_GRANTS, grant.accessToken, {
       ...grant,
       expiresMs: this.#clock.nowMs() + TOKEN_TTL_SECONDS * 1000,
     });
@@ -343,7 +343,7 @@ export class DevProvider {
       authorization === undefined ? [form.get('client_id'), form.get('client_secret')] : (decoded ?? []);
     if (
       id === this.clientId &&
-      isEqual(secret ?? '', this.clientSecret) &&
+      isSameSecret(secret ?? '', this.clientSecret) &&
       (form.get('client_id') ?? id) === id
     )
       return undefined;
@@ -389,8 +389,4 @@ function isRegistered(entries: readonly string[], url: string, origin: string | 
   return entries.some((entry) =>
     entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,
   );
-}
-
-function isEqual(one: string, other: string): boolean {
-  return timingSafeEqual(hash('sha256', one, 'buffer'), hash('sha256', other, 'buffer'));
 }

@@ -142,12 +142,6 @@ export function json(
   };
 }
 
-interface PickableUser {
-  readonly sub: string;
-  readonly name: string;
-  readonly email: string | undefined;
-}
-
 const STYLE =
   'body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:4rem auto;padding:0 1rem;color:#1b1b1b;background:#fff;overflow-wrap:anywhere}' +
   'button{display:block;width:100%;margin:.5rem 0;padding:.75rem 1rem;font:inherit;text-align:left;color:inherit;' +
@@ -176,11 +170,11 @@ export function pageHeaders(formOrigins: readonly string[]): Record<string, stri
 export function pickerPage(
   action: string,
   parameters: Readonly<Record<string, string>>,
-  users: readonly PickableUser[],
+  users: readonly DevUser[],
 ): string {
   const buttons = users.map(
     ({ sub, name, email }) =>
-      `<button name="user" value="${escapeHtml(sub)}">${escapeHtml(name)}<small>${escapeHtml(email ?? sub)}</small></button>`,
+      `<button name="user" value="${escapeHtml(sub)}">${escapeHtml(name ?? sub)}<small>${escapeHtml(email ?? sub)}</small></button>`,
   );
   return page(
     'Choose who to be',
@@ -232,16 +226,6 @@ export interface Grant {
    * The access token, after the exchange of the code. A second exchange deletes the token (RFC 6749 §4.1.2).
    */
   accessToken: string | undefined;
-}
-
-const MAX_GRANTS = 1_000;
-
-/** Adds a grant. Deletes the oldest grant if there are more than MAX_GRANTS. */
-export function keep(grants: Map<string, Grant>, key: string, grant: Grant): void {
-  grants.set(key, grant);
-  const [oldest] = grants.keys();
-  // `oldest` is defined, because the map contains the new grant
-  if (grants.size > MAX_GRANTS) grants.delete(oldest!);
 }
 
 interface LogoutDeps {

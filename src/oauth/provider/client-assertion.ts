@@ -23,35 +23,28 @@ const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const VALID_SECONDS = 60;
 const MIN_RSA_BITS = 2_048;
 
-/** Signs assertions for client authentication. A printed object does not show the key. */
-export class ClientAssertions {
-  readonly #key: KeyObject;
-  readonly #algorithm: Algorithm;
-  readonly #keyId: string | undefined;
+/**
+ * Returns the parameters that authenticate one token request, within a minute. A printed function does not
+ * show the key.
+ */
+export type ClientAssertions = (
+  clientId: string,
+  audience: string,
+  nowSeconds: number,
+) => Readonly<Record<string, string>>;
 
-  private constructor(key: KeyObject, algorithm: Algorithm, keyId: string | undefined) {
-    this.#key = key;
-    this.#algorithm = algorithm;
-    this.#keyId = keyId;
+/** Creates a signer of assertions. If the key cannot sign, returns the reason as text. */
+export function clientAssertions({ privateKey, keyId }: ClientKey): ClientAssertions | string {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(privateKey);
+  } catch {
+    // the error is not kept as `cause`, because its message may contain the key
+    return 'the clientKey is not a private key in PEM';
   }
-
-  /** Creates a signer. If the key cannot sign, returns the reason as text. */
-  static of({ privateKey, keyId }: ClientKey): ClientAssertions | string {
-    let key: KeyObject;
-    try {
-      key = createPrivateKey(privateKey);
-    } catch {
-      // the error is not kept as `cause`, because its message may contain the key
-      return 'the clientKey is not a private key in PEM';
-    }
-    const algorithm = algorithmOf(key);
-    return algorithm === undefined
-      ? 'the clientKey is not RSA of 2,048 bits or more, P-256 or Ed25519'
-      : new ClientAssertions(key, algorithm, keyId);
-  }
-
-  /** Returns the parameters that authenticate one token request, within a minute. */
-  parameters(clientId: string, audience: string, nowSeconds: number): Readonly<Record<string, string>> {
+  const alg = algorithmOf(key);
+  if (alg === undefined) return 'the clientKey is not RSA of 2,048 bits or more, P-256 or Ed25519';
+  return (clientId, audience, nowSeconds) => {
     const claims = {
       iss: clientId,
       sub: clientId,
@@ -62,19 +55,13 @@ export class ClientAssertions {
     };
     return {
       client_assertion_type: ASSERTION_TYPE,
-      client_assertion: signedToken(
-        this.#key,
-        { alg: this.#algorithm, typ: 'JWT', kid: this.#keyId },
-        claims,
-      ),
+      client_assertion: signedToken(key, { alg, typ: 'JWT', kid: keyId }, claims),
     };
-  }
+  };
 }
 
-function algorithmOf({
-  asymmetricKeyType: type,
-  asymmetricKeyDetails: details,
-}: KeyObject): Algorithm | undefined {
+function algorithmOf(key: KeyObject): Algorithm | undefined {
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
   if (type === 'ed25519') return 'EdDSA';
   if (type === 'ec') return details?.namedCurve === 'prime256v1' ? 'ES256' : undefined;
   return type === 'rsa' && (details?.modulusLength ?? 0) >= MIN_RSA_BITS ? 'RS256' : undefined;

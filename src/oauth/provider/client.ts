@@ -248,7 +248,7 @@ export class ProviderClient {
     if (clientAuth === 'post') form.set('client_secret', clientSecret);
     if (clientAuth === 'private_key_jwt') {
       // `assertions` is defined: OAuthProvider requires a key for `private_key_jwt`
-      const assertion = this.#options.assertions!.parameters(clientId, token.url, this.#nowSeconds());
+      const assertion = this.#options.assertions!(clientId, token.url, this.#nowSeconds());
       for (const [name, value] of Object.entries(assertion)) form.set(name, value);
     }
     return this.#call('token', { method: 'POST', ...token, headers, body: form.toString(), signal });

@@ -9,7 +9,7 @@
  * The endpoints of a provider with a public address must be public, too (server-side request forgery).
  */
 import { ProviderFault } from '../../auth/provider/failure.ts';
-import { withoutNulls } from '../../crypto/jwt-json.ts';
+import { withoutNulls } from '../../base/options.ts';
 import { jsonObject } from '../../auth/provider/outbound.ts';
 import { isWithinSite, issueOfUrl } from '../../auth/provider/addresses.ts';
 import type { Clock } from '../../base/clock.ts';

@@ -60,7 +60,7 @@ interface DecodedIdToken {
 }
 
 const MAX_CHARACTERS = 32_768;
-const MAX_SUBJECT_CHARACTERS = 255;
+const MAX_ID_CHARACTERS = 255;
 
 /**
  * Verifies an id_token, and returns its claims.
@@ -137,7 +137,7 @@ function check({ claims, algorithm }: DecodedIdToken, rules: IdTokenRules): IdTo
   const { sub } = claims;
   if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss');
   checkAudience(claims['aud'], claims['azp'], rules.clientId);
-  if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) throw refused('sub');
+  if (!isIdentifier(sub)) throw refused('sub');
   if (rules.nonce !== null && (rules.nonce === undefined || claims['nonce'] !== rules.nonce))
     throw refused('nonce');
   checkTimes(claims, rules);
@@ -180,6 +180,11 @@ function checkTimes(claims: JsonObject, { nowSeconds, leewaySeconds, maxAgeSecon
     authTime + maxAgeSeconds + leewaySeconds < nowSeconds
   )
     throw refused('auth_time');
+}
+
+/** Whether a value is an id, such as a subject (OpenID Connect Core §2). */
+export function isIdentifier(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_ID_CHARACTERS;
 }
 
 export function isTime(value: unknown): value is number {

@@ -1,4 +1,5 @@
 /** Types of the options of an identity provider, and constants of the protocol. */
+import type { Resolved } from '../../base/options.ts';
 import type { ClientAssertions, ClientKey } from './client-assertion.ts';
 import type { MappedUser } from './user-info.ts';
 
@@ -153,11 +154,10 @@ type Defaulted =
   | 'timeoutMs'
   | 'leewaySeconds';
 
-export type ResolvedProviderOptions = {
-  readonly [
-    Name in Exclude<keyof OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>
-  ]-?: Name extends Defaulted ? NonNullable<OAuthProviderOptions[Name]> : OAuthProviderOptions[Name];
-} & {
+export type ResolvedProviderOptions = Resolved<
+  Omit<OAuthProviderOptions, 'caFile' | 'acceptsTextVerified' | 'clientKey'>,
+  Defaulted
+> & {
   readonly assertions: ClientAssertions | undefined;
   readonly usesOpenId: boolean;
   /** Maximum age of the user's authentication in seconds, from `max_age` in `authorizeParams`. */

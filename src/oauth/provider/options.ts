@@ -2,11 +2,21 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
-import { bool, given, int, isFunction, isRecord, oneOf, readOptions, text } from '../../base/options.ts';
+import {
+  bool,
+  given,
+  int,
+  isFunction,
+  isRecord,
+  oneOf,
+  readOptions,
+  text,
+  withoutNulls,
+} from '../../base/options.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import { isLoopback } from '../../auth/provider/addresses.ts';
-import { ClientAssertions } from './client-assertion.ts';
-import { withoutNulls } from '../../crypto/jwt-json.ts';
+import { clientAssertions } from './client-assertion.ts';
+import { HASHES } from '../../crypto/jws.ts';
 import { issueOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import { standardUser, textOr } from './user-info.ts';
@@ -23,19 +33,8 @@ import type { MappedUser } from './user-info.ts';
 
 export type { ClientSecretMaker, IdTokenAlgorithm, OAuthProviderOptions, ResolvedProviderOptions };
 
-const ID_TOKEN_ALGORITHMS: readonly string[] = [
-  'HS256',
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'PS384',
-  'PS512',
-  'ES256',
-  'ES384',
-  'ES512',
-  'EdDSA',
-] satisfies readonly IdTokenAlgorithm[];
+// id_tokens are not signed with `Ed25519`, the newer name of `EdDSA`
+const ID_TOKEN_ALGORITHMS = Object.keys(HASHES).filter((name) => name !== 'Ed25519');
 /** Matches a host in the format of `URL.hostname`. */
 const HOST = /^(?:[a-z\d_-]+(?:\.[a-z\d_-]+)*|\[[\da-f:]+\])$/;
 
@@ -205,7 +204,7 @@ function read(options: OAuthProviderOptions): ResolvedProviderOptions {
   const scopes = Object.freeze([
     ...(values.scopes ?? (issuer !== undefined ? ['openid', 'email', 'profile'] : [])),
   ]);
-  const assertions = clientKey === undefined ? undefined : ClientAssertions.of(clientKey);
+  const assertions = clientKey === undefined ? undefined : clientAssertions(clientKey);
   if (typeof assertions === 'string') throw new SvcError('E_OAUTH_PROVIDER', [values.name, assertions]);
   const result: ResolvedProviderOptions = {
     ...values,

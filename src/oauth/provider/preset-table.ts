@@ -12,7 +12,7 @@ function inside(value: unknown, name: string): unknown {
 }
 
 function idOf(value: unknown): string | undefined {
-  return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : textOr(value, undefined);
+  return Number.isSafeInteger(value) && (value as number) > 0 ? String(value) : undefined;
 }
 
 export type PresetName =
@@ -28,12 +28,6 @@ export type PresetName =
   | 'twitch'
   | 'x';
 
-/** Peculiarities of products whose addresses differ between customers. */
-export const PRODUCTS: Readonly<Record<'cognito', Preset>> = {
-  /** Cognito sends `email_verified` as text, and its logout page has another parameter for the address. */
-  cognito: { acceptsTextVerified: true, postLogoutName: 'logout_uri' },
-};
-
 export const PRESETS: Readonly<Record<PresetName, Preset>> = {
   /** GitHub sends errors with the status 200, and issues no id_token. */
   github: {
@@ -46,7 +40,7 @@ export const PRESETS: Readonly<Record<PresetName, Preset>> = {
     scopes: ['read:user', 'user:email'],
     clientAuth: 'post',
     mapUser: (raw): MappedUser => ({
-      subject: Number.isSafeInteger(raw['id']) ? idOf(raw['id']) : undefined,
+      subject: idOf(raw['id']),
       // GitHub does not verify this public address; client.ts replaces it by an address from `emailsUrl`
       email: textOr(raw['email'], null),
       name: textOr(raw['name'], textOr(raw['login'], null)),

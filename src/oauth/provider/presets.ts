@@ -4,9 +4,10 @@
  */
 import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
+import { defined } from '../../base/options.ts';
 import { signedToken } from '../../crypto/jws.ts';
 import { OAuthProvider } from './options.ts';
-import { PRESETS, PRODUCTS } from './preset-table.ts';
+import { PRESETS } from './preset-table.ts';
 import { GUID, TENANT } from './option-types.ts';
 import { textOr } from './user-info.ts';
 import type { KeyObject } from 'node:crypto';
@@ -47,8 +48,7 @@ function made(
   options: PresetOptions = {},
 ): OAuthProvider {
   // an option that is undefined does not replace a known value of the provider
-  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  return new OAuthProvider({ name, ...preset, ...given, clientId, clientSecret });
+  return new OAuthProvider({ name, ...preset, ...defined(options), clientId, clientSecret });
 }
 
 function presetOf(name: PresetName): ProviderPreset {
@@ -172,7 +172,9 @@ export function cognitoProvider(
       'the poolId must have the form "eu-central-1_AbCdEfGhI"',
     ]);
   const issuer = `https://cognito-idp.${region}.amazonaws.com/${poolId}`;
-  return made('cognito', { issuer, ...PRODUCTS.cognito }, clientId, clientSecret, options);
+  // Cognito sends `email_verified` as text, and its logout page has another parameter for the address
+  const preset = { issuer, acceptsTextVerified: true, postLogoutName: 'logout_uri' };
+  return made('cognito', preset, clientId, clientSecret, options);
 }
 
 /** Values of `tenant` for several tenants: all accounts, work and school accounts, and personal accounts. */

@@ -16,21 +16,15 @@ export function issueOf(given: ResolvedProviderOptions): string | undefined {
 }
 
 /** Returns why the secret or key does not fit the client's authentication method; undefined if it fits. */
-function issueOfClient({
-  clientAuth,
-  clientSecret,
-  assertions,
-}: ResolvedProviderOptions): string | undefined {
+function issueOfClient(given: ResolvedProviderOptions): string | undefined {
+  const { clientAuth, clientSecret, assertions } = given;
   if (clientAuth === 'none' || clientAuth === 'private_key_jwt') {
     if (clientSecret !== undefined) return `a clientSecret is set although clientAuth is "${clientAuth}"`;
-  } else if (!isSecret(clientSecret)) return 'the clientSecret is empty, or has spaces or control characters';
+  } else if (typeof clientSecret !== 'function' && !isVisible(clientSecret ?? ''))
+    return 'the clientSecret is empty, or has spaces or control characters';
   if ((clientAuth === 'private_key_jwt') !== (assertions !== undefined))
     return 'clientAuth "private_key_jwt" needs a clientKey, and no other clientAuth has one';
   return undefined;
-}
-
-function isSecret(secret: ResolvedProviderOptions['clientSecret']): boolean {
-  return typeof secret === 'function' || isVisible(secret ?? '');
 }
 
 function issueOfUrls(given: ResolvedProviderOptions): string | undefined {

@@ -1,9 +1,8 @@
 /**
  * Parses the response of the token endpoint (RFC 6749 §5.1), and checks each member.
  */
-import { isRecord } from '../../base/options.ts';
+import { defined, isRecord, isTextList, jsonOf, withoutNulls } from '../../base/options.ts';
 import { ProviderFault, word } from '../../auth/provider/failure.ts';
-import { withoutNulls } from '../../crypto/jwt-json.ts';
 import { isJson, jsonObject } from '../../auth/provider/outbound.ts';
 import { textOr } from './user-info.ts';
 import type { ResolvedProviderOptions } from './options.ts';
@@ -12,10 +11,10 @@ import type { OutboundAnswer } from '../../auth/provider/outbound.ts';
 /** Tokens of the provider. They are secret, so they must not be logged or passed on. */
 export interface TokenAnswer {
   readonly accessToken: string;
-  readonly refreshToken?: string;
-  readonly expiresInSeconds?: number;
-  readonly scope?: string;
-  readonly idToken?: string;
+  readonly refreshToken?: string | undefined;
+  readonly expiresInSeconds?: number | undefined;
+  readonly scope?: string | undefined;
+  readonly idToken?: string | undefined;
 }
 
 const MAX_TOKEN_CHARACTERS = 16_384;
@@ -28,7 +27,7 @@ export function readTokenAnswer(
   const members =
     tokenAnswer === 'form' && answer.mediaType === 'application/x-www-form-urlencoded'
       ? formOf(answer)
-      : withoutNulls(jsonOf(answer));
+      : withoutNulls(membersOf(answer));
   if (members['error'] !== undefined) {
     const providerCode = typeof members['error'] === 'string' ? members['error'] : undefined;
     throw new ProviderFault(
@@ -59,37 +58,29 @@ export function readTokenAnswer(
   const expiresInSeconds =
     // RFC 6749 §5.1 requires a number, but some providers send text
     typeof expires === 'string' && /^\d{1,10}$/.test(expires) ? Number(expires) : expires;
-  return {
+  const isCount = Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0;
+  return defined({
     accessToken,
-    ...(textOr(refreshToken, '') === '' ? {} : { refreshToken: refreshToken as string }),
-    ...(Number.isSafeInteger(expiresInSeconds) && (expiresInSeconds as number) >= 0
-      ? { expiresInSeconds: expiresInSeconds as number }
-      : {}),
-    ...(scopeOf(scope) === '' ? {} : { scope: scopeOf(scope) }),
-    ...(idToken === undefined ? {} : { idToken }),
-  };
+    refreshToken: textOr(refreshToken, undefined),
+    expiresInSeconds: isCount ? (expiresInSeconds as number) : undefined,
+    scope: scopeOf(scope),
+    idToken,
+  });
 }
 
 /** Returns scopes as text, separated by spaces (RFC 6749 §3.3). Twitch sends a list. */
-function scopeOf(scope: unknown): string {
-  return Array.isArray(scope) && scope.every((each) => typeof each === 'string')
-    ? scope.join(' ')
-    : textOr(scope, '');
+function scopeOf(scope: unknown): string | undefined {
+  return textOr(isTextList(scope) ? scope.join(' ') : scope, undefined);
 }
 
 /**
  * Returns the JSON object of a successful response. For an error response (RFC 6749 §5.2), throws a
  * ProviderFault whose reason contains the error code.
  */
-function jsonOf(answer: OutboundAnswer): Record<string, unknown> {
+function membersOf(answer: OutboundAnswer): Record<string, unknown> {
   if (answer.status === 200 || !isJson(answer.mediaType)) return jsonObject('token', answer);
-  let error: unknown;
-  try {
-    const value: unknown = JSON.parse(answer.body.toString());
-    error = isRecord(value) ? value['error'] : undefined;
-  } catch {
-    /** the response is not JSON, so the reason contains only its status */
-  }
+  const failure = jsonOf(answer.body.toString());
+  const error = isRecord(failure) ? failure['error'] : undefined;
   const providerCode = typeof error === 'string' ? error : undefined;
   throw new ProviderFault(
     'provider_error',

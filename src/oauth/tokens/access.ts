@@ -10,6 +10,7 @@ import { ACCESS_TOKEN_TYPE } from '../../auth/auth.ts';
 import { createToken } from '../../crypto/jwt.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { OAuthError } from '../errors.ts';
+import { remember } from '../../base/options.ts';
 import { isScopes } from '../plugin-options.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Secrets } from '../../crypto/keys.ts';
@@ -70,11 +71,8 @@ export class AccessTokens {
 
   /** Checks the user that `onUser` has returned, and adds defaults. */
   userOf(answer: NonNullable<UserAnswer>): TokenUser {
-    const {
-      sub,
-      scopes = this.#deps.options.scopes,
-      claims = {},
-    } = typeof answer === 'string' ? { sub: answer } : answer;
+    const user = typeof answer === 'string' ? { sub: answer } : answer;
+    const { sub, scopes = this.#deps.options.scopes, claims = {} } = user;
     if (typeof sub !== 'string' || !sub.isWellFormed() || /^$|\p{Cc}/u.test(sub) || sub.length > MAX_SUB) {
       throw new SvcError('E_OAUTH_USER', [
         'onUser',
@@ -197,11 +195,8 @@ export class ValidAfterGate {
   remember(sub: string, given: number): number {
     // two look-ups may finish in reverse order, so the latest time is kept
     const moment = Math.max(given, this.#revocations.get(sub)?.moment ?? 0);
-    this.#revocations.delete(sub);
-    this.#revocations.set(sub, { moment, deadlineMs: this.#clock.monotonicMs() + RECHECK_MS });
-    const [oldest] = this.#revocations.keys();
-    if (this.#revocations.size > MAX_SUBJECTS) this.#revocations.delete(oldest!);
-    return moment;
+    const deadlineMs = this.#clock.monotonicMs() + RECHECK_MS;
+    return remember(this.#revocations, MAX_SUBJECTS, sub, { moment, deadlineMs }).moment;
   }
 
   /** Returns the earliest possible issue time of a token, in microseconds since the epoch. */

@@ -8,7 +8,7 @@
  * end of a login at once, and other processes know it within five seconds.
  */
 import { whenReady } from '../../base/promises.ts';
-import { isRecord } from '../../base/options.ts';
+import { isRecord, remember } from '../../base/options.ts';
 import { Heartbeat } from '../../http/streaming/heartbeat.ts';
 import { currentLogin, currentUser } from '../login-state.ts';
 import { RECHECK_MS } from './access.ts';
@@ -167,10 +167,8 @@ export class LiveLogins implements LoginAuthority, Beating {
   }
 
   #keep(id: string, sub: string | undefined): void {
-    this.#known.delete(id);
-    this.#known.set(id, { sub, deadlineMs: this.#deps.clock.monotonicMs() + RECHECK_MS });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > MAX_LOGINS) this.#known.delete(oldest!);
+    const deadlineMs = this.#deps.clock.monotonicMs() + RECHECK_MS;
+    remember(this.#known, MAX_LOGINS, id, { sub, deadlineMs });
   }
 
   #checkWhere(isMeant: (credentials: Credentials) => boolean): void {

@@ -68,14 +68,7 @@ export class RefreshTokenCodec {
     if (text.length > MAX_LENGTH) return undefined;
     const parts = PATTERN.exec(text);
     if (parts === null) return undefined;
-    const [, kid, id, digits, secretText, tagText] = parts as unknown as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string,
-    ];
+    const [, kid = '', id = '', digits, secretText = '', tagText = ''] = parts;
     const key = this.#tags.find(kid)?.key;
     const generation = Number(digits);
     const secret = Buffer.from(secretText, 'base64url');

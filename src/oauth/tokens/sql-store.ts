@@ -139,15 +139,8 @@ export class SqlTokenStore implements TokenStore {
     return row && { login: loginOf(row), readAt: row['read_at'] as number, precision };
   }
 
-  async rotate({
-    id,
-    generation,
-    currentHash,
-    nextHash,
-    keyThumbprint,
-    now,
-    idleExpiresAt,
-  }: Rotation): Promise<boolean> {
+  async rotate(rotation: Rotation): Promise<boolean> {
+    const { id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt } = rotation;
     const params = [nextHash, now, idleExpiresAt, idleExpiresAt, id, generation, currentHash, now, now];
     const { sql } = this.#time();
     return keyThumbprint === null
@@ -315,61 +308,49 @@ function loginOf(found: Row): LoginRow {
  */
 
 /** Statements that create the tables, for each database engine. */
-export const OAUTH_TABLES: Readonly<Record<'sqlite' | 'postgres' | 'mysql' | 'mariadb', readonly string[]>> =
-  {
-    sqlite: [
-      `CREATE TABLE svc_oauth_login (
-  id TEXT NOT NULL PRIMARY KEY, sub TEXT NOT NULL, provider TEXT NOT NULL, subject TEXT NOT NULL,
-  gen INTEGER NOT NULL, cur_hash TEXT NOT NULL, prev_hash TEXT, scopes TEXT NOT NULL, claims TEXT NOT NULL,
-  auth_time INTEGER NOT NULL, created_at INTEGER NOT NULL, last_used_at INTEGER NOT NULL, rotated_at INTEGER, delivered_at INTEGER,
-  idle_expires_at INTEGER NOT NULL, abs_expires_at INTEGER NOT NULL, revoked_at INTEGER, revoke_reason TEXT,
-  user_agent TEXT, ip TEXT, cnf_jkt TEXT
-) STRICT, WITHOUT ROWID`,
-      'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub)',
-      'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
-      `CREATE TABLE svc_oauth_state (
-  state_hash TEXT NOT NULL PRIMARY KEY, browser_hash TEXT NOT NULL, provider TEXT NOT NULL, redirect_uri TEXT NOT NULL,
-  return_to TEXT, nonce TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID`,
-      'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
-      'CREATE TABLE svc_oauth_subject (sub TEXT NOT NULL PRIMARY KEY, valid_after INTEGER NOT NULL) STRICT, WITHOUT ROWID',
-    ],
-    postgres: [
-      `CREATE TABLE svc_oauth_login (
-  id TEXT NOT NULL PRIMARY KEY, sub TEXT COLLATE "C" NOT NULL, provider TEXT NOT NULL, subject TEXT NOT NULL,
-  gen BIGINT NOT NULL, cur_hash TEXT NOT NULL, prev_hash TEXT, scopes TEXT NOT NULL, claims TEXT NOT NULL,
-  auth_time BIGINT NOT NULL, created_at BIGINT NOT NULL, last_used_at BIGINT NOT NULL, rotated_at BIGINT, delivered_at BIGINT,
-  idle_expires_at BIGINT NOT NULL, abs_expires_at BIGINT NOT NULL, revoked_at BIGINT, revoke_reason TEXT,
-  user_agent TEXT, ip TEXT, cnf_jkt TEXT
-)`,
-      'CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub) WHERE revoked_at IS NULL',
-      'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
-      `CREATE TABLE svc_oauth_state (
-  state_hash TEXT NOT NULL PRIMARY KEY, browser_hash TEXT NOT NULL, provider TEXT NOT NULL, redirect_uri TEXT NOT NULL,
-  return_to TEXT, nonce TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT NOT NULL
-)`,
-      'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
-      'CREATE TABLE svc_oauth_subject (sub TEXT COLLATE "C" NOT NULL PRIMARY KEY, valid_after BIGINT NOT NULL)',
-    ],
-    mysql: tablesOfMySql(),
-    mariadb: tablesOfMySql(),
-  };
+export const OAUTH_TABLES: Readonly<Record<Dialect, readonly string[]>> = {
+  sqlite: tablesOf('TEXT', 'INTEGER', ' STRICT, WITHOUT ROWID', ''),
+  postgres: tablesOf('TEXT COLLATE "C"', 'BIGINT', '', ' WHERE revoked_at IS NULL'),
+  mysql: tablesOfMySql(),
+  mariadb: tablesOfMySql(),
+};
 
 /** Statements that add columns and indexes for back-channel logout, for each database engine. */
 export const PROVIDER_SESSIONS: typeof OAUTH_TABLES = {
-  sqlite: [
-    'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
-    'CREATE INDEX svc_oauth_login_identity ON svc_oauth_login (provider, subject)',
-    'CREATE INDEX svc_oauth_login_sid ON svc_oauth_login (provider_sid)',
-  ],
-  postgres: [
-    'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
-    'CREATE INDEX svc_oauth_login_identity ON svc_oauth_login (provider, subject) WHERE revoked_at IS NULL',
-    'CREATE INDEX svc_oauth_login_sid ON svc_oauth_login (provider_sid) WHERE revoked_at IS NULL',
-  ],
+  sqlite: sessionsOf(''),
+  postgres: sessionsOf(' WHERE revoked_at IS NULL'),
   mysql: sessionsOfMySql(),
   mariadb: sessionsOfMySql(),
 };
+
+/** `live` ends the indexes that need only the logins that are not revoked. */
+function tablesOf(sub: string, int: string, end: string, live: string): readonly string[] {
+  return [
+    `CREATE TABLE svc_oauth_login (
+  id TEXT NOT NULL PRIMARY KEY, sub ${sub} NOT NULL, provider TEXT NOT NULL, subject TEXT NOT NULL,
+  gen ${int} NOT NULL, cur_hash TEXT NOT NULL, prev_hash TEXT, scopes TEXT NOT NULL, claims TEXT NOT NULL,
+  auth_time ${int} NOT NULL, created_at ${int} NOT NULL, last_used_at ${int} NOT NULL, rotated_at ${int}, delivered_at ${int},
+  idle_expires_at ${int} NOT NULL, abs_expires_at ${int} NOT NULL, revoked_at ${int}, revoke_reason TEXT,
+  user_agent TEXT, ip TEXT, cnf_jkt TEXT
+)${end}`,
+    `CREATE INDEX svc_oauth_login_sub ON svc_oauth_login (sub)${live}`,
+    'CREATE INDEX svc_oauth_login_end ON svc_oauth_login (abs_expires_at)',
+    `CREATE TABLE svc_oauth_state (
+  state_hash TEXT NOT NULL PRIMARY KEY, browser_hash TEXT NOT NULL, provider TEXT NOT NULL, redirect_uri TEXT NOT NULL,
+  return_to TEXT, nonce TEXT NOT NULL, created_at ${int} NOT NULL, expires_at ${int} NOT NULL
+)${end}`,
+    'CREATE INDEX svc_oauth_state_end ON svc_oauth_state (expires_at)',
+    `CREATE TABLE svc_oauth_subject (sub ${sub} NOT NULL PRIMARY KEY, valid_after ${int} NOT NULL)${end}`,
+  ];
+}
+
+function sessionsOf(live: string): readonly string[] {
+  return [
+    'ALTER TABLE svc_oauth_login ADD COLUMN provider_sid TEXT',
+    `CREATE INDEX svc_oauth_login_identity ON svc_oauth_login (provider, subject)${live}`,
+    `CREATE INDEX svc_oauth_login_sid ON svc_oauth_login (provider_sid)${live}`,
+  ];
+}
 
 /** Each index contains only the first characters of its texts, because MySQL 5.6 limits keys to 767 bytes. */
 function sessionsOfMySql(): readonly string[] {

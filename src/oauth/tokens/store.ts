@@ -171,15 +171,8 @@ export class MemoryTokenStore implements TokenStore {
     return login && { login, readAt: this.#clock.nowMicros(), precision: 0 };
   }
 
-  async rotate({
-    id,
-    generation,
-    currentHash,
-    nextHash,
-    keyThumbprint,
-    now,
-    idleExpiresAt,
-  }: Rotation): Promise<boolean> {
+  async rotate(rotation: Rotation): Promise<boolean> {
+    const { id, generation, currentHash, nextHash, keyThumbprint, now, idleExpiresAt } = rotation;
     const row = this.#logins.get(id);
     if (
       row === undefined ||

@@ -8,7 +8,7 @@
  * All text is escaped. Only `http`, `https`, `mailto` and relative addresses become links. An image becomes a
  * link to the image.
  */
-import { NOTHING, html, joined } from './markup.ts';
+import { NOTHING, html } from './markup.ts';
 import type { Content, Markup } from './markup.ts';
 
 const MOST_CHARACTERS = 50_000;
@@ -45,7 +45,7 @@ function blocks(lines: readonly string[], depth: number): Markup {
     found.push(block);
     at = next;
   }
-  return joined(found, '');
+  return html`${found}`;
 }
 
 /** Returns the block that starts at a line, and the index of the line after it. */
@@ -201,18 +201,13 @@ const EMPHASES = [
 function spans(text: string, depth: number): Markup {
   const found: Content[] = [];
   let plain = 0;
-  SPECIAL.lastIndex = 0;
-  for (let at = next(text, 0); at < text.length;) {
+  for (let at = next(text, 0); at < text.length; at = next(text, Math.max(at + 1, plain))) {
     const span = spanAt(text, at, depth);
-    if (span === undefined) {
-      at = next(text, at + 1);
-      continue;
-    }
+    if (span === undefined) continue;
     found.push(text.slice(plain, at), span[0]);
     plain = span[1];
-    at = next(text, plain);
   }
-  return joined([...found, text.slice(plain)], '');
+  return html`${found}${text.slice(plain)}`;
 }
 
 /** Returns the position of the next character that may start an inline element. */

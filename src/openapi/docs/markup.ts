@@ -28,8 +28,15 @@ export function html(parts: TemplateStringsArray, ...values: readonly Content[])
   return new Markup(text);
 }
 
-export function joined(parts: readonly Content[], between: Content): Markup {
-  return new Markup(parts.map(textOf).join(textOf(between)));
+/** Returns the parts, or what `write` makes of them, with `between` in between. */
+export function joined(parts: readonly Content[], between: string): Markup;
+export function joined<T>(parts: readonly T[], between: string, write: (part: T) => Content): Markup;
+export function joined(
+  parts: readonly Content[],
+  between: string,
+  write: (part: never) => Content = (part) => part,
+): Markup {
+  return new Markup(parts.map((part) => textOf(write(part as never))).join(textOf(between)));
 }
 
 /** Escapes a text for element content and quoted attributes. */

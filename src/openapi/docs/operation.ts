@@ -45,15 +45,13 @@ export function operationMarkup(operation: Operation, schemas: SchemaWriter): Ma
 const LOCK: Markup = html`<span class="l" title="Requires authorization"><span class="v">requires authorization</span></span>`;
 
 export function pathMarkup(path: string): Markup {
-  return joined(
-    path.split(/(\{[^}]*\})/).map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`)),
-    '',
-  );
+  const parts = path.split(/(\{[^}]*\})/);
+  return html`${parts.map((part, index) => (index % 2 === 0 ? part : html`<i>${part}</i>`))}`;
 }
 
 function accessMarkup({ security, isProtected }: Operation): Markup {
   const needs = security.filter((alternative) => alternative.length > 0);
-  const alternatives = needs.map((alternative) => joined(alternative.map(schemeMarkup), ' + '));
+  const alternatives = needs.map((alternative) => joined(alternative, ' + ', schemeMarkup));
   if (alternatives.length === 0) return NOTHING;
   return html`<p class="a">${isProtected && LOCK} Authorization: ${joined(alternatives, ' or ')}${needs.length < security.length && ', or none'}</p>`;
 }
@@ -99,7 +97,7 @@ function errorsMarkup(group: readonly DocumentedResponse[], schemas: SchemaWrite
     (response) =>
       html`<dt>${statusMarkup(response)}<dd>${phraseOf(response)}${response.headers.map(([name]) => html` <code>${name}</code>`)}`,
   );
-  return html`<details class="r"><summary>${joined(group.map(statusMarkup), ' ')}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
+  return html`<details class="r"><summary>${joined(group, ' ', statusMarkup)}</summary><dl>${rows}</dl>${contentsMarkup(group[0]!.contents, schemas, false)}</details>`;
 }
 
 function callbacksMarkup(callbacks: readonly Callback[], schemas: SchemaWriter): Markup {
@@ -143,19 +141,13 @@ function contentsMarkup(contents: readonly MediaContent[], schemas: SchemaWriter
   const groups = Map.groupBy(contents, ({ schema, examples, fieldTypes }) =>
     JSON.stringify([schema, examples, [...fieldTypes]]),
   );
-  return joined(
-    [...groups.values()].map((group) => contentMarkup(group, schemas, isWhole)),
-    '',
-  );
+  return html`${[...groups.values()].map((group) => contentMarkup(group, schemas, isWhole))}`;
 }
 
 function contentMarkup(group: readonly MediaContent[], schemas: SchemaWriter, isWhole: boolean): Markup {
   const { schema, examples, fieldTypes } = group[0]!;
   const isBinary = isFile(schema) || schema === undefined;
-  return html`<p class="t">${joined(
-    group.map(({ type }) => html`<code>${type}</code>`),
-    ' or ',
-  )} ${isBinary ? '' : schemas.type(schema)}</p>${factsOf(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
+  return html`<p class="t">${joined(group, ' or ', ({ type }) => html`<code>${type}</code>`)} ${isBinary ? '' : schemas.type(schema)}</p>${factsOf(schema)}${isWhole && schemas.members(schema, fieldTypes)}${examples.slice(0, MOST_EXAMPLES).map(exampleMarkup)}`;
 }
 
 function exampleMarkup({ name, value }: Example): Markup {

@@ -85,17 +85,9 @@ export class SchemaWriter {
     const variants = [...list(given['oneOf']), ...list(given['anyOf'])];
     if (variants.length > 0) return this.#alternatives(variants, depth);
     const parts = list(given['allOf']);
-    if (parts.length > 0)
-      return joined(
-        parts.map((part) => this.type(part, depth + 1)),
-        ' & ',
-      );
+    if (parts.length > 0) return joined(parts, ' & ', (part) => this.type(part, depth + 1));
     const { type } = given;
-    if (Array.isArray(type))
-      return joined(
-        type.map((one) => this.#single(String(one), given, depth)),
-        ' | ',
-      );
+    if (Array.isArray(type)) return joined(type, ' | ', (one) => this.#single(String(one), given, depth));
     return this.#single(text(type) ?? impliedType(given), given, depth);
   }
 
@@ -120,11 +112,7 @@ export class SchemaWriter {
     switch (type) {
       case 'array': {
         const items = list(schema['prefixItems']);
-        if (items.length > 0)
-          return html`[${joined(
-            items.map((item) => this.type(item, depth + 1)),
-            ', ',
-          )}]`;
+        if (items.length > 0) return html`[${joined(items, ', ', (item) => this.type(item, depth + 1))}]`;
         const item = this.type(schema['items'], depth + 1);
         return item.text.includes(' | ') ? html`array of (${item})` : html`array of ${item}`;
       }
@@ -200,7 +188,7 @@ export class SchemaWriter {
     const all = [...parts, own, this.#variants(given, depth), this.#inner(given, depth)].filter(
       (part) => part !== NOTHING,
     );
-    return all.length === 0 ? NOTHING : joined(all, '');
+    return all.length === 0 ? NOTHING : html`${all}`;
   }
 
   #member(name: string, schema: unknown, isRequired: boolean, depth: number, mediaType?: string): Markup {
