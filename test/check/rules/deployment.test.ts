@@ -1,5 +1,5 @@
 /**
- * Rules on deployment (SVC206, SVC208, SVC211, SVC212, SVC214), and on handlers that contradict others (SVC105, SVC123).
+ * Rules on deployment (SVC206, SVC208, SVC211, SVC212, SVC214, SVC403), and on handlers that contradict others (SVC105, SVC123).
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -288,6 +288,48 @@ test('if two exception handlers are registered for one class, svc check reports 
       .map(({ severity, subject, place }) => [severity, subject, place?.line]),
     [['info', 'exception handler of NotFound', at]],
   );
+});
+
+test('svc check reports what one of several processes keeps for itself, however the processes are started (SVC403)', (t) => {
+  const judged = (run: string, isServedByMany = false): string[] => {
+    const text = `import { EventBroadcast, MemoryCache, MemoryRecordStore, MemoryRoomBus, RateLimitMiddleware, RateLimiter, SessionMiddleware, Svc, cached } from 'svc';
+const roomBus = new MemoryRoomBus();
+const news = new EventBroadcast();
+const logins = new RateLimiter({ name: 'logins', perMinute: 5 });
+const shared = new RateLimiter({ name: 'shared', perMinute: 5, store });
+export const priceOf = cached(readPrice, { ttlSeconds: 9, name: 'prices', backend: new MemoryCache() });
+export const app = new Svc({ roomBus });
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.use(new SessionMiddleware({ store: new MemoryRecordStore() }));
+app.post('/news', { public: 'a' }, async ({ req, body }) => { await logins.take(req); news.send(body.text); });
+${run}
+`;
+    const project = readProject([join(folder(t, { 'app.ts': text }), 'app.ts')]);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), isServedByMany);
+    return findings
+      .filter(({ rule }) => rule === 'SVC403')
+      .map(({ message }) => message.split(' ')[0]!)
+      .sort();
+  };
+  const unseen = ['EventBroadcast', 'MemoryCache', 'MemoryRoomBus', 'RateLimiter'];
+  const all = [...unseen, 'MemoryRecordStore', 'RateLimitMiddleware'].sort();
+  for (const run of [
+    'await app.run({ workers: 4 });',
+    "await app.run({ workers: 'auto' });",
+    'await app.run({ workers: availableParallelism() });',
+    'const workers = 2 * 2;\nawait app.run({ workers });',
+    'const options = { workers: 3 };\nawait app.run(options);',
+  ])
+    assert.deepEqual(judged(run), all, run);
+  for (const run of [
+    'await app.run();',
+    'await app.run({ workers: 1 });',
+    "const workers = app.config.get('workers', 1);\nawait app.run({ workers });",
+  ]) {
+    assert.deepEqual(judged(run), [], run);
+    // the middleware reports its own memory where a setting names the number
+    assert.deepEqual(judged(run, true), unseen, run);
+  }
 });
 
 /** Returns the first words of the findings of SVC219. */

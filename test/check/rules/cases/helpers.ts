@@ -380,12 +380,38 @@ export function asJson(error) { return reply({ error: error.message }, 409); }
 export async function bodyOf(error) { return { error: error.message }; }
 `,
   'memory of one process beside several workers': `
-import { MemoryRecordStore, RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
-export const app = new Svc();
+// FILE app.ts
+import { EventBroadcast, MemoryRecordStore, MemoryRoomBus, RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
+import { News } from './news.ts';
+const roomBus = new MemoryRoomBus(); // SVC403
+export const app = new Svc({ roomBus });
 app.use(new RateLimitMiddleware({ perMinute: 60 })); // SVC403
 app.use(new RateLimitMiddleware({ perMinute: 60, store }));
 app.use(new SessionMiddleware({ store: new MemoryRecordStore() })); // SVC403
-if (import.meta.main) await app.run({ workers: 4 });
+const news = new News();
+app.get('/news', () => news.listen());
+app.post('/news', { public: 'a' }, ({ body }) => { news.tell(body.text); });
+const workers = 4;
+if (import.meta.main) await app.run({ workers });
+// FILE news.ts
+import { EventBroadcast } from 'svc';
+export class News {
+  readonly #events = new EventBroadcast({ retryMs: 2_000 }); // SVC403
+  listen() { return this.#events.stream(); }
+  tell(text) { this.#events.send({ data: text }); }
+}
+`,
+  'right: events that each of several workers sends by itself': `
+import { EventBroadcast, Svc } from 'svc';
+import { RedisPlugin, RedisRoomBus } from 'svc/db';
+const redis = new RedisPlugin(process.env.TEST_CASES_REDIS ?? 'rediss://127.0.0.1:6379/0');
+export const app = new Svc({ roomBus: new RedisRoomBus(redis.client) });
+app.register(redis);
+const news = new EventBroadcast();
+app.onStartup(async () => { await redis.client.subscribe('news', (text) => { news.send(text); }); });
+app.get('/news', () => news.stream());
+app.post('/news', { public: 'a' }, async ({ body }) => { await redis.client.publish('news', body.text); });
+if (import.meta.main) await app.run({ workers: 'auto' });
 `,
   'blocking calls that run once': `
 import { Svc } from 'svc';
