@@ -328,14 +328,14 @@ test('svc check reports examples of fields and of their items that documents lea
     () => Field(bytes, { example: new Uint8Array(2) }),
     () => Field(date, { example: '2026-01-31' }),
     () => Field(decimal, { example: '1.50' }),
-    () => Field(Note, { example: { text: 'a' } }),
+    () => Field(Note, { example: { text: 'a' } as Note }),
     () => Field(list(str, { example: 'a', maxLength: 3 }), { example: ['a'] }),
   ];
   const wrong: readonly (readonly [Declare, string])[] = [
     [() => Field(datetime, { example: '2026-01-01T00:00:00Z' as never }), 'the example must be a Date'],
     [() => Field(bytes, { example: 'AAAA' as never }), 'the example must be a Uint8Array'],
     [() => Field(str, { examples: ['a', 5 as never] }), 'the example must be a string'],
-    [() => Field(Note, { example: { text: 5 as never } }), '"text" of the example must be a string'],
+    [() => Field(Note, { example: { text: 5 } as never }), '"text" of the example must be a string'],
     [() => Field(list(str, { example: 'long', maxLength: 3 })), 'the example must have at most 3 characters'],
     [
       () => Field(list(str, { maxLength: 3 }), { example: ['a', 'long'] }),
