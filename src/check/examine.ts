@@ -77,8 +77,9 @@ export function examineSources(
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
   engines: ReadonlyMap<string, Engine> = new Map(),
+  isServedByMany = false,
 ): SourceReport {
-  const sources = new Sources(project);
+  const sources = new Sources(project, isServedByMany);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
   const reportOf =

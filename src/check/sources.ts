@@ -66,6 +66,7 @@ const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 /** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
+  readonly isServedByMany: boolean;
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
   /** Nodes by their types, and the module of each node. */
@@ -73,8 +74,10 @@ export class Sources {
   readonly #unjudged = new Map<string, Unjudged>();
   #ofBrowsers: Set<SourceModule> | undefined;
 
-  constructor(project: Project) {
+  /** `isServedByMany`: whether a setting such as `SVC_WORKERS` starts several processes. */
+  constructor(project: Project, isServedByMany = false) {
     this.project = project;
+    this.isServedByMany = isServedByMany;
     for (const module of project.modules) {
       walk(module.body, (node) => {
         let same = this.#nodes.get(node.type);

@@ -26,6 +26,7 @@ import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { recordSecrets } from '../base/used-secrets.ts';
 import { isFault, loadApplication } from './load.ts';
+import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { middlewareName } from '../http/pipeline.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
@@ -163,6 +164,7 @@ async function reportOn(
     inputs,
     migrationTexts(plugins),
     enginesOf(plugins),
+    isServedByMany(view),
   );
   const { modules } = sources.project;
   // the password of --database is no secret of the application

@@ -146,7 +146,11 @@ export interface GetSpec extends SharedSpec, RouteTextInputs {
    * Type of the responses, or an object of types by status. A response that does not match becomes a 500.
    */
   readonly response?: TypeSource | Readonly<Record<number, TypeSource>> | undefined;
-  /** Examples of responses by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. */
+  /**
+   * Examples of responses by status and name, for the OpenAPI document: `{ 200: { small: { ... } } }`. They are
+   * values as a handler returns them, such as a `Date` for a `datetime`. The document leaves out an example that
+   * `response` refuses.
+   */
   readonly examples?: Readonly<Record<number, Readonly<Record<string, unknown>>>> | undefined;
   /**
    * Status for return values that name no status: 200 ... 599. Default 200, or 204 for a response without a

@@ -7,7 +7,7 @@ import { closest, shown, outOfRange } from '../base/options.ts';
 import { apart, construct, learn } from './construct.ts';
 import { FieldMarker, fieldFault, readField, readType, shapeIn } from './declarations.ts';
 import { noteRules } from './kinds-object.ts';
-import { checkOf, kindNamed, objectCheck, plansOf, plansWithin, serializerOf } from './kinds.ts';
+import { checkOf, innerOf, kindNamed, objectCheck, plansOf, plansWithin, serializerOf } from './kinds.ts';
 import { examplesOf } from './nodes.ts';
 import { assertUsable, parseStandard, standardCheck, standardFields } from './kinds-standard.ts';
 import { recordOf, textCheck } from './text.ts';
@@ -153,18 +153,32 @@ function readFields(owner: string, declared: ReadonlyMap<string, Declaration>): 
   );
 }
 
-/**
- * Returns a finding for each field with an invalid example, because API documents must not show invalid
- * values.
- */
+/** Returns a finding for each field with an example that API documents leave out, because it cannot be written. */
 export function exampleFindings({ fields }: ObjectPlan): readonly FieldFinding[] {
-  return fields.flatMap((field) => {
-    return examplesOf(field.about).flatMap((example) => {
-      const given = example instanceof Date ? example.toJSON() : example;
-      const fitting = runCheck(checkOf(field.node, 'json'), given, undefined);
-      return fitting.ok ? [] : [{ field: field.name, message: fitting.issues[0]!.message }];
-    });
-  });
+  return fields.flatMap(({ name: field, node, about }) =>
+    [
+      ...examplesOf(about).flatMap((example) => exampleProblem(serializerOf(node), example) ?? []),
+      ...problemsWithin(node),
+    ].map((message) => ({ field, message })),
+  );
+}
+
+/** Returns the problems of examples of items, such as those of `list(str, { example: 'a' })`. */
+function problemsWithin(node: TypeNode, seen: Set<TypeNode> = new Set<TypeNode>()): readonly string[] {
+  if (seen.has(node)) return [];
+  seen.add(node);
+  return [
+    ...examplesOf(node.about ?? {}).flatMap((example) => exampleProblem(serializerOf(node), example) ?? []),
+    ...innerOf(node).flatMap((inner) => problemsWithin(inner, seen)),
+  ];
+}
+
+/** Returns why an example cannot be written, with the path of the first problem. */
+export function exampleProblem(serializer: Serializer, example: unknown): string | undefined {
+  const written = serializer.toValue(example);
+  if (written.ok) return undefined;
+  const { loc, message } = written.issues[0]!;
+  return `${loc.length === 0 ? '' : `"${loc.join('.')}" of `}the example ${message}`;
 }
 
 function findingsOf(fields: readonly FieldPlan[]): readonly FieldFinding[] {

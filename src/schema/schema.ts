@@ -101,6 +101,7 @@ export {
   compileType,
   fieldsOf,
   exampleFindings,
+  exampleProblem,
   planOf,
   planOfStandard,
 } from './plan.ts';

@@ -251,7 +251,7 @@ interface DescriptiveOptions<T> {
   readonly title?: string | undefined;
   /** Meaning for API documents, in Markdown. */
   readonly description?: string | undefined;
-  /** Example in API documents. It is never used as a value. */
+  /** Example in API documents, as a handler has it: a `Date` for a `datetime`. It is never used as a value. */
   readonly example?: T | undefined;
   /** Further examples. */
   readonly examples?: readonly T[] | undefined;

@@ -150,6 +150,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
+  ['SVC214', / but IdempotencyMiddleware only /, undefined],
   ['SVC121', /^no guard or option identifies the client/, 'warning'],
   ['SVC205', /^the option "secrets" contains the authSecret/, 'warning'],
   ['SVC206', /has no TLS, so an attacker on the network can read responses of this application$/, 'warning'],

@@ -14,7 +14,16 @@ import { undescribedParts } from '../../openapi/inputs.ts';
 import { openapiFindings } from '../../openapi/openapi.ts';
 import { JsonSchemas } from '../../schema/json-schema.ts';
 import { responseTypes } from '../../routing/spec.ts';
-import { compileType, exampleFindings, foreignWithin, plansOf, plansWithin } from '../../schema/schema.ts';
+import { hasNoContent } from '../../http/response.ts';
+import {
+  compileSerializer,
+  compileType,
+  exampleFindings,
+  exampleProblem,
+  foreignWithin,
+  plansOf,
+  plansWithin,
+} from '../../schema/schema.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
@@ -235,15 +244,39 @@ function findImpossibleReplies(view: ApplicationView, report: ReportFinding): vo
     if (bodiless !== undefined)
       tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
     for (const { name, field, message } of exampleFindingsOf(detail))
-      tell(
-        `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
-      );
+      tell(`the example of "${field}" in ${name} does not match the schema of the field: ${message}`);
+    for (const problem of lostExamples(detail)) tell(problem, REMEDY_OF_EXAMPLES);
     const all = status === undefined ? statuses : [...statuses, status];
     if (all.length > 0 && all.every((of) => of >= 400))
       tell(
         `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
       );
   }
+}
+
+const REMEDY_OF_EXAMPLES = {
+  remedy:
+    'Write each example as a value that the handler may return with this status, such as new Date("2026-01-01") for a datetime',
+} as const;
+
+/** Returns a message for each example of a route that the OpenAPI document leaves out. */
+function lostExamples({ declared: { spec } }: RouteDetail): readonly string[] {
+  const { status: usual = 200, response, examples = {} } = spec;
+  const types = new Map(responseTypes(response).map(([of, type]) => [of ?? usual, type]));
+  return Object.entries(examples).flatMap(([key, named]) => {
+    const status = Number(key);
+    const type = types.get(status);
+    if (type === undefined)
+      return `the OpenAPI document leaves out the examples of the response ${key}, because the route declares no schema for this status`;
+    if (hasNoContent(status)) return []; // the schema itself is a finding
+    const serializer = compileSerializer(type);
+    return Object.entries(named).flatMap(([name, example]) => {
+      const problem = exampleProblem(serializer, example);
+      return problem === undefined
+        ? []
+        : `the OpenAPI document leaves out the example "${name}" of the response ${key}: ${problem}`;
+    });
+  });
 }
 
 /** Returns a finding for each example that is invalid under the schema that contains it. */

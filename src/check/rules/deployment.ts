@@ -11,6 +11,7 @@ import { isThenable } from '../../base/promises.ts';
 import { RateLimitMiddleware, namesForwarded } from '../../http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../http/middleware/security-headers.ts';
 import { CONVERTERS } from '../../http/path.ts';
+import { IdempotencyMiddleware } from '../../http/middleware/idempotency.ts';
 import { fileLimit, within } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest, Middleware, RateLimitKey, SecurityRequirement } from '../../http/contracts.ts';
@@ -93,7 +94,7 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     id: 'SVC214',
     severity: 'error',
     phase: 'security',
-    why: 'If a field allows larger files than the limit of the request body, the server refuses files that the schema allows',
+    why: 'If one limit is below another one, the server refuses files or bodies that the application declares to accept',
     remedy:
       'Raise maxBodyBytes above the sum of the limits of all form fields, or lower the option maxLength of the fields',
     wrong: 'form: { file: Field(file, { maxLength: 50_000_000 }) }',
@@ -453,7 +454,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
 /** Default limit of form bodies in bytes. */
 const FORM_BYTES = 10_000_000;
 
-/** SVC214: file limits of a form that are higher than the limit of its body. */
+/** SVC214: limits of files above that of their body, and limits of bodies above that of requests with an idempotency key. */
 function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
@@ -467,6 +468,42 @@ function findLimitConflicts(view: ApplicationView, report: ReportFinding): void 
       tell(
         `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`,
       );
+    }
+  }
+  findKeyedLimits(view, usual, report);
+}
+
+/** Greatest value of the option maxBodyBytes of IdempotencyMiddleware. */
+const MOST_KEYED = 1_000_000_000;
+
+/** SVC214: bodies and files that a route accepts, but IdempotencyMiddleware does not. */
+function findKeyedLimits(view: ApplicationView, usual: number, report: ReportFinding): void {
+  const ofAll = Number(view.settings.peek('maxBodyBytes') ?? 0);
+  const reported = new Set<Middleware>();
+  for (const detail of ownRoutes(view)) {
+    const { spec, use } = detail.declared;
+    const { body, form } = detail.inputs;
+    const files = (form?.fields ?? []).flatMap(({ node }) => fileLimit(node) ?? []);
+    const own = spec.maxBodyBytes ?? (files.length === 0 ? undefined : Math.min(Math.max(...files), usual));
+    for (const layer of new Set([...view.middleware, ...use])) {
+      if (!(layer instanceof IdempotencyMiddleware) || !layer.covers(detail.route)) continue;
+      const { isRequired, maxBodyBytes: limit } = layer;
+      const more = {
+        severity: isRequired ? 'error' : 'warning',
+        remedy:
+          (own ?? ofAll) > MOST_KEYED
+            ? 'Leave the route out: meta: { idempotency: false }'
+            : `Raise the limit, which is memory for each such request: new IdempotencyMiddleware({ maxBodyBytes: ${own ?? ofAll} }). Or leave the route out: meta: { idempotency: false }`,
+      } as const;
+      const says = (accepts: string): string =>
+        `${accepts}, but IdempotencyMiddleware only ${limit} with a key: the server refuses larger bodies with status 413`;
+      if (own !== undefined && own > limit)
+        aboutRoute(detail, report)(says(`the route accepts bodies of ${own} bytes`), more);
+      const isUsual = own === undefined && (body !== undefined || form !== undefined);
+      if (!isUsual || ofAll <= limit || reported.has(layer)) continue;
+      reported.add(layer);
+      const place = view.placeOfMiddleware(layer) ?? detail.route.place;
+      report('middleware idempotency', says(`the setting maxBodyBytes allows ${ofAll} bytes`), place, more);
     }
   }
 }

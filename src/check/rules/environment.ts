@@ -52,7 +52,7 @@ export const ENVIRONMENT_RULES: readonly CoreRule[] = [
     id: 'SVC403',
     severity: 'warning',
     phase: 'environment',
-    why: 'Worker processes do not share memory. A client can use the full rate limit in each process, and each process knows only its own sessions',
+    why: 'Worker processes do not share memory. A client can use the full rate limit in each process, and each process knows only its own sessions and event streams',
     remedy: 'Use a store that all processes share, or serve with one process',
     wrong: 'SVC_WORKERS=4 with new MemoryRecordStore()',
     right: 'SVC_WORKERS=4 with a store in the database or in Redis',

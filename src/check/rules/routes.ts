@@ -263,38 +263,103 @@ function watchLogins(report: ReportAt): Watch {
   };
 }
 
-/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
+/**
+ * SVC305: exception handlers that respond with JSON and declare no response. The OpenAPI document then promises nothing
+ * for the errors of this class, nor for `4XX` and `5XX`, on every route.
+ */
 function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
 }
 
-/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
   const [error, given] = call.args;
   if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
-  const [, name] =
-    /^(?:svc\.)?(ValidationError|HTTPException|BadRequest)$/.exec(meaningOf(error, module) ?? '') ?? [];
   const handler = sources.handlers.resolve(given, module);
-  if (name === undefined || handler === undefined) return;
-  const text = sources.handlers.homeOf(handler).source.slice(handler.start, handler.end);
-  const status = /\bstatus\s*:\s*(\d{3})|,\s*(\d{3})\s*[,)\]]/.exec(text);
-  const code = status?.[1] ?? status?.[2];
-  const isOther =
-    name === 'HTTPException' &&
-    !/problem\+json|throw\b|Problem/.test(text) &&
-    /JSONResponse|return\s*\{|=>\s*\(?\s*[[{(]/.test(text);
-  if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
-  if (name === 'HTTPException' && !isOther) return;
+  if (handler === undefined) return;
+  // a handler that passes some refusals on sends problem details, which its responses do not describe
+  const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
+  if (passesOn && meaningOf(error, module)?.startsWith('svc') === true) return;
+  const home = sources.handlers.homeOf(handler);
+  if (isProblem(handler, home)) return;
+  const statuses = jsonOf(handler, home, sources);
+  if (statuses.length === 0) return;
+  const known = [...new Set(statuses)].sort();
+  const response = known.includes(undefined)
+    ? 'Refusal'
+    : `{ ${known.map((status) => `${status}: Refusal`).join(', ')} }`;
   report(
     { module, call },
-    code === undefined || code === '400'
-      ? 'the OpenAPI document does not describe the error responses of this handler, because the handler declares no response'
-      : `the OpenAPI document does not describe the response to invalid input: this handler responds with ${code}, but declares no response`,
+    'the OpenAPI document does not describe the responses of this exception handler, because it declares none: for clients, errors of all routes may have any content',
     {
       severity: 'warning',
-      remedy: `Declare the schema of the error response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+      remedy: `Declare the schema of the response: app.exceptionHandler(${pathOf(error) ?? 'Refused'}, { response: ${response} }, (error) => …)`,
     },
   );
+}
+
+/** Problem details, the usual body of errors, are no schema that a handler could declare. */
+function isProblem({ start, end }: Node, { source }: SourceModule): boolean {
+  return /problem\+json/.test(source.slice(start, end));
+}
+
+/** Returns the status of each JSON response that a value is, or that a function returns; undefined for an unknown status. */
+function jsonOf(
+  node: Node | undefined,
+  module: SourceModule,
+  sources: Sources,
+  depth = 0,
+): readonly (number | undefined)[] {
+  if (node === undefined || depth > 8) return [];
+  const inside = (...nodes: readonly (Node | undefined)[]): readonly (number | undefined)[] =>
+    nodes.flatMap((each) => jsonOf(each, module, sources, depth + 1));
+  const withStatus = (body: Node | undefined, status: Node | undefined): readonly (number | undefined)[] =>
+    inside(body).map((of) => (status === undefined ? of : numberOf(status, module)));
+  switch (node.type) {
+    case 'function':
+      return inside(
+        ...(node.isExpression
+          ? node.body
+          : partsOf(node).map((part) =>
+              part.type === 'leave' && part.how === 'return' ? part.value : undefined,
+            )),
+      );
+    case 'await':
+      return inside(node.value);
+    case 'choice':
+      return inside(node.yes, node.no);
+    case 'binary':
+      return /^(?:\?\?|\|\||&&)$/.test(node.operator) ? inside(node.left, node.right) : [];
+    case 'object':
+      return [undefined];
+    case 'list': // a response with its status, or a list
+      return node.items.length === 2 ? withStatus(node.items[0], node.items[1]) : [undefined];
+    case 'name':
+    case 'member': {
+      const constant = constantOf(node, module);
+      return constant === undefined || constant.node === node || constant.node.type === 'function'
+        ? []
+        : jsonOf(constant.node, constant.module, sources, depth + 1);
+    }
+    case 'call': {
+      const [body, options] = node.args;
+      const meaning = meaningOfCall(node, module);
+      if (meaning === 'svc.reply') return withStatus(body, options);
+      if (MAKES_JSON.test(meaning) || (MAKES_REPLY.test(meaning) && isWritten(body)))
+        return isProblem(node, module) ? [] : [numberOf(entryOf(options, 'status'), module)];
+      const fn = sources.handlers.resolve(node.callee, module);
+      if (fn !== undefined) return jsonOf(fn, sources.handlers.homeOf(fn), sources, depth + 1);
+      // new Response(…).setCookie(…)
+      return node.callee.type === 'member' ? inside(node.callee.object) : [];
+    }
+    default:
+      return [];
+  }
+}
+
+const MAKES_JSON = /^(?:svc\.JSONResponse|Response\.json)$/;
+
+function isWritten(body: Node | undefined): boolean {
+  return body?.type === 'call' && pathOf(body.callee) === 'JSON.stringify';
 }
 
 /**

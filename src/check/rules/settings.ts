@@ -15,7 +15,7 @@ export const SETTING_RULES: readonly SourcePart[] = [
   { id: 'SVC208', onCall: findDiagnostics },
   { id: 'SVC212', watch: watchSwitchedOff },
   { id: 'SVC218', find: findPlainDatabases },
-  { id: 'SVC403', find: judgeMemory },
+  { id: 'SVC403', watch: watchMemory },
 ];
 
 /** Responses whose time limit ends with their beginning. They go on for as long as their client wants. */
@@ -89,26 +89,65 @@ function judgeDatabases(call: Call, meaning: string, module: SourceModule, repor
     );
 }
 
-/** SVC403: state in the memory of one process, although the program starts several processes. */
-function judgeMemory(sources: Sources, report: ReportAt): void {
-  const isServedByMany = sources.all('call').some(({ module, node }) => {
-    const [options] = calledName(node) === 'run' ? node.args : [];
-    const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
-    return workers !== undefined && (workers.type === 'call' || (numberOf(workers) ?? 0) > 1);
-  });
-  if (!isServedByMany) return;
-  for (const { module, node } of sources.all('call')) {
-    const name =
-      /^svc(?:\/db)?\.(Memory(?:RecordStore|RateLimitStore|Cache|RoomBus)|RateLimitMiddleware|RateLimiter)$/.exec(
-        meaningOfCall(node, module),
-      )?.[1];
-    if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
-      continue;
-    report(
-      { module, node },
-      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
-    );
-  }
+/** The limits of classes whose state is in one process, as messages say them. */
+const KEPT: Readonly<Record<string, string>> = {
+  RateLimitMiddleware: 'keeps its counters in the memory of one process',
+  RateLimiter: 'keeps its counters in the memory of one process',
+  MemoryRateLimitStore: 'keeps its counters in the memory of one process',
+  MemoryRecordStore: 'keeps its records in the memory of one process',
+  MemoryCache: 'keeps its records in the memory of one process',
+  MemoryRoomBus: 'sends messages only to the members of rooms in one process',
+  EventBroadcast: 'sends events only to the clients of one process',
+};
+/** Classes that report this themselves where a setting starts several processes: see isServedByMany(). */
+const REPORTED = /^(?:RateLimitMiddleware|MemoryRateLimitStore|MemoryRecordStore)$/;
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  MemoryRoomBus:
+    'Remove the option roomBus: workers of one program share rooms. For several machines, use a RedisRoomBus',
+  EventBroadcast:
+    "Publish each event to all processes, and send it in each: redis.publish('news', text), and redis.subscribe('news', (text) => news.send(text)). Or serve with one process",
+};
+
+/** SVC403: state in the memory of one process, although several processes serve the program. */
+function watchMemory(report: ReportAt, sources: Sources): Watch {
+  let [sent, inRequests] = [0, 0];
+  return {
+    onCall({ meaning, route }) {
+      if (meaning !== 'svc.EventBroadcast.send') return;
+      sent++;
+      if (route !== undefined) inRequests++;
+    },
+    finish() {
+      const startsMany = sources
+        .all('call')
+        .some(({ module, node }) => calledName(node) === 'run' && startsSeveral(node, module));
+      if (!startsMany && !sources.isServedByMany) return;
+      // events that each process sends by itself reach all clients
+      const isFed = sent > 0 && inRequests === 0;
+      for (const { module, node } of sources.all('call')) {
+        const [, name = ''] = /^svc(?:\/db)?\.(\w+)$/.exec(meaningOfCall(node, module)) ?? [];
+        const what = Object.hasOwn(KEPT, name) ? KEPT[name] : undefined;
+        const isShared = /^RateLimit/.test(name) && entryOf(node.args[0], 'store') !== undefined;
+        const isEvents = name === 'EventBroadcast';
+        if (what === undefined || isShared || (isEvents && isFed) || (!startsMany && REPORTED.test(name)))
+          continue;
+        report(
+          { module, node },
+          `${name} ${what}, but several worker processes serve the application, and they do not share memory`,
+          name in REMEDIES ? { remedy: REMEDIES[name]! } : {},
+        );
+      }
+    },
+  };
+}
+
+/** Whether `run({ workers })` starts several processes. A computed number probably does. */
+function startsSeveral({ args: [options] }: Call, module: SourceModule): boolean {
+  const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
+  if (workers === undefined) return false;
+  const isAuto = workers.type === 'text' && workers.value === 'auto';
+  return workers.type === 'call' || isAuto || (numberOf(workers, module) ?? 0) > 1;
 }
 
 const LIMITS =

@@ -159,6 +159,11 @@ export class IdempotencyMiddleware implements Middleware {
     this.#isShared = read.store !== undefined && !(read.store instanceof MemoryRecordStore);
   }
 
+  /** Maximum size in bytes of a body with a key. @internal */
+  get maxBodyBytes(): number {
+    return this.#limits.maxBodyBytes;
+  }
+
   /** Whether this middleware processes the idempotency keys of requests to a route. @internal */
   covers({ method, meta }: CompiledRoute): boolean {
     return this.#methods.has(method) && meta['idempotency'] !== false;

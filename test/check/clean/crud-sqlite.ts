@@ -32,6 +32,9 @@ class Book extends Schema {
   title = Field(str);
   year = Field(nullable(int));
 }
+class Refusal extends Schema {
+  detail = Field(str, { maxLength: 200 });
+}
 
 export const app: Svc = new Svc({ title: 'Library', version: '1.3.0', trustProxy: 1, maxBodyBytes: 20_000 });
 const pageSize = app.config.get('pageSize', 20);
@@ -39,6 +42,7 @@ app.use(new SecurityHeadersMiddleware());
 app.register(new DatabasePlugin('sqlite:./library.db', { statementTimeoutMs: 3_000, busyTimeoutMs: 2_000 }));
 app.exceptionHandler(
   UniqueViolation,
+  { response: { 409: Refusal } },
   () => new JSONResponse({ detail: 'the book already exists' }, { status: 409 }),
 );
 

@@ -42,6 +42,9 @@ class Change extends Schema {
   title = Field(str, { minLength: 1, maxLength: 120, optional: true });
   isDone = Field(bool, { optional: true });
 }
+class Refusal extends Schema {
+  detail = Field(str, { maxLength: 200 });
+}
 class Page extends Schema {
   items = Field(list(Task));
   total = Field(int, { ge: 0 });
@@ -73,6 +76,7 @@ app.use(new CompressionMiddleware());
 app.use(new TimeoutMiddleware({ seconds: 10 }));
 app.exceptionHandler(
   RangeError,
+  { response: { 409: Refusal } },
   () => new JSONResponse({ detail: 'the task conflicts with another one' }, { status: 409 }),
 );
 

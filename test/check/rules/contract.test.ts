@@ -5,11 +5,29 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BearerAuth } from '../../../src/auth/auth.ts';
 import { Depends } from '../../../src/routing/di.ts';
-import { Field, Schema, file, lazy, list, literal, record, str, uuid } from '../../../src/schema/schema.ts';
+import {
+  Field,
+  Schema,
+  bytes,
+  date,
+  datetime,
+  decimal,
+  file,
+  lazy,
+  list,
+  literal,
+  record,
+  str,
+  uuid,
+} from '../../../src/schema/schema.ts';
 import { HTMLResponse } from '../../../src/http/response.ts';
 import { reply } from '../../../src/http/reply.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
 import { described, ITEM, readItem, standard } from '../../support/standard.ts';
+import type { GetSpec } from '../../../src/routing/spec.ts';
+
+/** Declares a field of any type. */
+type Declare = () => unknown;
 
 class Note extends Schema {
   text = Field(str, { maxLength: 100 });
@@ -248,6 +266,97 @@ test('svc check reports a response schema for status 204, and a route that decla
     'GET /c: the response of status 204 has a schema, but responses with this status have no body',
     'GET /f: the route declares only error statuses (418), and no status of a successful response',
   ]);
+});
+
+test('svc check reports examples of routes that their response schema cannot write, which the OpenAPI document leaves out (SVC303)', () => {
+  class Event extends Schema {
+    text = Field(str, { maxLength: 5 });
+    at = Field(datetime, { optional: true });
+    parts = Field(list(Note), { optional: true });
+  }
+  const leaves = 'GET /a: the OpenAPI document leaves out the example "one" of the response';
+  const cases: readonly (readonly [spec: GetSpec, message: string | undefined])[] = [
+    [{ response: Event, examples: { 200: { one: { text: 'a', at: new Date(0) } } } }, undefined],
+    [{ response: Event, status: 201, examples: { 201: { one: { text: 'a', more: 1 } } } }, undefined],
+    [{ response: { 200: Event, 404: Note }, examples: { 404: { one: { text: 'a' } } } }, undefined],
+    [{ response: list(Event), examples: { 200: { one: [] } } }, undefined],
+    [
+      { response: Event, examples: { 200: { one: { text: 'a', at: '2026-01-01T00:00:00Z' } } } },
+      `${leaves} 200: "at" of the example must be a Date`,
+    ],
+    [
+      { response: Event, examples: { 200: { two: { text: 'a' }, one: { text: 5 } } } },
+      `${leaves} 200: "text" of the example must be a string`,
+    ],
+    [
+      { response: Event, examples: { 200: { one: { text: 'too long' } } } },
+      `${leaves} 200: "text" of the example must have at most 5 characters`,
+    ],
+    [
+      { response: { 200: list(Event) }, examples: { 200: { one: [{ text: 'a', parts: [{}] }] } } },
+      `${leaves} 200: "0.parts.0.text" of the example is required`,
+    ],
+    [
+      { response: { 200: Event, 404: Note }, examples: { 404: { one: null } } },
+      `${leaves} 404: the example must be an object`,
+    ],
+    [
+      {
+        response: standard(readItem, described(ITEM)),
+        examples: { 200: { one: { name: 'a', count: 'x' } } },
+      },
+      `${leaves} 200: "count" of the example Expected a number`,
+    ],
+    ...[{ response: Event, status: 201 }, { response: { 404: Event, 201: Note } }, {}].map(
+      (spec): readonly [GetSpec, string] => [
+        { ...spec, examples: { 200: { one: { text: 'a' } } } },
+        'GET /a: the OpenAPI document leaves out the examples of the response 200, because the route declares no schema for this status',
+      ],
+    ),
+  ];
+  for (const [spec, message] of cases) {
+    const app = quiet().get('/a', spec, () => null as never);
+    assert.deepEqual(found(app, 'SVC303'), message === undefined ? [] : [message]);
+    const responses = app.openapi().paths['/a']!.get!.responses;
+    assert.equal(JSON.stringify(responses).includes('"one":{"value"'), message === undefined);
+  }
+});
+
+test('svc check reports examples of fields and of their items that documents leave out, and accepts values of every type (SVC303)', () => {
+  const right: readonly Declare[] = [
+    () => Field(datetime, { example: new Date(0) }),
+    () => Field(bytes, { example: new Uint8Array(2) }),
+    () => Field(date, { example: '2026-01-31' }),
+    () => Field(decimal, { example: '1.50' }),
+    () => Field(Note, { example: { text: 'a' } as Note }),
+    () => Field(list(str, { example: 'a', maxLength: 3 }), { example: ['a'] }),
+  ];
+  const wrong: readonly (readonly [Declare, string])[] = [
+    [() => Field(datetime, { example: '2026-01-01T00:00:00Z' as never }), 'the example must be a Date'],
+    [() => Field(bytes, { example: 'AAAA' as never }), 'the example must be a Uint8Array'],
+    [() => Field(str, { examples: ['a', 5 as never] }), 'the example must be a string'],
+    [() => Field(Note, { example: { text: 5 } as never }), '"text" of the example must be a string'],
+    [() => Field(list(str, { example: 'long', maxLength: 3 })), 'the example must have at most 3 characters'],
+    [
+      () => Field(list(str, { maxLength: 3 }), { example: ['a', 'long'] }),
+      '"1" of the example must have at most 3 characters',
+    ],
+  ];
+  for (const [field, message] of [...right.map((each) => [each, undefined] as const), ...wrong]) {
+    class Holder extends Schema {
+      held = field();
+    }
+    const app = quiet().get('/a', { response: Holder }, () => null as never);
+    assert.deepEqual(
+      found(app, 'SVC303'),
+      message === undefined
+        ? []
+        : [`GET /a: the example of "held" in Holder does not match the schema of the field: ${message}`],
+    );
+    const { schemas } = app.openapi().components;
+    const shown = (JSON.stringify(schemas?.['Holder']).match(/"examples":\[/g) ?? []).length;
+    if (message === undefined) assert.ok(shown > 0);
+  }
 });
 
 test('svc check reports texts and lists without a maximum length in request bodies that unauthenticated clients may send (SVC304)', () => {

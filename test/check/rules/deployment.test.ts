@@ -1,5 +1,5 @@
 /**
- * Rules on deployment (SVC206, SVC208, SVC211, SVC212, SVC214), and on handlers that contradict others (SVC105, SVC123).
+ * Rules on deployment (SVC206, SVC208, SVC211, SVC212, SVC214, SVC403), and on handlers that contradict others (SVC105, SVC123).
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -8,8 +8,9 @@ import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { folder } from '../../support/run.ts';
 import { NotFound } from '../../../src/base/errors.ts';
-import { Field, file, list } from '../../../src/schema/schema.ts';
+import { Field, file, list, str } from '../../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
+import { IdempotencyMiddleware } from '../../../src/http/middleware/idempotency.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
 import { SecurityHeadersMiddleware } from '../../../src/http/middleware/security-headers.ts';
 import { APIKeyAuth } from '../../../src/auth/api-key.ts';
@@ -19,6 +20,8 @@ import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { TrustedHostMiddleware } from '../../../src/http/middleware/trusted-host.ts';
 import { Depends } from '../../../src/routing/di.ts';
 import type { Svc } from '../../../src/app/svc.ts';
+import type { IdempotencyOptions } from '../../../src/http/middleware/idempotency.ts';
+import type { RouteSpec } from '../../../src/routing/spec.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
 
 type Policy = NonNullable<
@@ -263,6 +266,48 @@ test('svc check reports a form whose file size limit exceeds the body limit of t
   assert.deepEqual(found(declare(quiet({ maxBodyBytes: 5_000 }), 20_000_000), 'SVC214'), []);
 });
 
+test('svc check reports routes and settings that accept larger bodies than IdempotencyMiddleware (SVC214)', () => {
+  const keyed = (of: IdempotencyOptions = {}): IdempotencyMiddleware =>
+    new IdempotencyMiddleware({ principal: () => 'x', ...of });
+  const photo = { photo: Field(file, { maxLength: 5_000_000 }) };
+  const refuses = 'only 1000000 with a key: the server refuses larger bodies with status 413';
+  const route = (bytes: number, limit = refuses): string =>
+    `POST /a: the route accepts bodies of ${bytes} bytes, but IdempotencyMiddleware ${limit}`;
+  const [small, large] = [{ maxBodyBytes: 1_000_000 }, { maxBodyBytes: 5_500_000 }];
+  const cases: readonly (readonly [app: Svc, spec: RouteSpec, message: string | undefined])[] = [
+    [quiet().use(keyed()), large, route(5_500_000)],
+    [quiet().use(keyed()), { ...large, form: photo }, route(5_500_000)],
+    [quiet().use(keyed()), { form: photo }, route(5_000_000)],
+    [quiet().use(keyed()), { form: { all: Field(list(file), { maxLength: 3 }) } }, route(10_000_000)],
+    [quiet(), { ...large, use: [keyed()] }, route(5_500_000)],
+    [quiet().use(keyed({ required: true })), large, route(5_500_000)],
+    [
+      quiet({ maxBodyBytes: 2_000_000 }).use(keyed()),
+      { form: { text: Field(str, { maxLength: 9 }) } },
+      `middleware idempotency: the setting maxBodyBytes allows 2000000 bytes, but IdempotencyMiddleware ${refuses}`,
+    ],
+    [quiet().use(keyed(large)), { ...large, form: photo }, undefined],
+    [quiet().use(keyed()), { ...large, meta: { idempotency: false } }, undefined],
+    [quiet().use(keyed({ methods: ['PATCH'] })), large, undefined],
+    [quiet().use(keyed()), small, undefined],
+    [quiet().use(keyed()), { form: { text: Field(str, { maxLength: 9 }) } }, undefined],
+    [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), {}, undefined],
+    [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), small, undefined],
+    [quiet(), { ...large, form: photo }, undefined],
+  ];
+  for (const [app, spec, message] of cases) {
+    app.post('/a', { public: true, ...spec }, handler);
+    assert.deepEqual(found(app, 'SVC214'), message === undefined ? [] : [message]);
+  }
+  const severities = [true, false].map((required) => {
+    const app = quiet()
+      .use(keyed({ required }))
+      .post('/a', { public: true, ...large }, handler);
+    return app.check().findings.find(({ rule }) => rule === 'SVC214')?.severity;
+  });
+  assert.deepEqual(severities, ['error', 'warning']);
+});
+
 test('svc check reports a HEAD handler that differs from the GET handler, and an OPTIONS handler behind CORSMiddleware (SVC105)', () => {
   const app = quiet()
     .route('/a', ['HEAD'], handler)
@@ -288,6 +333,48 @@ test('if two exception handlers are registered for one class, svc check reports 
       .map(({ severity, subject, place }) => [severity, subject, place?.line]),
     [['info', 'exception handler of NotFound', at]],
   );
+});
+
+test('svc check reports what one of several processes keeps for itself, however the processes are started (SVC403)', (t) => {
+  const judged = (run: string, isServedByMany = false): string[] => {
+    const text = `import { EventBroadcast, MemoryCache, MemoryRecordStore, MemoryRoomBus, RateLimitMiddleware, RateLimiter, SessionMiddleware, Svc, cached } from 'svc';
+const roomBus = new MemoryRoomBus();
+const news = new EventBroadcast();
+const logins = new RateLimiter({ name: 'logins', perMinute: 5 });
+const shared = new RateLimiter({ name: 'shared', perMinute: 5, store });
+export const priceOf = cached(readPrice, { ttlSeconds: 9, name: 'prices', backend: new MemoryCache() });
+export const app = new Svc({ roomBus });
+app.use(new RateLimitMiddleware({ perMinute: 60 }));
+app.use(new SessionMiddleware({ store: new MemoryRecordStore() }));
+app.post('/news', { public: 'a' }, async ({ req, body }) => { await logins.take(req); news.send(body.text); });
+${run}
+`;
+    const project = readProject([join(folder(t, { 'app.ts': text }), 'app.ts')]);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), isServedByMany);
+    return findings
+      .filter(({ rule }) => rule === 'SVC403')
+      .map(({ message }) => message.split(' ')[0]!)
+      .sort();
+  };
+  const unseen = ['EventBroadcast', 'MemoryCache', 'MemoryRoomBus', 'RateLimiter'];
+  const all = [...unseen, 'MemoryRecordStore', 'RateLimitMiddleware'].sort();
+  for (const run of [
+    'await app.run({ workers: 4 });',
+    "await app.run({ workers: 'auto' });",
+    'await app.run({ workers: availableParallelism() });',
+    'const workers = 2 * 2;\nawait app.run({ workers });',
+    'const options = { workers: 3 };\nawait app.run(options);',
+  ])
+    assert.deepEqual(judged(run), all, run);
+  for (const run of [
+    'await app.run();',
+    'await app.run({ workers: 1 });',
+    "const workers = app.config.get('workers', 1);\nawait app.run({ workers });",
+  ]) {
+    assert.deepEqual(judged(run), [], run);
+    // the middleware reports its own memory where a setting names the number
+    assert.deepEqual(judged(run, true), unseen, run);
+  }
 });
 
 /** Returns the first words of the findings of SVC219. */

@@ -219,8 +219,8 @@ import { db } from 'svc/db';
 import { readFile } from 'node:fs/promises';
 import { onError, save, textOf } from './errors.ts';
 const app = new Svc();
-app.exceptionHandler(Error, (err) => new JSONResponse(err.message, { status: 500 })); // SVC626
-app.exceptionHandler(Error, onError);
+app.exceptionHandler(Error, (err) => new JSONResponse(err.message, { status: 500 })); // SVC305 SVC626
+app.exceptionHandler(Error, onError); // SVC305
 app.exceptionHandler(ValidationError, (err) => [{ error: err.message }, 422]); // SVC305
 app.post('/a', { public: 'a', db: Depends(db) }, async ({ db }) => {
   try {
@@ -306,14 +306,14 @@ import { BadRequest, Conflict, Depends, JSONResponse, Svc, reply } from 'svc';
 import { db } from 'svc/db';
 import { Refused, isRefusal, onError, save, textOf } from './errors.ts';
 const app = new Svc();
-app.exceptionHandler(Refused, (err) => new JSONResponse(err.message, { status: 409 }));
-app.exceptionHandler(Conflict, (err) => new JSONResponse({ error: err.message }, { status: err.status }));
-app.exceptionHandler(Error, onError);
+app.exceptionHandler(Refused, (err) => new JSONResponse(err.message, { status: 409 })); // SVC305
+app.exceptionHandler(Conflict, (err) => new JSONResponse({ error: err.message }, { status: err.status })); // SVC305
+app.exceptionHandler(Error, onError); // SVC305
 app.exceptionHandler(Error, (err) => {
   console.error(err.message);
   throw err;
 });
-app.exceptionHandler(Error, (err) => {
+app.exceptionHandler(Error, (err) => { // SVC305
   const status = err.status ?? 500;
   return reply({ error: status < 500 ? err.message : 'internal error' }, status);
 });

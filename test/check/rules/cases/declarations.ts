@@ -82,7 +82,7 @@ app.post('/logout', {}, ({ req }) => { req.session.destroy(); });
 app.post('/login', {}, async ({ req, form }) => { req.session.set('user', form.name); }); // SVC217
 app.post('/session', {}, async ({ req, form }) => { req.session.regenerate(); req.session.set('user', form.name); });
 app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 422 })); // SVC305
-app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 400 }));
+app.exceptionHandler(ValidationError, (error) => new JSONResponse({ errors: error.issues }, { status: 400 })); // SVC305
 `,
   'GET routes that change data': `
 import { db as database } from 'svc/db';

@@ -341,21 +341,77 @@ export function signOut(req: HttpRequest): void { req.session.destroy(); }
 export async function countVisit(db: Database) { await db.execute('delete from visits where age > 7'); }
 `,
   'handlers of exceptions that the document does not know': `
-import { HTTPException, JSONResponse, ValidationError, Svc } from 'svc';
+// FILE app.ts
+import { Field, HTMLResponse, HTTPException, HttpResponse, JSONResponse, NotFound, RedirectResponse, Schema, ValidationError, Svc, reply, str } from 'svc';
+import { GONE, asJson, bodyOf } from './replies.ts';
 const app = new Svc();
+class Own extends Error {}
+class Refusal extends Schema { error = Field(str); }
 function onInvalid(error) { return new JSONResponse({ errors: error.issues }, { status: 422 }); }
 app.exceptionHandler(ValidationError, onInvalid); // SVC305
 app.exceptionHandler(HTTPException, (error) => new JSONResponse({ ok: false }, { status: error.status })); // SVC305
+app.exceptionHandler(HTTPException, (error) => reply({ ok: false }, error.status)); // SVC305
+app.exceptionHandler(RangeError, (error) => new JSONResponse({ ok: false }, { status: 409 })); // SVC305
+app.exceptionHandler(Own, (error) => reply({ error: error.message }, error.status)); // SVC305
+app.exceptionHandler(Own, async (error) => [{ error: error.message }, 409]); // SVC305
+app.exceptionHandler(Own, () => ({ error: 'own' })); // SVC305
+app.exceptionHandler(Own, (error) => { if (error.cause) throw error; const body = { error: 'own' }; return reply(body, 409); }); // SVC305
+app.exceptionHandler(NotFound, (_error, req) => req.path.startsWith('/api/') ? { error: 'none' } : new HTMLResponse('none', { status: 404 })); // SVC305
+app.exceptionHandler(Own, () => GONE); // SVC305
+app.exceptionHandler(Own, (error) => asJson(error)); // SVC305
+app.exceptionHandler(Own, async (error) => [await bodyOf(error), 409]); // SVC305
+app.exceptionHandler(Own, () => Response.json({ error: 'own' }, { status: 409 })); // SVC305
+app.exceptionHandler(Own, () => new HttpResponse(JSON.stringify({ error: 'own' }), { status: 409, headers: { 'Content-Type': 'application/json' } })); // SVC305
+app.exceptionHandler(Own, () => new JSONResponse({ error: 'own' }, { status: 409 }).setCookie('a', 'b')); // SVC305
 app.exceptionHandler(HTTPException, (error) => { count++; throw error; });
-app.exceptionHandler(RangeError, (error) => new JSONResponse({ ok: false }, { status: 409 }));
+app.exceptionHandler(HTTPException, (error, req) => { if (req.path === '/a') return { ok: false }; throw error; });
+app.exceptionHandler(HTTPException, (error) => new JSONResponse({ title: error.message }, { status: error.status, headers: { 'Content-Type': 'application/problem+json' } }));
+app.exceptionHandler(Own, { response: Refusal }, (error) => reply({ error: error.message }, error.status));
+app.exceptionHandler(ValidationError, { response: { 422: Refusal } }, () => [{ error: 'invalid' }, 422]);
+app.exceptionHandler(Own, () => new RedirectResponse('/login', { status: 303 }));
+app.exceptionHandler(Own, () => ['nothing here', 404]);
+app.exceptionHandler(Own, (error) => reply(error.message, 409));
+app.exceptionHandler(Own, () => new HttpResponse('none', { status: 404 }));
+app.exceptionHandler(Own, (error, req) => { req.log.info('own', { error }); [1].map(() => ({ a: 1 })); return 'own'; });
+// FILE replies.ts
+import { reply } from 'svc';
+export const GONE = [{ error: 'gone' }, 410];
+export function asJson(error) { return reply({ error: error.message }, 409); }
+export async function bodyOf(error) { return { error: error.message }; }
 `,
   'memory of one process beside several workers': `
-import { MemoryRecordStore, RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
-export const app = new Svc();
+// FILE app.ts
+import { EventBroadcast, MemoryRecordStore, MemoryRoomBus, RateLimitMiddleware, SessionMiddleware, Svc } from 'svc';
+import { News } from './news.ts';
+const roomBus = new MemoryRoomBus(); // SVC403
+export const app = new Svc({ roomBus });
 app.use(new RateLimitMiddleware({ perMinute: 60 })); // SVC403
 app.use(new RateLimitMiddleware({ perMinute: 60, store }));
 app.use(new SessionMiddleware({ store: new MemoryRecordStore() })); // SVC403
-if (import.meta.main) await app.run({ workers: 4 });
+const news = new News();
+app.get('/news', () => news.listen());
+app.post('/news', { public: 'a' }, ({ body }) => { news.tell(body.text); });
+const workers = 4;
+if (import.meta.main) await app.run({ workers });
+// FILE news.ts
+import { EventBroadcast } from 'svc';
+export class News {
+  readonly #events = new EventBroadcast({ retryMs: 2_000 }); // SVC403
+  listen() { return this.#events.stream(); }
+  tell(text) { this.#events.send({ data: text }); }
+}
+`,
+  'right: events that each of several workers sends by itself': `
+import { EventBroadcast, Svc } from 'svc';
+import { RedisPlugin, RedisRoomBus } from 'svc/db';
+const redis = new RedisPlugin(process.env.TEST_CASES_REDIS ?? 'rediss://127.0.0.1:6379/0');
+export const app = new Svc({ roomBus: new RedisRoomBus(redis.client) });
+app.register(redis);
+const news = new EventBroadcast();
+app.onStartup(async () => { await redis.client.subscribe('news', (text) => { news.send(text); }); });
+app.get('/news', () => news.stream());
+app.post('/news', { public: 'a' }, async ({ body }) => { await redis.client.publish('news', body.text); });
+if (import.meta.main) await app.run({ workers: 'auto' });
 `,
   'blocking calls that run once': `
 import { Svc } from 'svc';

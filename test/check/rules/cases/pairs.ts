@@ -171,7 +171,7 @@ export const plugin: Plugin = new DatabasePlugin('postgres://db.shop.example/sho
       'JSONResponse, ValidationError',
     ),
     right: declared(
-      'app.exceptionHandler(ValidationError, (error: ValidationError) => new JSONResponse({ all: error.issues }, { status: 400 }));',
+      'app.exceptionHandler(ValidationError, { response: { 422: Invalid } }, (error: ValidationError) => new JSONResponse({ all: error.issues }, { status: 422 }));',
       'JSONResponse, ValidationError',
     ),
   },

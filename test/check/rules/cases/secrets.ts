@@ -240,7 +240,7 @@ app.post('/login', { form: { name: Field(str), password: Field(str) } }, async (
 import { db as database } from 'svc/db';
 import { JSONResponse, reply, Depends, Svc, hashPassword } from 'svc';
 const app = new Svc();
-app.exceptionHandler(Error, (error) => new JSONResponse({ message: error.message, stack: error.stack }, { status: 500 })); // SVC626
+app.exceptionHandler(Error, (error) => new JSONResponse({ message: error.message, stack: error.stack }, { status: 500 })); // SVC305 SVC626
 app.get('/a', {}, async () => {
   try { return await load(); } catch (err) {
     return reply({ detail: err.stack }, 500); // SVC626
@@ -257,7 +257,7 @@ app.post('/d', { db: Depends(database) }, async ({ form, db }) => {
   try { await load(); } catch (error) { app.log.error('failed', { stack: error.stack }); }
   return { ok: true };
 });
-app.exceptionHandler(TypeError, (error) => reply({ stack: environment === 'prod' ? null : error.stack }, 500));
+app.exceptionHandler(TypeError, (error) => reply({ stack: environment === 'prod' ? null : error.stack }, 500)); // SVC305
 `,
   'accounts by an e-mail address': `
 import { openDatabase } from 'svc/db';

@@ -1,0 +1,9 @@
+// env: SVC_AUTH_SECRET={secret}
+/** A route accepts pictures of 5 MB, but with an idempotency key only 1 MB. */
+import { BearerAuth, Depends, Field, IdempotencyMiddleware, SecurityHeadersMiddleware, Svc, file } from 'svc';
+
+export const app: Svc = new Svc({ title: 'Uploads', trustProxy: 1 });
+app.use(new SecurityHeadersMiddleware());
+app.use(new IdempotencyMiddleware());
+const spec = { me: Depends(BearerAuth()), form: { picture: Field(file, { maxLength: 5_000_000 }) }, maxBodyBytes: 5_100_000, status: 204, description: 'Keeps a picture.' };
+app.post('/pictures', spec, ({ form, me }) => app.log.info('picture', { bytes: form.picture.size, by: me.sub })); // SVC214
