@@ -16,8 +16,7 @@ import type { About, Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
 import type { Trace } from './statements/trace.ts';
-import type { Site } from './values/calls.ts';
-import type { ValueListeners } from './values/invocation.ts';
+import type { Site, ValueListeners } from './values/calls.ts';
 import type { Made } from './values/text.ts';
 import type { Value } from './values/value.ts';
 

@@ -39,11 +39,6 @@ export abstract class ExpressionReader {
   protected readonly tokens: readonly Token[];
   protected readonly textEnd: Token;
   protected at = 0;
-  /**
-   * Whether the parser is in the head of a `for` loop. There, `in` belongs to the loop and is not an
-   * operator.
-   */
-  protected isInHead = false;
 
   constructor(tokens: readonly Token[], length: number) {
     this.tokens = tokens;
@@ -157,23 +152,9 @@ export abstract class ExpressionReader {
   protected arrowBody(start: number, params: readonly Node[], isAsync: boolean): Fn {
     this.expect('=>');
     const isExpression = !this.is('{');
-    const before = this.isInHead;
-    if (!isExpression) this.isInHead = false;
     const body = isExpression ? [this.assignment()] : this.block().body;
-    this.isInHead = before;
-    return {
-      type: 'function',
-      name: undefined,
-      params,
-      body,
-      isExpression,
-      isAsync,
-      isGenerator: false,
-      isArrow: true,
-      start,
-      end: this.end,
-      parent,
-    };
+    const kind = { name: undefined, isAsync, isGenerator: false };
+    return { type: 'function', ...kind, params, body, isExpression, start, end: this.end, parent };
   }
 
   /** Returns the index of the token that closes the parenthesis at index `from`. */
@@ -194,8 +175,6 @@ export abstract class ExpressionReader {
   }
 
   protected list(close: string): Node[] {
-    const before = this.isInHead;
-    this.isInHead = false;
     const items: Node[] = [];
     while (!this.skip(close)) {
       if (this.skip(',')) continue; // an empty element, as in `[, a]`
@@ -204,19 +183,14 @@ export abstract class ExpressionReader {
       items.push(this.assignment());
       if (!this.is(close)) this.expect(',');
     }
-    this.isInHead = before;
     return items.slice(); // push() has reserved room for 16 items
   }
 
   protected conditional(): Node {
     const { start } = this.peek();
     const test = this.binary(0);
-    if (!this.is('?')) return test;
-    this.take();
-    const before = this.isInHead;
-    this.isInHead = false;
+    if (!this.skip('?')) return test;
     const yes = this.assignment();
-    this.isInHead = before;
     this.expect(':');
     const no = this.assignment();
     return { type: 'choice', test, yes, no, start, end: this.end, parent };
@@ -229,7 +203,7 @@ export abstract class ExpressionReader {
       const { text, kind } = this.peek();
       if (kind !== 'punctuator' && text !== 'in' && text !== 'instanceof') return left;
       const level = PRECEDENCE.get(text);
-      if (level === undefined || level <= least || (text === 'in' && this.isInHead)) return left;
+      if (level === undefined || level <= least) return left;
       this.take();
       const right = this.binary(text === '**' ? level - 1 : level);
       left = { type: 'binary', operator: text, left, right, start, end: this.end, parent };
@@ -294,18 +268,19 @@ export abstract class ExpressionReader {
   protected template(tag: Node | undefined): Node {
     const open = this.expect('`');
     const texts: string[] = [];
+    const starts: number[] = [];
     const values: Node[] = [];
-    const before = this.isInHead;
-    this.isInHead = false;
     for (;;) {
-      texts.push(this.peek().kind === 'template' ? this.take().text : '');
+      const text = this.take(); // the tokenizer adds a text, also an empty one, before each value
+      texts.push(text.text);
+      starts.push(text.start);
       if (!this.skip('${')) break;
       values.push(this.expression());
       this.expect('}');
     }
-    this.isInHead = before;
     this.expect('`');
-    return { type: 'template', tag, texts, values, start: tag?.start ?? open.start, end: this.end, parent };
+    const { start } = tag ?? open;
+    return { type: 'template', tag, texts, starts, values, start, end: this.end, parent };
   }
 
   protected primary(): Node {
@@ -351,10 +326,6 @@ export abstract class ExpressionReader {
       case '@':
         this.decorators();
         return this.classOf();
-      case '...': {
-        this.take();
-        return { type: 'spread', value: this.primary(), start, end: this.end, parent };
-      }
       default:
         return this.refuse(`unexpected "${text}"`);
     }
@@ -405,21 +376,8 @@ export abstract class ExpressionReader {
     kind: { readonly name: string | undefined; readonly isAsync: boolean; readonly isGenerator: boolean },
   ): Fn {
     const params = this.params();
-    const before = this.isInHead;
-    this.isInHead = false;
     const { body } = this.block();
-    this.isInHead = before;
-    return {
-      type: 'function',
-      ...kind,
-      params,
-      body,
-      isExpression: false,
-      isArrow: false,
-      start,
-      end: this.end,
-      parent,
-    };
+    return { type: 'function', ...kind, params, body, isExpression: false, start, end: this.end, parent };
   }
 
   protected classOf(): Node {
@@ -442,8 +400,6 @@ export abstract class ExpressionReader {
   protected object(): Node {
     const { start } = this.expect('{');
     const entries: (Entry | Spread)[] = [];
-    const before = this.isInHead;
-    this.isInHead = false;
     while (!this.skip('}')) {
       const from = this.peek().start;
       if (this.skip('...'))
@@ -451,7 +407,6 @@ export abstract class ExpressionReader {
       else entries.push(this.member(','));
       if (!this.is('}')) this.expect(',');
     }
-    this.isInHead = before;
     return { type: 'object', entries: entries.slice(), start, end: this.end, parent };
   }
 

@@ -53,11 +53,7 @@ export class SourceModule {
   readonly #types: ReadonlyMap<string, Imported>;
   /** Modules of the project that this module imports, by import specifier. */
   readonly resolved: Map<string, SourceModule> = new Map();
-  readonly #exports: ReadonlyMap<
-    string,
-    { readonly local: string; readonly from: string | undefined } | Node
-  >;
-  readonly #all: readonly string[];
+  readonly #exports: Exports;
   readonly #names = new WeakMap<Node, ReadonlyMap<string, Binding>>();
   #lines: number[] | undefined;
   #url: string | undefined;
@@ -79,9 +75,7 @@ export class SourceModule {
     this.comments = comments;
     this.imports = importsOf(body);
     this.#types = typesOf(text);
-    const { byName, all } = exportsOf(body);
-    this.#exports = byName;
-    this.#all = all;
+    this.#exports = exportsOf(body);
   }
 
   /** Returns the line and column of an offset in `source`, one-based. */
@@ -109,9 +103,8 @@ export class SourceModule {
         found.add(statement.from);
     if (/\b(?:import|require)\s*\(/.test(this.source)) {
       walk(this.body, (node) => {
-        const [first] = node.type === 'call' ? node.args : [];
-        if (first?.type === 'text' && node.type === 'call' && node.callee.type === 'name')
-          if (node.callee.name === 'import' || node.callee.name === 'require') found.add(first.value);
+        const from = requiredBy(node);
+        if (from !== undefined) found.add(from);
       });
     }
     return [...found];
@@ -123,7 +116,7 @@ export class SourceModule {
    */
   lookup(name: string, at: Node): Binding | undefined {
     for (let scope: Node | undefined = at; scope !== undefined; scope = scope.parent) {
-      if (!isScope(scope)) continue;
+      if (!SCOPES.has(scope.type)) continue;
       const found = this.#namesOf(scope).get(name);
       if (found !== undefined) return found;
     }
@@ -141,10 +134,10 @@ export class SourceModule {
 
   /** Returns the declaration or import to which an exported name refers. */
   exported(name: string, depth = 0): Binding | undefined {
-    const found = this.#exports.get(name);
+    const found = this.#exports.byName.get(name);
     if (depth > 20) return undefined; // ends the search when modules re-export from each other in a circle
     if (found === undefined) {
-      for (const from of this.#all) {
+      for (const from of this.#exports.all) {
         const binding = this.resolved.get(from)?.exported(name, depth + 1);
         if (binding !== undefined) return binding;
       }
@@ -382,19 +375,29 @@ function typesOf(text: string | undefined): Map<string, Imported> {
  * import(…)`.
  */
 function addRequired({ target, value }: Declarator, imports: Map<string, Imported>): void {
-  const call = value?.type === 'await' ? value.value : value;
-  if (call?.type !== 'call' || call.callee.type !== 'name') return;
-  const [first] = call.args;
-  if (!/^(?:require|import)$/.test(call.callee.name) || first?.type !== 'text') return;
-  const from = first.value;
+  const from = requiredBy(value?.type === 'await' ? value.value : value);
+  if (from === undefined) return;
   if (target.type === 'name') imports.set(target.name, { from, imported: '*' });
   for (const { key, local } of boundIn(target))
     if (key !== undefined) imports.set(local, { from, imported: key });
 }
 
+/** Returns the module that `require('…')` or `import('…')` loads; undefined for any other node. */
+function requiredBy(node: Node | undefined): string | undefined {
+  const isCall = node?.type === 'call' && node.callee.type === 'name';
+  const [first] = isCall && /^(?:require|import)$/.test(node.callee.name) ? node.args : [];
+  return first?.type === 'text' ? first.value : undefined;
+}
+
 type Exported = { readonly local: string; readonly from: string | undefined } | Node;
 
-function exportsOf(body: Block): { byName: Map<string, Exported>; all: string[] } {
+interface Exports {
+  readonly byName: ReadonlyMap<string, Exported>;
+  /** Modules whose exports are all exported: `export * from`. */
+  readonly all: readonly string[];
+}
+
+function exportsOf(body: Block): Exports {
   const byName = new Map<string, Exported>();
   const all: string[] = [];
   for (const statement of body.body) {
@@ -454,16 +457,8 @@ export function boundIn(
   }
 }
 
-function isScope({ type }: Node): boolean {
-  return (
-    type === 'function' ||
-    type === 'block' ||
-    type === 'loop' ||
-    type === 'try' ||
-    type === 'case' ||
-    type === 'class'
-  );
-}
+/** Nodes that declare names. */
+const SCOPES: ReadonlySet<Node['type']> = new Set(['function', 'block', 'loop', 'try', 'case']);
 
 /** Returns the names that a scope declares, except those of nested scopes. */
 function namesIn(scope: Node, module: SourceModule): Map<string, Binding> {
@@ -471,19 +466,14 @@ function namesIn(scope: Node, module: SourceModule): Map<string, Binding> {
   const declare = (node: Node): void => {
     const declared = node.type === 'export' ? node.declared : node;
     if (declared?.type === 'declare') for (const item of declared.items) bind(item);
-    else if (
-      (declared?.type === 'function' || declared?.type === 'class') &&
-      declared.name !== undefined &&
-      (node.type === 'export' || node === declared)
-    )
+    else if ((declared?.type === 'function' || declared?.type === 'class') && declared.name !== undefined)
       names.set(declared.name, { kind: 'declared', module, node: declared });
   };
   const bind = (item: Declarator): void => {
-    if (item.target.type === 'name' && !module.imports.has(item.target.name))
-      names.set(item.target.name, { kind: 'declared', module, node: item });
-    else if (scope !== module.body || !boundIn(item.target).some(({ local }) => module.imports.has(local)))
-      for (const { local } of boundIn(item.target))
-        names.set(local, { kind: 'declared', module, node: item });
+    const bound = boundIn(item.target);
+    // a name that require() gives is an import
+    if (scope === module.body && bound.some(({ local }) => module.imports.has(local))) return;
+    for (const { local } of bound) names.set(local, { kind: 'declared', module, node: item });
   };
   const parameters = (targets: readonly Node[]): void => {
     for (const target of targets)

@@ -25,8 +25,13 @@ interface Shapes {
   value: { raw: string };
   /** A regular expression literal. */
   pattern: { source: string; flags: string };
-  /** `texts` are before, between and after the values: always one text more than values. */
-  template: { tag: Node | undefined; texts: readonly string[]; values: readonly Node[] };
+  /** `texts` are before, between and after the values, at the offsets `starts`: always one text more than values. */
+  template: {
+    tag: Node | undefined;
+    texts: readonly string[];
+    starts: readonly number[];
+    values: readonly Node[];
+  };
   /** `property` is the name after the dot, or the text in brackets; undefined for any other `object[index]`. */
   member: { object: Node; property: string | undefined; index: Node | undefined };
   call: { callee: Node; args: readonly Node[]; isNew: boolean };
@@ -38,7 +43,6 @@ interface Shapes {
     isExpression: boolean;
     isAsync: boolean;
     isGenerator: boolean;
-    isArrow: boolean;
   };
   class: { name: string | undefined; base: Node | undefined; members: readonly (Entry | Block)[] };
   /** A member of an object or a class. */
@@ -63,7 +67,7 @@ interface Shapes {
   block: { body: readonly Node[] };
   /** An expression as a statement. */
   statement: { value: Node };
-  declare: { kind: string; items: readonly Declarator[] };
+  declare: { items: readonly Declarator[] };
   declarator: { target: Node; value: Node | undefined };
   leave: { how: 'return' | 'throw' | 'break' | 'continue'; value: Node | undefined };
   if: { test: Node; yes: Node; no: Node | undefined };
@@ -375,7 +379,8 @@ export function provedBy(use: Node): Node | undefined {
   return decides ? undefined : parent.yes;
 }
 
-function isAbsent(node: Node): boolean {
+/** Whether a node is `null` or `undefined`. */
+export function isAbsent(node: Node): boolean {
   return isRaw(node, 'null') || pathOf(node) === 'undefined';
 }
 

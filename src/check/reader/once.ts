@@ -4,9 +4,8 @@
  *   text ??= readFileSync(…)                    if (text === undefined) text = readFileSync(…)
  *   if (isLoaded) return; … isLoaded = true;    const load = once(() => readFileSync(…))
  */
-import { codeOf, isBlockingName, isDefinedIn } from './functions.ts';
-import { calledName, functionAround, isWithin, pathOf, walk } from './nodes.ts';
-import { parse } from './syntax.ts';
+import { codeOf, isBlockingName, parsed } from './functions.ts';
+import { calledName, functionAround, isWithin, partsIn, pathOf } from './nodes.ts';
 import type { Call, Fn, Node, NodeOf } from './nodes.ts';
 
 /** Matches conditions that are true only in development or in tests. */
@@ -63,37 +62,26 @@ export function isOnce(call: Call, { source }: Written): boolean {
   return false;
 }
 
-/** Matches the start of a function or class that is an expression. */
-const EXPRESSION = /^(?:(?:async\s*)?(?:function\b|\(|[\w$]+\s*=>)|class\b)/;
-
-/**
- * Returns the names of the blocking functions that a function calls for each request. Undefined if its code
- * cannot be parsed.
- */
-export function blockingCallsOf(fn: (...args: never[]) => unknown): ReadonlySet<string> | undefined {
+/** Returns the names of the blocking functions that a function calls for each request. */
+export function blockingCallsOf(fn: (...args: never[]) => unknown): ReadonlySet<string> {
   const calls = new Set<string>();
   const code = codeOf(fn);
-  if (!/Sync\b/.test(code)) return calls;
-  const written = Function.prototype.toString.call(fn);
-  // the text of a method is not an expression
-  const source = EXPRESSION.test(written) ? `(${written})` : `({${written}})`;
-  const body = parsed(source);
-  if (body === undefined) return undefined;
-  walk(body, (node) => {
+  const tree = /Sync\b/.test(code) ? parsed(fn) : undefined;
+  if (tree === undefined) return calls;
+  for (const node of partsIn(tree.node)) {
     const name = node.type === 'call' ? calledName(node) : undefined;
     if (node.type !== 'call' || name === undefined || !isBlockingName(name) || isDefinedIn(code, name))
-      return;
-    if (!isOnce(node, { source }) && !isOnlyInDevelopment(node, { source })) calls.add(name);
-  });
+      continue;
+    if (!isOnce(node, tree) && !isOnlyInDevelopment(node, tree)) calls.add(name);
+  }
   return calls;
 }
 
-function parsed(source: string): Node | undefined {
-  try {
-    return parse(source).body;
-  } catch {
-    return undefined; // the parser does not know the syntax
-  }
+/** Whether code declares a local function of this name. */
+function isDefinedIn(code: string, name: string): boolean {
+  return new RegExp(
+    `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
+  ).test(code);
 }
 
 /** Returns the `if` statements before a statement in its block that end the function: `if (a) return b;`. */
@@ -110,13 +98,12 @@ function returns(node: Node): boolean {
 
 /** Whether an expression asks a store for a value: `cache.get(path)`, `pages.has(name)`. */
 function asksStore(node: Node): boolean {
-  return contains(node, (part) => part.type === 'call' && /^(?:get|has)$/.test(calledName(part) ?? ''));
+  return partsIn(node).some((part) => part.type === 'call' && /^(?:get|has)$/.test(calledName(part) ?? ''));
 }
 
 /** Whether code fills a store: `cache.set(path, text)`, `pages[name] = text`. */
 function fillsStore(node: Node): boolean {
-  return contains(
-    node,
+  return partsIn(node).some(
     (part) =>
       (part.type === 'call' && /^(?:set|add)$/.test(calledName(part) ?? '')) ||
       (part.type === 'assign' && part.target.type === 'member' && part.target.index !== undefined),
@@ -133,8 +120,7 @@ function isFirstTime(test: Node, yes: Node, source: string): boolean {
         : undefined;
   if (tested === undefined) return false;
   const name = source.slice(tested.start, tested.end);
-  const isSet = contains(
-    yes,
+  const isSet = partsIn(yes).some(
     (part) => part.type === 'assign' && source.slice(part.target.start, part.target.end) === name,
   );
   if (isSet && !isLocal(tested)) return true;
@@ -147,12 +133,12 @@ function isRemembered(test: Node, at: Node): boolean {
   if (fn === undefined) return false;
   const later = fn.body.filter((statement) => statement.end > at.start);
   if (asksStore(test) && later.some(fillsStore)) return true;
-  return contains(test, (part) => {
+  return partsIn(test).some((part) => {
     const path = pathOf(part);
     if (path === undefined) return false;
     if (isFromStore(part) && later.some(fillsStore)) return true;
     const isAssigned = later.some((statement) =>
-      contains(statement, (each) => each.type === 'assign' && pathOf(each.target) === path),
+      partsIn(statement).some((each) => each.type === 'assign' && pathOf(each.target) === path),
     );
     return isAssigned && !isLocal(part);
   });
@@ -169,7 +155,7 @@ function isLocal(node: Node): boolean {
   const root = pathOf(node)?.split('.')[0];
   const fn = functionAround(node);
   const isParameter = fn?.params.some((param) =>
-    contains(param, (part) => part.type === 'name' && part.name === root),
+    partsIn(param).some((part) => part.type === 'name' && part.name === root),
   );
   return isParameter === true || declarationOf(node) !== undefined;
 }
@@ -177,20 +163,8 @@ function isLocal(node: Node): boolean {
 function declarationOf(node: Node): NodeOf<'declarator'> | undefined {
   const root = pathOf(node)?.split('.')[0];
   const fn: Fn | undefined = functionAround(node);
-  let found: NodeOf<'declarator'> | undefined;
-  if (root !== undefined && fn !== undefined)
-    walk(fn, (part) => {
-      if (part.type === 'declarator' && part.target.type === 'name' && part.target.name === root)
-        found ??= isWithin(node, part) ? undefined : part;
-    });
-  return found;
-}
-
-function contains(node: Node, test: (part: Node) => boolean): boolean {
-  let found = false;
-  walk(node, (part) => {
-    found ||= test(part);
-    return !found;
-  });
-  return found;
+  if (root === undefined || fn === undefined) return undefined;
+  return partsIn(fn)
+    .filter((part) => part.type === 'declarator')
+    .find((part) => part.target.type === 'name' && part.target.name === root && !isWithin(node, part));
 }

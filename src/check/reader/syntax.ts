@@ -141,8 +141,8 @@ class Reader extends ExpressionReader {
     }
   }
 
-  protected declaration(start: number): Node {
-    const kind = this.take().text;
+  protected declaration(start: number, isInHead = false): Node {
+    this.take();
     const items: Declarator[] = [];
     do {
       const from = this.peek().start;
@@ -150,8 +150,8 @@ class Reader extends ExpressionReader {
       const value = this.skip('=') ? this.assignment() : undefined;
       items.push({ type: 'declarator', target, value, start: from, end: this.end, parent });
     } while (this.skip(','));
-    if (!this.isInHead) this.skip(';');
-    return { type: 'declare', kind, items: items.slice(), start, end: this.end, parent };
+    if (!isInHead) this.skip(';');
+    return { type: 'declare', items: items.slice(), start, end: this.end, parent };
   }
 
   protected ifStatement(start: number): Node {
@@ -173,17 +173,14 @@ class Reader extends ExpressionReader {
     this.take();
     this.skip('await');
     this.expect('(');
-    const before = this.isInHead;
-    this.isInHead = true;
     const head: Node[] = [];
     let kind: 'for' | 'of' | 'in' = 'for';
-    if (!this.is(';')) {
-      const isDeclaration =
-        /^(?:const|let|var|using|await)$/.test(this.peek().text) && !this.is('.', 1) && !this.is('(', 1);
-      if (isDeclaration) this.skip('await');
-      head.push(isDeclaration ? this.declaration(this.peek().start) : this.expression());
-    }
-    this.isInHead = before;
+    const isDeclaration =
+      /^(?:const|let|var|using|await)$/.test(this.peek().text) && !this.is('.', 1) && !this.is('(', 1);
+    if (isDeclaration) {
+      this.skip('await');
+      head.push(this.declaration(this.peek().start, true));
+    } else if (!this.is(';')) head.push(this.variable() ?? this.expression());
     if (this.is('of') || this.is('in')) {
       kind = this.take().text as 'of' | 'in'; // the condition above allows only `of` and `in`
       head.push(this.expression());
@@ -195,6 +192,15 @@ class Reader extends ExpressionReader {
     }
     this.expect(')');
     return { type: 'loop', kind, head, body: this.branch(), start, end: this.end, parent };
+  }
+
+  /** Parses the variable of `for (… of …)` or `for (… in …)` if one begins here, else returns undefined. */
+  protected variable(): Node | undefined {
+    const from = this.at;
+    const variable = this.unary();
+    if (this.is('of') || this.is('in')) return variable;
+    this.at = from;
+    return undefined;
   }
 
   protected whileLoop(start: number): Node {

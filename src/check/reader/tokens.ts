@@ -22,31 +22,17 @@ export interface Token {
 
 const LINE = /[^\n\r\u2028\u2029]*/y;
 const SPACE = /[\s\uFEFF]+/y;
-const NAME = /(?:[A-Za-z_$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)(?:[\w$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)*/y;
+const NAME = /#?(?:[A-Za-z_$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)(?:[\w$\u0080-\uFFFF]|\\u[\dA-Fa-f{]+\}?)*/y;
 const NUMBER = /(?:0[xXoObB][\dA-Fa-f_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?[\d_]+)?)n?/y;
 const PUNCTUATOR =
   />>>=|\.\.\.|===|!==|\*\*=|<<=|>>=|>>>|&&=|\|\|=|\?\?=|=>|==|!=|<=|>=|&&|\|\||\?\?|\?\.(?!\d)|\+\+|--|[-+*/%&|^]=|<<|>>|\*\*|[^]/y;
+/** Matches a regular expression. */
+export const PATTERN: RegExp = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/[a-z]*/y;
 /** Words before an expression. A slash after one of them begins a regular expression. */
-const BEFORE_EXPRESSION: ReadonlySet<string> = new Set([
-  ...[
-    'return',
-    'typeof',
-    'case',
-    'in',
-    'of',
-    'void',
-    'delete',
-    'do',
-    'else',
-    'yield',
-    'await',
-    'throw',
-    'new',
-  ],
-  'instanceof',
-]);
+const BEFORE_EXPRESSION =
+  /^(?:return|typeof|case|in|of|void|delete|do|else|yield|await|throw|new|instanceof)$/;
 /** Punctuators that end an expression. A slash after one of them is a division. */
-const AFTER_EXPRESSION: ReadonlySet<string> = new Set([')', ']', '}', '`', '++', '--']);
+const AFTER_EXPRESSION = /^(?:[)\]}`]|\+\+|--)$/;
 
 /** Returns all tokens of a text in order, including comments. */
 export function tokensOf(source: string): Token[] {
@@ -67,7 +53,7 @@ class Tokenizer {
   }
 
   all(): Token[] {
-    if (this.#source.startsWith('#!')) this.#add('comment', this.#lineEnd(0));
+    if (this.#source.startsWith('#!')) this.#add('comment', this.#match(LINE));
     while (this.#at < this.#source.length) this.#next();
     return this.#tokens;
   }
@@ -77,21 +63,17 @@ class Tokenizer {
     if (this.#skipSpace()) return;
     const char = source[this.#at]!;
     const following = source[this.#at + 1];
-    if (char === '/' && following === '/') this.#add('comment', this.#lineEnd(this.#at));
+    if (char === '/' && following === '/') this.#add('comment', this.#match(LINE));
     else if (char === '/' && following === '*') this.#add('comment', endOf(source, '*/', this.#at + 2));
-    else if (char === '"' || char === "'") this.#add('string', this.#quotedEnd());
+    else if (char === '"' || char === "'") this.#add('string', quotedEnd(source, this.#at));
     else if (char === '`') this.#openTemplate();
     else if (/\d/.test(char) || (char === '.' && /\d/.test(following ?? '')))
       this.#add('number', this.#match(NUMBER));
-    else if (char === '#' && /[\w$]/.test(following ?? '')) {
-      this.#at++;
-      const end = this.#match(NAME);
-      this.#at--;
-      this.#add('private', end);
-    } else if (char === '/' && this.#isBeforePattern()) this.#add('pattern', this.#patternEnd());
     else {
+      const pattern = char === '/' && this.#isBeforePattern() ? this.#match(PATTERN) : this.#at;
       const name = this.#match(NAME);
-      if (name > this.#at) this.#add('name', name);
+      if (pattern > this.#at) this.#add('pattern', pattern);
+      else if (name > this.#at) this.#add(char === '#' ? 'private' : 'name', name);
       else this.#punctuator();
     }
   }
@@ -159,42 +141,23 @@ class Tokenizer {
     return pattern.test(this.#source) ? pattern.lastIndex : this.#at;
   }
 
-  #lineEnd(from: number): number {
-    LINE.lastIndex = from;
-    return LINE.test(this.#source) ? LINE.lastIndex : from;
-  }
-
-  #quotedEnd(): number {
-    const source = this.#source;
-    let end = this.#at + 1;
-    while (end < source.length && source[end] !== source[this.#at]) end += source[end] === '\\' ? 2 : 1;
-    return Math.min(end + 1, source.length);
-  }
-
-  #patternEnd(): number {
-    const source = this.#source;
-    let isInClass = false;
-    let end = this.#at + 1;
-    for (; end < source.length && source[end] !== '\n'; end++) {
-      const char = source[end];
-      if (char === '\\') end++;
-      else if (char === '[') isInClass = true;
-      else if (char === ']') isInClass = false;
-      else if (char === '/' && !isInClass) break;
-    }
-    end = Math.min(end + 1, source.length);
-    return end + /^[a-z]*/.exec(source.slice(end, end + 10))![0].length;
-  }
-
   #isBeforePattern(): boolean {
     const last = this.#last;
     if (last === undefined) return true;
-    if (last.kind === 'name') return BEFORE_EXPRESSION.has(last.text);
-    return last.kind === 'punctuator' && !AFTER_EXPRESSION.has(last.text);
+    if (last.kind === 'name') return BEFORE_EXPRESSION.test(last.text);
+    return last.kind === 'punctuator' && !AFTER_EXPRESSION.test(last.text);
   }
 }
 
-function endOf(source: string, mark: string, from: number): number {
+/** Returns the end of the string literal that begins at an offset. */
+export function quotedEnd(source: string, from: number): number {
+  let end = from + 1;
+  while (end < source.length && source[end] !== source[from]) end += source[end] === '\\' ? 2 : 1;
+  return Math.min(end + 1, source.length);
+}
+
+/** Returns the position after the next mark; the end of the source if there is none. */
+export function endOf(source: string, mark: string, from: number): number {
   const found = source.indexOf(mark, from);
   return found === -1 ? source.length : found + mark.length;
 }

@@ -2,14 +2,8 @@
  * Rules that read the code of handlers, dependencies and middleware. They find calls that block the process,
  * clean-up that may not run, and dependencies that a handler does not use.
  */
-import {
-  codeOf,
-  givesNothing,
-  isBlockingName,
-  isDefinedIn,
-  takenBy,
-  withoutOnce,
-} from '../reader/functions.ts';
+import { codeOf, givesNothing, takenBy } from '../reader/functions.ts';
+import { blockingCallsOf } from '../reader/once.ts';
 import { dependenciesOf, needsOf, ownRoutes, subjectOf } from '../check.ts';
 import { functionOf, viewOfDependency } from '../../routing/di.ts';
 import { closest } from '../../base/options.ts';
@@ -84,20 +78,6 @@ export const CODE_RULES: readonly CoreRule[] = [
 
 type AnyFunction = (...args: never[]) => unknown;
 
-/** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
-let parser: typeof import('../reader/once.ts') | undefined;
-
-/**
- * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
- * development. Without this, the rule reads the text: an application that starts does not load the parser.
- */
-export async function parseHandlers(): Promise<void> {
-  parser = await import('../reader/once.ts');
-}
-
-/** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
-const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
-
 /** SVC501: calls that block the process. */
 function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
@@ -133,22 +113,13 @@ function reportBlocking(
   place: Parameters<ReportFinding>[2],
   report: ReportFinding,
 ): void {
-  const calls = parser?.blockingCallsOf(fn) ?? blockingCallsInText(fn);
+  const calls = blockingCallsOf(fn);
   if (calls.size > 0)
     report(
       subject,
       `${caller} calls ${[...calls].join(', ')}, which blocks the process: all other requests wait until the call ends`,
       place,
     );
-}
-
-function blockingCallsInText(fn: AnyFunction): ReadonlySet<string> {
-  const code = withoutOnce(codeOf(fn));
-  return new Set(
-    [...code.matchAll(BLOCKING)]
-      .map(([, name]) => name!)
-      .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
-  );
 }
 
 /**

@@ -25,8 +25,7 @@ import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Compared } from '../values/evaluation.ts';
-import type { Site } from '../values/calls.ts';
+import type { Compared, Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about messages, sorted by id. */

@@ -27,8 +27,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Site } from '../values/calls.ts';
-import type { Kept } from '../values/evaluation.ts';
+import type { Kept, Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about state, sorted by id. */

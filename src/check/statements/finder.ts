@@ -5,7 +5,7 @@
 import { SQL } from '../values/effects.ts';
 import { itemOf } from '../values/inputs.ts';
 import { constantIn } from '../values/tests.ts';
-import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
+import { insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
@@ -133,7 +133,7 @@ function piecesOf(text: Text): readonly Piece[] | undefined {
 
 function boundIn(pieces: readonly Piece[]): readonly SentValue[] {
   return pieces.flatMap((piece) =>
-    piece.bound === undefined ? [] : [{ value: boundValue(piece), spot: piece }],
+    piece.bound === undefined ? [] : [{ value: piece.bound.value, spot: piece }],
   );
 }
 

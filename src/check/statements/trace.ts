@@ -12,7 +12,7 @@ import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
-import type { ValueListeners } from '../values/invocation.ts';
+import type { ValueListeners } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Sending } from './sending.ts';

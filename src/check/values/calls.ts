@@ -7,8 +7,10 @@ import { constantIn } from './tests.ts';
 import { boundMarks } from './sql-texts.ts';
 import * as values from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from './functions.ts';
+import type { TypeOfInput } from './inputs.ts';
+import type { MisusedPromise } from './promises.ts';
 import { isLasting } from './text.ts';
 import type { Made, Part, Text } from './text.ts';
 import type { ClassValue, Given, Value } from './value.ts';
@@ -67,6 +69,66 @@ export interface Site {
   written(node: Node): Spot;
   /** Returns the expression that a caller passed for a parameter, or the nearest caller did. Other expressions are returned unchanged. */
   passed(node: Node, isNearest?: boolean): Spot;
+}
+
+/** A handler of a route, with the dependencies that it receives. */
+interface Begun {
+  readonly handler: Fn;
+  readonly route: RouteCall | undefined;
+  /** Results of `Depends(…)`, also those of the router. */
+  readonly dependencies: readonly Value[];
+}
+
+/** The result of a handler. */
+interface Sent {
+  readonly value: Value;
+  readonly route: RouteCall | undefined;
+}
+
+/** An assignment, with the assigned value. */
+export interface Kept {
+  readonly assign: Assign;
+  readonly module: SourceModule;
+  readonly value: Given;
+  /** Whether the variable or member lives as long as the process. */
+  readonly isLasting: boolean;
+}
+
+/** A comparison of two values. */
+export interface Compared extends Spot {
+  /** The handler or dependency that runs, directly or through other functions. */
+  readonly handler: Fn | undefined;
+  readonly sides: readonly [Value, Value];
+}
+
+/** An assignment to a member that a value chooses: `object[key] = …`. */
+interface Indexed {
+  readonly target: Node;
+  readonly module: SourceModule;
+  readonly handler: Fn | undefined;
+  readonly object: Value;
+  readonly key: Value;
+}
+
+/** A condition of a branch. */
+interface Tested extends Spot {
+  readonly value: Value;
+  readonly handler: Fn | undefined;
+}
+
+/** Receivers of what an interpreter meets, and the types of declared inputs. */
+export interface ValueListeners {
+  onHandler(begun: Begun): void;
+  onCall(site: Site): void;
+  onReply(sent: Sent): void;
+  onAssign(kept: Kept): void;
+  onCompare(compared: Compared): void;
+  /** Two values that code adds, subtracts, multiplies, or compares by size. */
+  onSum(compared: Compared): void;
+  onTest(tested: Tested): void;
+  onPromise(misused: MisusedPromise): void;
+  onIndexed(written: Indexed): void;
+  readonly typeOf: TypeOfInput;
 }
 
 /** Functions whose results rules recognise again. */
@@ -173,17 +235,6 @@ export function classIn(args: readonly Value[]): ClassValue | undefined {
   return args.map(({ members }) => members?.get('as')?.of).find((of) => of !== undefined);
 }
 
-const handlers = new WeakMap<Fn, string>();
-let handlerCount = 0;
-
-/** Returns a text that differs for each handler. */
-export function handlerId(fn: Fn | undefined): string {
-  if (fn === undefined) return '';
-  let id = handlers.get(fn);
-  if (id === undefined) handlers.set(fn, (id = ` of ${++handlerCount}`));
-  return id;
-}
-
 /** Whether a name is imported from a package that is neither of Node.js nor this one. */
 export function isOfPackage(meaning: string): boolean {
   const [name] = meaning.split('.') as [string];
@@ -224,14 +275,11 @@ export function argumentAt(
   isNearest = false,
 ): Spot {
   if (node.type !== 'name') return { node, module };
-  const at = stack.findLastIndex(
-    ({ fn }) =>
-      isWithin(node, fn) && fn.params.some((param) => param.type === 'name' && param.name === node.name),
-  );
+  const placeIn = ({ fn }: Frame): number =>
+    fn.params.findIndex((param) => param.type === 'name' && param.name === node.name);
+  const at = stack.findLastIndex((frame) => isWithin(node, frame.fn) && placeIn(frame) !== -1);
   const frame = stack[at];
-  const index =
-    frame?.fn.params.findIndex((param) => param.type === 'name' && param.name === node.name) ?? -1;
-  const arg = frame?.call?.args[index];
+  const arg = frame?.call?.args[placeIn(frame)];
   return frame === undefined || arg === undefined || arg.type === 'spread'
     ? { node, module }
     : isNearest

@@ -2,7 +2,7 @@
 import { typeAfter } from './annotations.ts';
 import { anyError, itemOf, keyOf } from './inputs.ts';
 import { Evaluation } from './evaluation.ts';
-import { decidedBy, equality } from './tests.ts';
+import { equality } from './tests.ts';
 import { Path } from './path.ts';
 import { NO_FACTS, allFacts } from './text.ts';
 import * as values from './value.ts';
@@ -58,8 +58,8 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #hoist(node: Node | undefined): void {
-    if (node?.type === 'function' && node.name !== undefined) this.define(node.name, this.value(node));
-    if (node?.type === 'class' && node.name !== undefined) this.define(node.name, this.value(node));
+    if ((node?.type === 'function' || node?.type === 'class') && node.name !== undefined)
+      this.define(node.name, this.value(node));
   }
 
   #statement(node: Node): void {
@@ -128,17 +128,10 @@ export abstract class ControlFlow extends Evaluation {
   }
 
   #ifStatement({ test, yes, no }: NodeOf<'if'>): void {
-    const value = this.tested(this.value(test), test);
-    this.misuse('condition', value, test);
-    const decided = decidedBy(test, this.module, this.seen);
-    const branches = [true, false]
-      .filter((isTrue) => decided === undefined || decided === isTrue)
-      .map((isTrue) =>
-        this.branch(values.factsIf(value, isTrue), () => {
-          const branch = isTrue ? yes : no;
-          if (branch !== undefined) this.#statement(branch);
-        }),
-      );
+    const branches = this.branches(test, (isTrue) => {
+      const branch = isTrue ? yes : no;
+      if (branch !== undefined) this.#statement(branch);
+    });
     this.path.join(branches.map(({ path }) => path));
   }
 

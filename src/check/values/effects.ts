@@ -21,7 +21,7 @@ import {
 import * as texts from './text.ts';
 import * as values from './value.ts';
 import { COMPUTED, ROW, changedColumn } from './marks.ts';
-import type { Fact, Made, Part, Text } from './text.ts';
+import type { Fact, Made, Text } from './text.ts';
 import type { Source, Value } from './value.ts';
 
 /** A call with the values of its arguments. `run` calls a callback. */
@@ -59,7 +59,8 @@ const textOf = (value: Value): Value => ({
   source: undefined,
   whole: undefined,
 });
-const asText: Effect = ({ receiver }) => textOf(receiver);
+const asBoolean = (value: Value): Value =>
+  values.judged(values.factsIf(value, true), values.factsIf(value, false));
 
 /** Returns the effect of a function that limits the characters of its first argument. */
 const limited =
@@ -82,7 +83,6 @@ const HTML: Effect = ({ args: [value = KNOWN] }) =>
       notFirst: part.notFirst,
     }),
   );
-const QUOTES = without('quoted', '\'"`\\;');
 const NAME = limited('named', { may: charsOf('_-.', /\w/) });
 
 /** Returns the path that join() or resolve() makes. A path that begins with `/` keeps no `..`. */
@@ -110,14 +110,6 @@ function rooted(value: Value): Value {
     ),
   };
 }
-
-const relative: Effect = ({ args: [, value = KNOWN] }) => {
-  const ids = values.idsIn(value);
-  const part = values.clientIn(value);
-  return part === undefined
-    ? KNOWN
-    : values.textValue({ ...texts.derived(part, 'relative'), may: ALL, pathOf: ids });
-};
 
 const base: Effect = (operation) =>
   limited('basename', { may: ALL & ~charsOf('/\\') })({ ...operation, args: operation.args.map(lastName) });
@@ -157,22 +149,6 @@ const address: Effect = ({ args: [value = KNOWN, on] }) => {
 /** Returns the mark of a value of a document: a column with a document is written as a whole. */
 const changed = (made: Made): Made => (made.by === ROW ? { ...made, by: COMPUTED } : made);
 
-const parsed: Effect = ({ args: [value = KNOWN] }) => {
-  const part = values.clientIn(value);
-  if (value.source !== undefined) return value;
-  if (part === undefined) return values.computedFrom([value], changed);
-  const source: Source = { id: `${part.id} parsed`, origin: part.origin };
-  return { texts: [[texts.derived(part, 'parsed')]], source };
-};
-
-const inner: Effect = ({ args: [value = KNOWN] }) => itemsOf(value);
-
-const keys: Effect = ({ args: [value = KNOWN] }) => {
-  const key = keyOf(value);
-  return { texts: key.texts, items: key, lasting: value.lasting };
-};
-
-const lengthened: Effect = ({ args }) => values.joined(args);
 const localPath = limited('local', { begins: '/', lacks: ['//', '\\'], hasKnownHost: true });
 
 const decoded: Effect = ({ args: [value = KNOWN] }) =>
@@ -209,8 +185,7 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   ...alike(number, 'Number parseFloat Number.parseFloat'),
   ...alike(whole, 'BigInt parseInt Number.parseInt'),
   String: ({ args: [value = KNOWN] }) => textOf(value),
-  Boolean: ({ args: [value = KNOWN] }) =>
-    values.judged(values.factsIf(value, true), values.factsIf(value, false)),
+  Boolean: ({ args: [value = KNOWN] }) => asBoolean(value),
   encodeURIComponent: limited('encoded', { may: texts.URI_COMPONENT }),
   encodeURI: without('encoded', '<>"\\` {}|^', '%'),
   RegExp: ({ args: [source, flags] }) => {
@@ -220,7 +195,13 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
     return { texts: KNOWN.texts, type: 'RegExp', pattern };
   },
   Request: ({ args: [value = KNOWN] }) => ({ texts: value.texts, type: 'Request' }),
-  'JSON.parse': parsed,
+  'JSON.parse': ({ args: [value = KNOWN] }) => {
+    const part = values.clientIn(value);
+    if (value.source !== undefined) return value;
+    if (part === undefined) return values.computedFrom([value], changed);
+    const source: Source = { id: `${part.id} parsed`, origin: part.origin };
+    return { texts: [[texts.derived(part, 'parsed')]], source };
+  },
   'JSON.stringify': ({ args: [value = KNOWN] }) => {
     const part = values.clientIn(value);
     // no link on another site can set all headers or cookies
@@ -233,8 +214,11 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   },
   'Object.assign': ({ args }) => values.oneOf(args),
   'Object.create': ({ args: [of] }) => (of === values.ABSENT ? { ...KNOWN, members: new Map() } : KNOWN),
-  'Object.keys': keys,
-  'Object.values': inner,
+  'Object.keys': ({ args: [value = KNOWN] }) => {
+    const key = keyOf(value);
+    return { texts: key.texts, items: key, lasting: value.lasting };
+  },
+  'Object.values': ({ args: [value = KNOWN] }) => itemsOf(value),
   'Object.entries': ({ args: [of = KNOWN] }) => values.entriesOf(of, keyOf(of), itemOf(itemsOf(of))),
   'Object.fromEntries': ({ args: [list = KNOWN] }) => values.fromPairs(list, itemOf(list)) ?? itemsOf(list),
   'Object.hasOwn': ({ args: [, key] }) => among(key),
@@ -245,14 +229,19 @@ const FUNCTIONS: Readonly<Record<string, Effect | undefined>> = {
   },
   'Buffer.concat': ({ args: [list = KNOWN] }) => itemOf(list),
   'RegExp.escape': limited('escaped', { may: charsOf('', /[\w\\-]/) | charsOf('\u0080') }),
-  'util.format': lengthened,
-  'path.normalize': ({ args: [value = KNOWN] }) => rooted(value),
-  'path.posix.normalize': ({ args: [value = KNOWN] }) => rooted(value),
-  'path.relative': relative,
+  'util.format': ({ args }) => values.joined(args),
+  ...alike(({ args: [value = KNOWN] }) => rooted(value), 'path.normalize path.posix.normalize'),
+  'path.relative': ({ args: [, value = KNOWN] }) => {
+    const ids = values.idsIn(value);
+    const part = values.clientIn(value);
+    return part === undefined
+      ? KNOWN
+      : values.textValue({ ...texts.derived(part, 'relative'), may: ALL, pathOf: ids });
+  },
   'path.isAbsolute': ({ args: [value = KNOWN] }) => tested(value, undefined, { notFirst: ['/'] }),
   'svc.localPath': (operation) =>
     operation.args[0]?.texts.some(texts.hasClient) === true ? localPath(operation) : KNOWN,
-  'shell-quote.quote': QUOTES,
+  'shell-quote.quote': without('quoted', '\'"`\\;'),
 };
 
 const LETTERS = charsOf('', /[A-Za-z]/);
@@ -264,13 +253,6 @@ const cased: Effect = ({ receiver }) =>
     may: (part.may & LETTERS) === 0n ? part.may : part.may | LETTERS,
     isFolded: true,
   }));
-const normalized: Effect = ({ receiver }) =>
-  values.mapParts(receiver, (part) => ({ ...part, isFolded: true }));
-
-const lastIndex: Effect = ({ receiver, args: [text] }) => {
-  const character = constantIn(text);
-  return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;
-};
 
 /** Returns the most characters of a slice between two constants. */
 function spanOf(from: Value | undefined, to: Value | undefined): number {
@@ -279,43 +261,19 @@ function spanOf(from: Value | undefined, to: Value | undefined): number {
 }
 
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
-  if (constantIn(from) === '0' && constantIn(to) === '1') return KNOWN;
   const isStart = constantIn(from) === '0';
+  if (isStart && constantIn(to) === '1') return KNOWN;
   const { lacks = [], without = 0n } = factFrom(from?.type, receiver);
-  return {
-    texts: receiver.texts.map((text) =>
-      text.flatMap((part): Part[] =>
-        part.kind === 'client'
-          ? [
-              {
-                ...texts.derived(part, `slice ${at}`, {
-                  most: Math.min(part.most ?? Infinity, spanOf(from, to)),
-                  may: part.may & ~without,
-                  lacks: [...(part.lacks ?? []), ...lacks],
-                }),
-                ...(isStart && { begins: part.begins }),
-              },
-            ]
-          : isStart || part.kind === 'own'
-            ? [part]
-            : [],
-      ),
-    ),
-    ...(receiver.items !== undefined && { items: receiver.items }),
-    ...(receiver.source !== undefined && { source: receiver.source }),
-  };
-};
-
-const split: Effect = ({ receiver, args: [by], at }) => {
-  const text = constantIn(by);
-  const items = values.mapParts(receiver, (part) =>
-    texts.derived(
-      part,
-      `split ${text ?? ''} ${at}`,
-      text?.length === 1 ? { may: part.may & ~charsOf(text) } : {},
-    ),
-  );
-  return { texts: items.texts, items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) } };
+  const kept = receiver.texts.map((text) => text.filter(({ kind }) => isStart || kind !== 'literal'));
+  const slices = values.mapParts({ texts: kept }, (part) => ({
+    ...texts.derived(part, `slice ${at}`, {
+      most: Math.min(part.most ?? Infinity, spanOf(from, to)),
+      may: part.may & ~without,
+      lacks: [...(part.lacks ?? []), ...lacks],
+    }),
+    ...(isStart && { begins: part.begins }),
+  }));
+  return { ...slices, items: receiver.items, source: receiver.source };
 };
 
 /** replace() changes the first match only, unless the pattern has the flag `g`. */
@@ -326,13 +284,8 @@ const replaced =
     const isAll = isOfAll || pattern?.flags.includes('g') === true;
     const text = constantIn(search);
     const regex = pattern === undefined ? undefined : texts.patternOf(pattern.source, pattern.flags);
-    const gone = !isAll
-      ? 0n
-      : regex !== undefined
-        ? texts.charsReplaced(regex)
-        : text?.length === 1
-          ? charsOf(text)
-          : 0n;
+    const one = regex !== undefined ? texts.charsReplaced(regex) : text?.length === 1 ? charsOf(text) : 0n;
+    const gone = isAll ? one : 0n;
     const [match = KNOWN, ...groups] = argumentsOf(pattern, receiver, at);
     const new_ = by.fn === undefined ? by : run(by, [match, ...groups]);
     // whole elements, such as <br> and <b>…</b>, stay markup of the program
@@ -345,22 +298,16 @@ const replaced =
       .computedFrom([new_])
       .texts.flat()
       .filter((part) => part.kind === 'own' && part.made);
-    return marked(
-      marks,
-      values.mapParts(receiver, (part) => {
-        // where a text takes the place of each match, the beginning is this text, or what it was before
-        const notFirst =
-          written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
-        const may = (part.may & ~gone) | added;
-        const fact = gone === 0n ? { may, lacks: [] } : { may, notFirst };
-        return texts.derived(part, `replace ${at}`, fact);
-      }),
-    );
+    const kept = values.mapParts(receiver, (part) => {
+      // where a text takes the place of each match, the beginning is this text, or what it was before
+      const notFirst =
+        written === '' ? [] : part.notFirst?.filter((lead) => !written.startsWith(lead[0] ?? ''));
+      const may = (part.may & ~gone) | added;
+      const fact = gone === 0n ? { may, lacks: [] } : { may, notFirst };
+      return texts.derived(part, `replace ${at}`, fact);
+    });
+    return { texts: kept.texts.map((text) => [...text, ...marks]) };
   };
-
-function marked(marks: readonly Part[], value: Value): Value {
-  return marks.length === 0 ? value : { ...value, texts: value.texts.map((text) => [...text, ...marks]) };
-}
 
 /** Returns the result of the function that a method of lists calls for each item. */
 const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = itemOf(receiver)): Value =>
@@ -369,55 +316,6 @@ const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = i
 const mapped: Effect = (operation) => {
   const items = called(operation);
   return { texts: items.texts, items };
-};
-
-/** map() calls its function for each item of a short list that the program writes. */
-const mappedEach: Effect = (operation) => {
-  const { members, items } = operation.receiver;
-  if (items !== undefined || members === undefined || members.size === 0 || members.size > MOST_MAPPED)
-    return mapped(operation);
-  const results = [...members].map(([key, item]) => [key, called(operation, item)] as const);
-  return { texts: values.oneOf(results.map(([, result]) => result)).texts, members: new Map(results) };
-};
-
-const visited: Effect = (operation) => {
-  called(operation);
-  return KNOWN;
-};
-
-const filtered: Effect = (operation) => {
-  const { receiver } = operation;
-  const facts = values.factsIf(called(operation), true);
-  const items = values.withFacts(itemOf(receiver), facts);
-  // a test that proves something of the items leaves some out
-  return { texts: items.texts, items, source: facts.size === 0 ? receiver.source : undefined };
-};
-
-/** find() with a key of a client: the item exists only for a known key, and where its test holds. */
-const found: Effect = (operation) => {
-  const facts = values.factsIf(called(operation), true);
-  const own = values.idsIn(operation.receiver);
-  return {
-    ...itemOf(operation.receiver),
-    yes: new Map([...facts].filter(([id]) => !own.includes(id))),
-    keys: [...facts].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
-  };
-};
-
-const joinedBy: Effect = ({ receiver, args: [by = values.literal(',')] }) => {
-  const list = [...(receiver.members?.values() ?? [])];
-  const items =
-    receiver.items === undefined && list.length > 0 ? list : [...list, itemOf(receiver), itemOf(receiver)];
-  return values.joined(items.flatMap((item, index) => (index === 0 ? [item] : [by, item])));
-};
-
-/** set() of a map. Afterwards the values of its keys are no longer known one by one. */
-const stored: Effect = ({ receiver, args: [, value = KNOWN] }) => {
-  if (receiver.type === 'Map') receiver.members?.clear();
-  if (receiver.type === SEARCH && receiver.items === undefined) receiver.items = value;
-  else if (receiver !== KNOWN && receiver.items !== undefined)
-    receiver.items = values.oneOf([receiver.items, value]);
-  return receiver;
 };
 
 const added: Effect = ({ receiver, args }) => {
@@ -435,16 +333,6 @@ const added: Effect = ({ receiver, args }) => {
   return KNOWN;
 };
 
-const handled: Effect = ({ receiver, args: [callback = KNOWN], run }) => {
-  run(callback, [KNOWN]);
-  return receiver;
-};
-/** The result of the callback takes the place of a result that cannot be computed. */
-const caught: Effect = ({ receiver, args: [callback = KNOWN], error, run }) => ({
-  ...receiver,
-  fallback: run(callback, [error]),
-});
-
 /** Returns the item at an index of a list of which every item is known; an index below zero counts from the end. */
 function memberAt({ members, items }: Value, index: string | undefined): Value | undefined {
   return items !== undefined || index === undefined ? undefined : [...(members?.values() ?? [])].at(+index);
@@ -459,41 +347,6 @@ export function characterAt(of: Value, index: Value): Value | undefined {
   const chosen = values.computedFrom([index]);
   return isOfProgram && chosen !== KNOWN && values.clientIn(index) === undefined ? chosen : undefined;
 }
-
-const search: Effect = ({ receiver, args: [arg = KNOWN] }) => {
-  if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg, receiver);
-  const text = constantIn(arg);
-  if (text === undefined) return KNOWN;
-  return tested(receiver, undefined, text.length === 1 ? { may: ALL & ~charsOf(text) } : { lacks: [text] });
-};
-
-const starts: Effect = ({ receiver, args: [arg = KNOWN] }) => {
-  const text = constantIn(arg);
-  const isFolder =
-    isFolderOf(arg) && receiver.texts.some((each) => each[0]?.kind !== 'client' || text === undefined);
-  if (isFolder) {
-    const ids = values.idsIn(receiver);
-    return values.judged(new Map(ids.map((id) => [id, { isInside: true, hasKnownHost: true }])));
-  }
-  return text === undefined ? KNOWN : tested(receiver, { begins: text }, { notFirst: [text] });
-};
-
-/** The end of a host, or origin, says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
-const ends: Effect = ({ receiver, args: [arg = KNOWN] }) =>
-  (only(receiver)?.hostOf !== undefined || only(receiver)?.origin.what === 'headers.origin') &&
-  arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
-    ? among(receiver)
-    : KNOWN;
-
-const matches: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at);
-const executes: Effect = ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at);
-
-const allMatches: Effect = ({ receiver, args: [{ pattern } = KNOWN], at }) => {
-  const match = pattern && matchIn(pattern, receiver, at);
-  return match === undefined ? KNOWN : { texts: match.texts, items: match };
-};
-const tests: Effect = ({ receiver, args: [arg = KNOWN] }) =>
-  receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg);
 
 /** Functions whose result has exactly the texts of their argument. */
 const EXACT =
@@ -519,10 +372,20 @@ export function resultOfMethod(method: string, operation: Operation): Value | un
 
 /** Effects of methods of texts, lists, addresses and patterns. Other methods of known values return known values. */
 const METHODS: Readonly<Record<string, Effect | undefined>> = {
-  forEach: visited,
+  forEach: (operation) => {
+    called(operation);
+    return KNOWN;
+  },
   every: (operation) => values.judged(values.factsIf(called(operation), true)),
-  catch: caught,
-  finally: handled,
+  /** The result of the callback takes the place of a result that cannot be computed. */
+  catch: ({ receiver, args: [callback = KNOWN], error, run }) => ({
+    ...receiver,
+    fallback: run(callback, [error]),
+  }),
+  finally: ({ receiver, args: [callback = KNOWN], run }) => {
+    run(callback, [KNOWN]);
+    return receiver;
+  },
   ...alike(cased, 'toLowerCase toUpperCase toLocaleLowerCase toLocaleUpperCase'),
   ...alike(sliced, 'slice substring substr subarray'),
   ...alike(added, 'push unshift add append'),
@@ -530,39 +393,108 @@ const METHODS: Readonly<Record<string, Effect | undefined>> = {
     self,
     'valueOf getTime toISOString toJSON trim trimStart trimEnd padStart padEnd repeat sort toSorted bind setMaxListeners reverse toReversed values',
   ),
-  toString: asText,
-  normalize: normalized,
+  toString: ({ receiver }: Operation) => textOf(receiver),
+  normalize: ({ receiver }) => values.mapParts(receiver, (part) => ({ ...part, isFolded: true })),
   replace: replaced(false),
   replaceAll: replaced(true),
   concat: ({ receiver, args }) =>
     receiver.items === undefined && receiver.members === undefined
       ? values.joined([receiver, ...args])
       : { texts: receiver.texts, items: values.oneOf([receiver, ...args].map(itemOf)) },
-  split,
-  match: matches,
-  matchAll: allMatches,
-  includes: search,
-  startsWith: starts,
-  endsWith: ends,
-  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
-  test: tests,
-  exec: executes,
-  map: mappedEach,
-  flatMap: mapped,
-  filter: filtered,
-  some: (operation) => {
-    const test = called(operation);
-    return values.judged(values.factsIf(test, true), values.factsIf(test, false));
+  split: ({ receiver, args: [by], at }) => {
+    const text = constantIn(by);
+    const items = values.mapParts(receiver, (part) =>
+      texts.derived(
+        part,
+        `split ${text ?? ''} ${at}`,
+        text?.length === 1 ? { may: part.may & ~charsOf(text) } : {},
+      ),
+    );
+    return {
+      texts: items.texts,
+      items: { texts: items.texts.flatMap((each) => each.map((part) => [part])) },
+    };
   },
-  find: found,
+  match: ({ receiver, args: [arg = KNOWN], at }) => matched(arg, receiver, at),
+  matchAll: ({ receiver, args: [{ pattern } = KNOWN], at }) => {
+    const match = pattern && matchIn(pattern, receiver, at);
+    return match === undefined ? KNOWN : { texts: match.texts, items: match };
+  },
+  includes: ({ receiver, args: [arg = KNOWN] }) => {
+    if (values.clientIn(receiver) === undefined || receiver.items !== undefined) return among(arg, receiver);
+    const text = constantIn(arg);
+    if (text === undefined) return KNOWN;
+    return tested(receiver, undefined, text.length === 1 ? { may: ALL & ~charsOf(text) } : { lacks: [text] });
+  },
+  startsWith: ({ receiver, args: [arg = KNOWN] }) => {
+    const text = constantIn(arg);
+    const isFolder =
+      isFolderOf(arg) && receiver.texts.some((each) => each[0]?.kind !== 'client' || text === undefined);
+    if (isFolder) {
+      const ids = values.idsIn(receiver);
+      return values.judged(new Map(ids.map((id) => [id, { isInside: true, hasKnownHost: true }])));
+    }
+    return text === undefined ? KNOWN : tested(receiver, { begins: text }, { notFirst: [text] });
+  },
+  /** The end of a host, or origin, says who owns it if it begins with a dot: `host.endsWith('.example.org')`. */
+  endsWith: ({ receiver, args: [arg = KNOWN] }) =>
+    (only(receiver)?.hostOf !== undefined || only(receiver)?.origin.what === 'headers.origin') &&
+    arg.texts.every(([lead]) => lead?.kind === 'literal' && lead.text.startsWith('.'))
+      ? among(receiver)
+      : KNOWN,
+  has: ({ receiver, args: [key] }) => (receiver.source === undefined ? among(key, receiver) : KNOWN),
+  test: ({ receiver, args: [arg = KNOWN] }) =>
+    receiver.pattern === undefined ? KNOWN : matchOf(receiver.pattern, arg),
+  exec: ({ receiver, args: [arg = KNOWN], at }) => matched(receiver, arg, at),
+  /** map() calls its function for each item of a short list that the program writes. */
+  map: (operation) => {
+    const { members, items } = operation.receiver;
+    if (items !== undefined || members === undefined || members.size === 0 || members.size > MOST_MAPPED)
+      return mapped(operation);
+    const results = [...members].map(([key, item]) => [key, called(operation, item)] as const);
+    return { texts: values.oneOf(results.map(([, result]) => result)).texts, members: new Map(results) };
+  },
+  flatMap: mapped,
+  filter: (operation) => {
+    const { receiver } = operation;
+    const facts = values.factsIf(called(operation), true);
+    const items = values.withFacts(itemOf(receiver), facts);
+    // a test that proves something of the items leaves some out
+    return { texts: items.texts, items, source: facts.size === 0 ? receiver.source : undefined };
+  },
+  some: (operation) => asBoolean(called(operation)),
+  /** find() with a key of a client: the item exists only for a known key, and where its test holds. */
+  find: (operation) => {
+    const facts = values.factsIf(called(operation), true);
+    const own = values.idsIn(operation.receiver);
+    return {
+      ...itemOf(operation.receiver),
+      yes: new Map([...facts].filter(([id]) => !own.includes(id))),
+      keys: [...facts].flatMap(([id, { isKnown }]) => (isKnown === true ? [id] : [])),
+    };
+  },
   reduce: ({ receiver, args: [callback = KNOWN, start = KNOWN], run }) =>
     run(callback, [start, itemOf(receiver), KNOWN]),
-  join: joinedBy,
-  set: stored,
+  join: ({ receiver, args: [by = values.literal(',')] }) => {
+    const list = [...(receiver.members?.values() ?? [])];
+    const items =
+      receiver.items === undefined && list.length > 0 ? list : [...list, itemOf(receiver), itemOf(receiver)];
+    return values.joined(items.flatMap((item, index) => (index === 0 ? [item] : [by, item])));
+  },
+  /** set() of a map. Afterwards the values of its keys are no longer known one by one. */
+  set: ({ receiver, args: [, value = KNOWN] }) => {
+    if (receiver.type === 'Map') receiver.members?.clear();
+    if (receiver.type === SEARCH && receiver.items === undefined) receiver.items = value;
+    else if (receiver !== KNOWN && receiver.items !== undefined)
+      receiver.items = values.oneOf([receiver.items, value]);
+    return receiver;
+  },
   flat: ({ receiver }) => ({ texts: receiver.texts, items: itemOf(itemOf(receiver)) }),
-  pop: ({ receiver }) => itemOf(receiver),
-  shift: ({ receiver }) => itemOf(receiver),
-  lastIndexOf: lastIndex,
+  ...alike(({ receiver }) => itemOf(receiver), 'pop shift'),
+  lastIndexOf: ({ receiver, args: [text] }) => {
+    const character = constantIn(text);
+    return character?.length === 1 ? { ...KNOWN, type: lastIndexIn(receiver, character) } : KNOWN;
+  },
   charAt: ({ receiver, args: [index = KNOWN] }) => characterAt(receiver, index) ?? KNOWN,
   at: ({ receiver, args: [index] }) =>
     receiver.items === undefined && receiver.members === undefined && receiver.source === undefined

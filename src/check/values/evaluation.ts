@@ -12,68 +12,28 @@ import { claimOf, typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
-import { awaited, isCaught, type MisusedPromise, type PromiseUse } from './promises.ts';
-import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts, startsOf } from './text.ts';
+import { awaited, isCaught } from './promises.ts';
+import { NO_FACTS, allFacts, hasClient, hasMarkup, sharedFacts } from './text.ts';
 import * as tests from './tests.ts';
 import * as values from './value.ts';
-import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, ClassNode, Fn, Node, NodeOf } from '../reader/nodes.ts';
-import type { TypeOfInput } from './inputs.ts';
+import type { ValueListeners } from './calls.ts';
+import type { PromiseUse } from './promises.ts';
+import type { Functions } from './functions.ts';
 import type { Facts } from './text.ts';
-import type { ClassValue, Closure, Given, Value } from './value.ts';
+import type { ClassValue, Closure, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
 /** An object of whose members nothing is known. */
 const OPEN: Value = { texts: KNOWN.texts, items: KNOWN };
 
-/** An assignment, with the assigned value. */
-export interface Kept {
-  readonly assign: Assign;
-  readonly module: SourceModule;
-  readonly value: Given;
-  /** Whether the variable or member lives as long as the process. */
-  readonly isLasting: boolean;
-}
-
-/** A comparison of two values. */
-export interface Compared extends Spot {
-  /** The handler or dependency that runs, directly or through other functions. */
-  readonly handler: Fn | undefined;
-  readonly sides: readonly [Value, Value];
-}
-
-/** An assignment to a member that a value chooses: `object[key] = …`. */
-interface Indexed {
-  readonly target: Node;
-  readonly module: SourceModule;
-  readonly handler: Fn | undefined;
-  readonly object: Value;
-  readonly key: Value;
-}
-
-/** A condition of a branch. */
-interface Tested extends Spot {
-  readonly value: Value;
-  readonly handler: Fn | undefined;
-}
-
-/** Receivers of what an evaluation meets, and the types of declared inputs. */
-export interface EvaluationListeners {
-  onAssign(kept: Kept): void;
-  onCompare(compared: Compared): void;
-  /** Two values that code adds, subtracts, multiplies, or compares by size. */
-  onSum(compared: Compared): void;
-  onTest(tested: Tested): void;
-  onPromise(misused: MisusedPromise): void;
-  onIndexed(written: Indexed): void;
-  readonly typeOf: TypeOfInput;
-}
-
 /** Expressions that are evaluated for one handler. A handler beyond it is analysed in part. */
 const MAX_STEPS = 60_000;
 
 export abstract class Evaluation extends Classes {
-  protected readonly listeners: EvaluationListeners;
+  protected readonly functions: Functions;
+  protected readonly listeners: ValueListeners;
   protected readonly closures: Map<Fn, Closure> = new Map();
   /** The path of the modules. Variables of modules keep what handlers assign to them here. */
   protected readonly root: Path = new Path();
@@ -85,8 +45,9 @@ export abstract class Evaluation extends Classes {
   /** The handler or dependency that runs, directly or through other functions. */
   protected handler: Fn | undefined;
 
-  constructor(listeners: EvaluationListeners) {
+  constructor(functions: Functions, listeners: ValueListeners) {
     super();
+    this.functions = functions;
     this.listeners = listeners;
   }
 
@@ -96,8 +57,6 @@ export abstract class Evaluation extends Classes {
   protected abstract made(made: Value, node: Node): Value;
   /** Notes that an error may leave the function that is being evaluated. */
   protected abstract mayThrow(): void;
-  /** Notes the function to which an expression refers. */
-  protected abstract found(node: Node, fn: Fn): void;
   /** Adds a result of the function that is being evaluated. */
   protected abstract addResult(value: Value): void;
 
@@ -125,6 +84,19 @@ export abstract class Evaluation extends Classes {
     const result = work();
     this.path = around;
     return { path, result };
+  }
+
+  /** Runs the branches of a condition that may be met, on paths of their own. */
+  protected branches<T>(
+    test: Node,
+    work: (isTrue: boolean) => T,
+  ): readonly { readonly path: Path; readonly result: T }[] {
+    const value = this.tested(this.value(test), test);
+    this.misuse('condition', value, test);
+    const decided = tests.decidedBy(test, this.module, this.seen);
+    return [true, false]
+      .filter((isTrue) => decided === undefined || decided === isTrue)
+      .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => work(isTrue)));
   }
 
   protected bind(target: Node, value: Value): void {
@@ -203,7 +175,7 @@ export abstract class Evaluation extends Classes {
     if (++this.steps > MAX_STEPS) return KNOWN;
     const value = this.#made(node, values.withFacts(this.#evaluate(node), this.path.facts));
     this.seen.set(node, value);
-    if (value.fn !== undefined) this.found(node, value.fn.fn);
+    if (value.fn !== undefined) this.functions.note(node, value.fn.fn);
     return value;
   }
 
@@ -308,7 +280,7 @@ export abstract class Evaluation extends Classes {
   }
 
   #template(node: NodeOf<'template'>): Value {
-    const { tag, texts, values: inner } = node;
+    const { tag, texts, starts, values: inner } = node;
     const { module } = this;
     const parts = inner.map((each) => this.value(each));
     parts.forEach((part, index) => {
@@ -322,7 +294,6 @@ export abstract class Evaluation extends Classes {
         [values.listOf(literals.map((text) => values.literal(text))), ...parts],
         undefined,
       );
-    const starts = startsOf(node, module);
     const written = literals.map((text, index) =>
       values.literal(text, { text, module, node, start: starts[index]! }),
     );
@@ -408,7 +379,7 @@ export abstract class Evaluation extends Classes {
     if (own !== undefined) return own;
     const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
     if (type !== undefined) return { texts: KNOWN.texts, type };
-    if (value.type === 'URL') return memberOfAddress(value, key) ?? KNOWN;
+    if (value.type === 'URL') return memberOfAddress(value, key);
     if (value.source?.lacks?.includes(key) === true) return ABSENT;
     if (value.source !== undefined) {
       const replaced = this.path.replaced.get(`${value.source.id}.${key}`);
@@ -494,33 +465,18 @@ export abstract class Evaluation extends Classes {
       this.listeners.onCompare({ node, module, handler, sides: [first, second] });
     if (/^(?:[-+*]|[<>]=?)$/.test(operator))
       this.listeners.onSum({ node, module, handler, sides: [first, second] });
-    if (
-      left.type === 'unary' &&
-      left.operator === 'typeof' &&
-      left.value &&
-      tests.constantIn(second) === 'string'
-    ) {
+    if (/^[!=]==?$/.test(operator)) {
+      const asked = left.type === 'unary' && left.operator === 'typeof' ? left.value : undefined;
+      const isTextAsked = asked !== undefined && tests.constantIn(second) === 'string';
       // a value that is no text has no characters
-      const test = tests.tested(this.value(left.value), undefined, { isKnown: true });
-      if (/^[!=]==?$/.test(operator)) return operator.startsWith('=') ? test : values.negation(test);
+      const test = isTextAsked
+        ? tests.tested(this.value(asked), undefined, { isKnown: true })
+        : tests.equality(first, second);
+      return operator.startsWith('=') ? test : values.negation(test);
     }
-    switch (operator) {
-      case '===':
-      case '==':
-        return tests.equality(first, second);
-      case '!==':
-      case '!=':
-        return values.negation(tests.equality(first, second));
-      case 'in':
-        return tests.isMadeHere(second) ? KNOWN : tests.among(first);
-      default:
-        return (
-          this.#calculated(operator, [first, second], [left, right]) ?? {
-            ...KNOWN,
-            keys: values.isProof(operator, second) ? first.keys : undefined,
-          }
-        );
-    }
+    if (operator === 'in') return tests.isMadeHere(second) ? KNOWN : tests.among(first);
+    const keys = values.isProof(operator, second) ? first.keys : undefined;
+    return this.#calculated(operator, [first, second], [left, right]) ?? { ...KNOWN, keys };
   }
 
   /** Returns the result of arithmetic, or of the concatenation of texts; undefined for any other operator. */
@@ -549,32 +505,22 @@ export abstract class Evaluation extends Classes {
   }
 
   #choice({ test, yes, no }: NodeOf<'choice'>): Value {
-    const value = this.tested(this.value(test), test);
-    this.misuse('condition', value, test);
-    const decided = tests.decidedBy(test, this.module, this.seen);
-    const branches = [true, false]
-      .filter((isTrue) => decided === undefined || decided === isTrue)
-      .map((isTrue) => this.branch(values.factsIf(value, isTrue), () => this.value(isTrue ? yes : no)));
+    const branches = this.branches(test, (isTrue) => this.value(isTrue ? yes : no));
     this.path.continueAfter(branches.map(({ path }) => path));
     return values.oneOf(branches.map(({ result }) => result));
   }
 
   #listOf({ items }: NodeOf<'list'>): Value {
-    const members = new Map<string, Value>();
-    let rest: Value | undefined;
+    const known: Value[] = [];
+    const rest: Value[] = [];
     for (const item of items) {
       const value = this.value(item);
-      const isOpen = item.type === 'spread' && (value.items !== undefined || value.members === undefined);
-      if (isOpen) rest = rest === undefined ? itemOf(value) : values.oneOf([rest, itemOf(value)]);
-      else
-        for (const each of item.type === 'spread' ? values.innerOf(value) : [value])
-          members.set(String(members.size), each);
+      const isSpread = item.type === 'spread';
+      if (isSpread && (value.items !== undefined || value.members === undefined)) rest.push(itemOf(value));
+      else known.push(...(isSpread ? values.innerOf(value) : [value]));
     }
-    return {
-      texts: values.textsOf([...members.values(), ...(rest === undefined ? [] : [rest])]),
-      members,
-      items: rest,
-    };
+    const list = { ...values.listOf(known), items: rest.length === 0 ? undefined : values.oneOf(rest) };
+    return { ...list, texts: values.textsOf(values.innerOf(list)) };
   }
 
   #objectOf({ entries }: NodeOf<'object'>): Value {

@@ -2,9 +2,9 @@
  * Functions of a project, as the evaluation meets them: handlers of routes, WebSockets and tools, middleware
  * and dependencies; functions that requests reach; and the function to which an expression refers.
  */
-import { literal } from '../reader/constants.ts';
+import { constantOf, literal } from '../reader/constants.ts';
 import { entryOf, functionAround } from '../reader/nodes.ts';
-import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 
 /** The call that declares a route, such as `app.get('/notes', …)`. */
@@ -72,12 +72,8 @@ export class Functions {
     if (node.type === 'function') return node;
     const known = this.#named.get(node);
     if (known !== undefined || node.type !== 'name') return known;
-    const binding = module.lookup(node.name, node);
-    const found = binding?.kind === 'declared' ? binding.node : undefined;
-    if (found?.type === 'function') return found;
-    return found?.type === 'declarator' && found.target.type === 'name' && found.value?.type === 'function'
-      ? found.value
-      : undefined;
+    const found = literal(node, module);
+    return found?.type === 'function' ? found : undefined;
   }
 
   /** Returns the handler through which requests reach a function; undefined if no request reaches it. */
@@ -107,21 +103,9 @@ export function isPublicRoute(route: RouteCall | undefined): boolean {
 export function hasDeclaredBody(route: RouteCall | undefined): boolean {
   if (route === undefined) return false;
   return ['body', 'form', 'args'].some((part) => {
-    const type = typeOfInput(route, part);
-    return (
-      type !== undefined &&
-      !/^(?:any|record)\b/.test(type.module.source.slice(type.node.start, type.node.end))
-    );
+    const given = entryOf(specOf(route), part);
+    if (given === undefined) return false;
+    const { node, module } = constantOf(given, route.module) ?? { node: given, module: route.module };
+    return !/^(?:any|record)\b/.test(module.source.slice(node.start, node.end));
   });
-}
-
-function typeOfInput(route: RouteCall, part: string): Spot | undefined {
-  const given = entryOf(specOf(route), part);
-  if (given === undefined) return undefined;
-  const { module } = route;
-  if (given.type !== 'name') return { node: given, module };
-  const binding = module.lookup(given.name, given);
-  if (binding?.kind !== 'declared') return { node: given, module };
-  const node = binding.node.type === 'declarator' ? (binding.node.value ?? given) : binding.node;
-  return { node, module: binding.module };
 }

@@ -185,21 +185,14 @@ export function typeOfDeclaration(
   if (node.type === 'value') return /^\d/.test(node.raw) ? numberType(false) : SAFE;
   if (node.type === 'unary' && node.operator === '-') return numberType(false);
   if (node.type === 'object' || node.type === 'class') {
-    const entries = node.type === 'object' ? node.entries : node.members;
+    const entries = (node.type === 'object' ? node.entries : node.members).filter(
+      (each) => each.type === 'entry',
+    );
+    const extra = entries.find(({ key, isStatic }) => isStatic && key === 'extra')?.value;
     return {
       part: { may: ALL },
-      hasKnownKeys: !entries.some(
-        (each) =>
-          each.type === 'entry' &&
-          each.isStatic &&
-          each.key === 'extra' &&
-          each.value?.type === 'text' &&
-          each.value.value === 'allow',
-      ),
-      member: (key) => {
-        const entry = entries.find((each) => each.type === 'entry' && each.key === key);
-        return entry?.type === 'entry' ? inner(entry.value) : undefined;
-      },
+      hasKnownKeys: extra?.type !== 'text' || extra.value !== 'allow',
+      member: (key) => inner(entries.find((entry) => entry.key === key)?.value),
     };
   }
   return node.type === 'call' ? typeOfCall(node, inner) : undefined;
@@ -307,8 +300,8 @@ export function rowValue(line: readonly [of: ClassValue, ...bases: ClassValue[]]
     const type = typeOfDeclaration(node, module);
     const before = isKept;
     if (keeps !== undefined) isKept = (field) => before(field) && keeps(field);
-    for (const { type: kind, key, value } of node.members.filter((each) => each.type === 'entry'))
-      if (kind === 'entry' && key !== undefined && value?.type === 'call' && !members.has(key) && isKept(key))
+    for (const { key, value } of node.members.filter((each) => each.type === 'entry'))
+      if (key !== undefined && value?.type === 'call' && !members.has(key) && isKept(key))
         members.set(
           key,
           inputValue({
@@ -429,7 +422,7 @@ export function memberOfSource({ id, origin, route, type }: Source, key: string)
 }
 
 /** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
-export function memberOfAddress(value: Value, key: string): Value | undefined {
+export function memberOfAddress(value: Value, key: string): Value {
   if (key === 'searchParams') {
     const part = clientIn(value);
     return part === undefined

@@ -4,19 +4,17 @@
  * arguments, and every assignment.
  */
 import { Invocation } from './invocation.ts';
-import type { ValueListeners } from './invocation.ts';
 import { anyError, inputValue, keyValue, requestValue } from './inputs.ts';
-import { userValue } from './ours.ts';
 import { Path } from './path.ts';
 import { awaited, promiseIn } from './promises.ts';
-import { isRouter, parametersOf } from './ours.ts';
+import { isRouter, parametersOf, userValue } from './ours.ts';
 import { isGuard, isList } from './calls.ts';
 import { methodOf } from '../reader/nodes.ts';
 import { GUARDS, PRINCIPAL } from './marks.ts';
 import * as values from './value.ts';
 import type { Project, SourceModule } from '../reader/modules.ts';
 import type { Call, Fn } from '../reader/nodes.ts';
-import type { Called } from './calls.ts';
+import type { Called, ValueListeners } from './calls.ts';
 import type { Functions, RouteCall } from './functions.ts';
 import type { Parameter } from './ours.ts';
 import type { Closure, Declaration, Value } from './value.ts';
@@ -27,9 +25,8 @@ const ERROR: Value = { texts: KNOWN.texts, type: 'Error' };
 interface Pending {
   readonly closure: Closure;
   readonly args: readonly Value[];
-  /** The route whose handler runs. */
-  readonly route?: RouteCall | undefined;
-  readonly declaration?: Declaration;
+  /** The declaration of the handler. */
+  readonly declaration?: Declaration | undefined;
   /** Whether the result of the function is a response. */
   readonly isReply?: boolean;
   readonly isGuarded?: boolean;
@@ -78,11 +75,10 @@ export class Interpreter extends Invocation {
   #start(pending: Pending): void {
     const { closure, declaration } = pending;
     const given = declaration === undefined ? [] : this.#givenTo(declaration);
-    const started =
-      declaration === undefined ? pending : { ...pending, isGuarded: given.some((each) => isGuard(each)) };
+    const started = { ...pending, isGuarded: given.some((each) => isGuard(each)) };
     const dependencies = given.filter(({ gives }) => gives !== undefined);
     if (declaration !== undefined)
-      this.heard.onHandler({ handler: closure.fn, route: declaration.route, dependencies });
+      this.listeners.onHandler({ handler: closure.fn, route: declaration.route, dependencies });
     this.#started.push(started);
     this.#evaluate(started);
   }
@@ -96,7 +92,7 @@ export class Interpreter extends Invocation {
   }
 
   #evaluate(pending: Pending): void {
-    const { closure, args, route, isReply } = pending;
+    const { closure, args, declaration, isReply } = pending;
     this.current = pending;
     this.handler = this.functions.isHandler(closure.fn) ? closure.fn : undefined;
     this.steps = 0;
@@ -104,25 +100,20 @@ export class Interpreter extends Invocation {
     this.path = new Path(this.root);
     this.stack = [];
     const value = awaited(this.invoke(closure, args, undefined));
-    if (isReply === true) this.heard.onReply({ value, route });
-    const lost = isReply === true ? promiseIn(value) : undefined;
-    if (lost !== undefined)
-      this.listeners.onPromise({
-        promise: lost,
-        use: 'value',
-        node: lost.call ?? lost.fn ?? closure.fn,
-        module: lost.module,
-      });
+    if (isReply !== true) return;
+    this.listeners.onReply({ value, route: declaration?.route });
+    const promise = promiseIn(value);
+    if (promise === undefined) return;
+    const { module, call, fn = closure.fn } = promise;
+    this.listeners.onPromise({ promise, use: 'value', node: call ?? fn, module });
   }
 
   /** Returns a method of a class, bound to an instance of which nothing is known. */
   #methodOf({ parent, name }: Fn): Closure | undefined {
-    const of =
-      parent?.type === 'entry' && parent.parent?.type === 'class'
-        ? this.classes.get(parent.parent)
-        : undefined;
-    if (of === undefined || parent?.type !== 'entry' || parent.isStatic) return undefined;
-    return name === undefined ? undefined : this.method(this.unknownInstance(of), name)?.fn;
+    if (name === undefined || parent?.type !== 'entry' || parent.isStatic || parent.parent?.type !== 'class')
+      return undefined;
+    const of = this.classes.get(parent.parent);
+    return of && this.method(this.unknownInstance(of), name)?.fn;
   }
 
   /** Returns the variables of a module. Runs its statements first. */
@@ -142,15 +133,17 @@ export class Interpreter extends Invocation {
     return scope;
   }
 
-  /** Adds a handler to the functions that run later, with the inputs of its parameters. */
-  #queue(closure: Closure, parameters: readonly Parameter[], declaration: Declaration, error: Value): void {
-    const { route } = declaration;
-    this.functions.addHandler(closure.fn, route);
+  /** Adds a handler to the functions that run later. */
+  #queue(
+    closure: Closure | undefined,
+    argsOf: (closure: Closure) => readonly Value[],
+    more: Pick<Pending, 'declaration' | 'isReply'> = {},
+  ): void {
+    if (closure === undefined) return;
+    this.functions.addHandler(closure.fn, more.declaration?.route);
     if (this.#done.has(closure.fn)) return;
     this.#done.add(closure.fn);
-    const args = parameters.map((kind) => (kind === 'error' ? error : this.#inputOf(kind, declaration)));
-    const isReply = parameters[0] === 'request' || parameters[0] === 'error';
-    this.#pending.push({ closure, args, route, declaration, isReply });
+    this.#pending.push({ closure, args: argsOf(closure), ...more });
   }
 
   #inputOf(kind: Parameter, { route, spec, deps }: Declaration): Value {
@@ -211,12 +204,12 @@ export class Interpreter extends Invocation {
     if (parameters === undefined) {
       if (call.isNew && isRouter(meaning)) this.#queueLayers(args[0]?.members?.get('use'));
       if (call.isNew && meaning === 'svc/oauth.OAuthPlugin')
-        this.#queueCallback(args[0]?.members?.get('onUser'), ({ fn, module }) => [
+        this.#queue(args[0]?.members?.get('onUser')?.fn, ({ fn, module }) => [
           KNOWN,
           userValue({ node: fn, module }),
         ]);
       if (meaning === 'svc.APIKeyAuth')
-        this.#queueCallback(args[0]?.members?.get('verify'), () => [keyValue(), requestValue()]);
+        this.#queue(args[0]?.members?.get('verify')?.fn, () => [keyValue(), requestValue()]);
       if (method === 'mountMcp') this.#mounts.push(args[1]?.members?.get('deps') ?? KNOWN);
       return undefined;
     }
@@ -238,8 +231,11 @@ export class Interpreter extends Invocation {
     const { module } = this;
     // an error of a named class has the message that code of this class wrote
     const error = args[0]?.meaning === 'Error' ? anyError({ node: call, module }) : ERROR;
+    const argsOf = (): readonly Value[] =>
+      parameters.map((kind) => (kind === 'error' ? error : this.#inputOf(kind, declaration)));
+    const isReply = parameters[0] === 'request' || parameters[0] === 'error';
     for (const closure of values.closuresOf(last ?? KNOWN))
-      this.#queue(closure, parameters, declaration, error);
+      this.#queue(closure, argsOf, { declaration, isReply });
     return declaration;
   }
 
@@ -247,20 +243,9 @@ export class Interpreter extends Invocation {
     for (const layer of layers?.members?.values() ?? []) this.#queueMiddleware(layer);
   }
 
-  /** Queues the function that finds the account of an authenticated user, or the client of a key. */
-  #queueCallback({ fn: closure }: Value = KNOWN, argsOf: (closure: Closure) => readonly Value[]): void {
-    if (closure === undefined || this.#done.has(closure.fn)) return;
-    this.#done.add(closure.fn);
-    this.functions.addHandler(closure.fn, undefined);
-    this.#pending.push({ closure, args: argsOf(closure) });
-  }
-
   #queueMiddleware(layer: Value): void {
     const closure = layer.of === undefined ? layer.fn : this.method(layer, 'handle')?.fn;
-    if (closure === undefined || this.#done.has(closure.fn)) return;
-    this.#done.add(closure.fn);
-    this.functions.addHandler(closure.fn, undefined);
-    this.#pending.push({ closure, args: [requestValue(), KNOWN] });
+    this.#queue(closure, () => [requestValue(), KNOWN]);
   }
 
   protected imported(from: string | undefined): Value {

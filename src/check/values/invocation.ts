@@ -19,7 +19,6 @@ import {
   answerOf,
   argumentAt,
   classIn,
-  handlerId,
   isBuiltIn,
   isList,
   isOfPackage,
@@ -36,34 +35,11 @@ import { NO_FACTS, allFacts, digestOf, sharedFacts } from './text.ts';
 import * as values from './value.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
-import type { Called, Frame, OpenTransaction, Site } from './calls.ts';
-import type { Functions, RouteCall } from './functions.ts';
-import type { EvaluationListeners } from './evaluation.ts';
+import type { Called, Frame, OpenTransaction } from './calls.ts';
 import type { Facts } from './text.ts';
 import type { Closure, Declaration, Value } from './value.ts';
 
 const { ABSENT, KNOWN } = values;
-
-/** A handler of a route, with the dependencies that it receives. */
-interface Begun {
-  readonly handler: Fn;
-  readonly route: RouteCall | undefined;
-  /** Results of `Depends(…)`, also those of the router. */
-  readonly dependencies: readonly Value[];
-}
-
-/** The result of a handler. */
-interface Sent {
-  readonly value: Value;
-  readonly route: RouteCall | undefined;
-}
-
-/** Receivers of the calls, responses, comparisons and assignments that an interpreter meets. */
-export interface ValueListeners extends EvaluationListeners {
-  onHandler(begun: Begun): void;
-  onCall(site: Site): void;
-  onReply(sent: Sent): void;
-}
 
 /** The result of a function, and whether an error may leave it. */
 interface Summary {
@@ -76,25 +52,17 @@ const MAX_DEPTH = 10;
 
 /** The handler that runs, or a function without a route. */
 interface Running {
-  readonly route?: RouteCall | undefined;
+  readonly declaration?: Declaration | undefined;
   readonly isGuarded?: boolean;
 }
 
 export abstract class Invocation extends ControlFlow {
-  protected readonly functions: Functions;
-  protected readonly heard: ValueListeners;
   protected stack: Frame[] = [];
   /** Functions that have run. */
   protected readonly ran: Set<Fn> = new Set();
   protected current: Running | undefined;
-  #summaries = new WeakMap<Fn, Map<string, Summary>>();
+  readonly #summaries = new Map<string, Summary>();
   #transaction: OpenTransaction | undefined;
-
-  constructor(functions: Functions, listeners: ValueListeners) {
-    super(listeners);
-    this.functions = functions;
-    this.heard = listeners;
-  }
 
   /** Queues the handlers and the middleware that a call gives to a router, to the application or to a WebSocket. */
   protected abstract register(call: Call, called: Called): Declaration | undefined;
@@ -107,7 +75,7 @@ export abstract class Invocation extends ControlFlow {
 
   /** Forgets the results of functions, which may read state that has changed. */
   protected forgetResults(): void {
-    this.#summaries = new WeakMap();
+    this.#summaries.clear();
   }
 
   protected invoke(closure: Closure, args: readonly Value[], call: Call | undefined): Value {
@@ -118,20 +86,19 @@ export abstract class Invocation extends ControlFlow {
     const isShared = functionAround(fn) === undefined && this.stack.length > 0 && fn.name !== 'constructor';
     const key = isShared
       ? digestOf(
-          [...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)).join(';') +
-            handlerId(this.handler) +
-            handlerId(this.#transaction?.work),
+          [
+            ...[...args, closure.self ?? KNOWN].map((value) => values.signatureOf(value)),
+            ...[fn, this.handler, this.#transaction?.work].map(values.idOfFunction),
+          ].join(';'),
         )
       : '';
-    let summaries = this.#summaries.get(fn);
-    if (summaries === undefined) this.#summaries.set(fn, (summaries = new Map()));
-    const known = isShared ? summaries.get(key) : undefined;
+    const known = this.#summaries.get(key);
     if (known !== undefined) {
       this.path.facts = allFacts(this.path.facts, known.facts);
       return this.#promised(closure, known.value, known.fails, call);
     }
     const { value, facts, fails } = this.#runBody(closure, args, call);
-    if (isShared) summaries.set(key, { value, facts, fails });
+    if (isShared) this.#summaries.set(key, { value, facts, fails });
     return this.#promised(closure, value, fails, call);
   }
 
@@ -188,10 +155,6 @@ export abstract class Invocation extends ControlFlow {
     return { value: { ...value, ...values.judgedResults(results), fallback }, facts, fails };
   }
 
-  protected found(node: Node, fn: Fn): void {
-    this.functions.note(node, fn);
-  }
-
   protected call(call: Call): Value {
     const { callee } = call;
     const receiver = callee.type === 'member' ? this.value(callee.object) : undefined;
@@ -207,7 +170,7 @@ export abstract class Invocation extends ControlFlow {
     });
     const method = methodOf(call);
     const meaning = called.meaning ?? (receiver?.type === undefined ? '' : `${receiver.type}.${method}`);
-    if (called.fn !== undefined) this.found(callee, called.fn.fn);
+    if (called.fn !== undefined) this.functions.note(callee, called.fn.fn);
     const all = { called, receiver, args, method, meaning };
     const declares = this.register(call, all);
     this.#visit(call, all);
@@ -254,13 +217,13 @@ export abstract class Invocation extends ControlFlow {
 
   #visit(call: Call, { called, meaning, receiver }: Called): void {
     const [seen, module, stack] = [this.seen, this.module, [...this.stack]];
-    this.heard.onCall({
+    this.listeners.onCall({
       call,
       module,
       meaning,
       receiver,
       fn: called.fn?.fn,
-      route: this.current?.route,
+      route: this.current?.declaration?.route,
       transaction: this.#transaction,
       stack,
       led: ledFrom(this.#transaction?.work, stack),

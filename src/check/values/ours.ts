@@ -8,17 +8,9 @@ import type { Value } from './value.ts';
 /** The kind of value that a parameter of a handler receives: a context, a socket, a message of a client, or another value. */
 export type Parameter = 'request' | 'socket' | 'message' | 'error' | 'own';
 
+const DECLARES = /^(?:get|post|put|patch|delete|route|tool|prompt|resource)$/;
 const ROUTER: Readonly<Record<string, readonly Parameter[]>> = {
-  get: ['request'],
-  post: ['request'],
-  put: ['request'],
-  patch: ['request'],
-  delete: ['request'],
-  route: ['request'],
   websocket: ['socket', 'request'],
-  tool: ['request'],
-  prompt: ['request'],
-  resource: ['request'],
   use: ['request', 'own'],
   exceptionHandler: ['error', 'request'],
 };
@@ -38,6 +30,7 @@ export function isRouter(type: string | undefined): boolean {
 
 /** Returns the parameters of the handler that a method of this package receives as its last argument. */
 export function parametersOf(type: string | undefined, method: string): readonly Parameter[] | undefined {
+  if (isRouter(type) && DECLARES.test(method)) return ['request'];
   const table = isRouter(type) ? ROUTER : type === SOCKET_ROUTER ? SOCKET : undefined;
   return table !== undefined && Object.hasOwn(table, method) ? table[method] : undefined;
 }

@@ -1,5 +1,5 @@
 /** Promises: which calls return one, and how code uses it without `await`. */
-import { isRaw, methodOf, pathOf } from '../reader/nodes.ts';
+import { isAbsent, methodOf } from '../reader/nodes.ts';
 import { innerOf } from './value.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Call } from '../reader/nodes.ts';
@@ -12,11 +12,10 @@ import type { Promised, Value } from './value.ts';
  */
 export type PromiseUse = 'condition' | 'value' | 'dropped' | 'tested' | 'each' | 'timer' | 'kept';
 
-/** A promise that code uses without `await`. */
+/** A promise that code uses without `await`. The node has it as its value; for a callback, the node is the argument. */
 export interface MisusedPromise extends Spot {
   readonly promise: Promised;
   readonly use: PromiseUse;
-  /** The expression that has the promise as its value; for a callback, the argument. */
 }
 
 const OF_DATABASE =
@@ -43,7 +42,7 @@ export function neverRejects(meaning: string): boolean {
 
 /** Returns the value without its promise: the value that `await` gives. */
 export function awaited(value: Value): Value {
-  if (value.promise === undefined && value.items?.promise === undefined) return value;
+  if (value.promise === undefined) return value;
   const { promise: _promise, ...result } = value;
   return result;
 }
@@ -69,6 +68,5 @@ export function settledItems({ promise: _promise, ...value }: Value): Value {
 export function isCaught(call: Call): boolean {
   const method = methodOf(call);
   const handler = method === 'catch' ? call.args[0] : method === 'then' ? call.args[1] : undefined;
-  const isNone = handler === undefined || isRaw(handler, 'null') || pathOf(handler) === 'undefined';
-  return !isNone;
+  return handler !== undefined && !isAbsent(handler);
 }

@@ -8,7 +8,7 @@ import { constantIn } from './tests.ts';
 import { constantOf } from './text.ts';
 import * as values from './value.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { Bound, Made, Piece, Text } from './text.ts';
+import type { Made, Piece, Text } from './text.ts';
 import type { Value } from './value.ts';
 
 /** An expression with its value. */
@@ -23,18 +23,11 @@ interface SqlCall extends Spot {
 
 const { ABSENT, KNOWN } = values;
 
-const boundValues = new WeakMap<Bound, Value>();
-
-/** Returns the value that a piece `?` of an SQL template binds. */
-export function boundValue({ bound }: Piece): Value | undefined {
-  return bound && boundValues.get(bound);
-}
-
 /** Returns the values that an SQL template binds. */
 export function boundIn({ type, texts }: Value): readonly Value[] {
   if (type !== SQL) return [];
   const pieces = texts.flat().flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
-  return pieces.flatMap((piece) => boundValue(piece) ?? []);
+  return pieces.flatMap(({ bound }) => bound?.value ?? []);
 }
 
 /** Returns the marks of the values that an SQL template binds. */
@@ -55,8 +48,7 @@ function fragment(parts: readonly Value[]): Value {
 function partOf({ value, node, module }: Written): Value {
   if (value.type === SQL) return { texts: value.texts };
   if (value.type === 'svc/db.Sql') return KNOWN; // a template of which only the type is known
-  const bound: Bound = { isCertain: isSurelyBound(value) };
-  boundValues.set(bound, value);
+  const bound = { value, isCertain: isSurelyBound(value) };
   return values.literal('?', { text: '?', module, node, start: node.start, bound });
 }
 
@@ -88,19 +80,11 @@ function quoted(name: Value): Value {
   };
 }
 
-const identifier: SqlEffect = (call) =>
-  fragment(call.args.flatMap((name, index) => [...(index === 0 ? [] : [written(call, '.')]), quoted(name)]));
-
 /** Returns the values of a list. A list with unknown items counts as one with a single item of each kind. */
 function listed(list: Value | undefined): readonly Value[] {
   if (list === undefined) return [];
   const known = [...(list.members?.values() ?? [])];
   return list.items === undefined && known.length > 0 ? known : [...known, itemOf(list)];
-}
-
-/** Whether a list has exactly the items that are known. */
-function isComplete(list: Value | undefined): boolean {
-  return list?.items === undefined && (list?.members?.size ?? 0) > 0;
 }
 
 function separated(call: Spot, parts: readonly Value[], separator: Value): readonly Value[] {
@@ -109,17 +93,6 @@ function separated(call: Spot, parts: readonly Value[], separator: Value): reado
     partOf({ ...call, value: part }),
   ]);
 }
-
-const join: SqlEffect = (call) => {
-  const [list, separator] = call.args;
-  const by = separator === undefined ? written(call, ', ') : { texts: separator.texts };
-  return fragment([
-    ...separated(call, listed(list), by),
-    ...(isComplete(list)
-      ? []
-      : [values.literal('', { ...call, text: '', start: call.node.start, isPartial: true })]),
-  ]);
-};
 
 const combined =
   (word: 'and' | 'or'): SqlEffect =>
@@ -135,17 +108,6 @@ const combined =
       written(call, ')'),
     ]);
   };
-
-const isIn: SqlEffect = (call) => {
-  const [tested = KNOWN, list = KNOWN] = call.args;
-  const item = itemOf(list);
-  return fragment([
-    { texts: tested.texts },
-    written(call, ' in ('),
-    partOf({ ...call, value: item.type === SQL ? item : { ...item, source: item.source } }),
-    written(call, ')'),
-  ]);
-};
 
 /** Returns the pairs of a member and its column; undefined if they are not known. */
 function columnsIn(
@@ -170,92 +132,21 @@ function memberOf(row: Value, key: string): Value {
   return source === undefined || source.isRequest === true ? KNOWN : memberOfSource(source, key);
 }
 
-const set: SqlEffect = (call) => {
-  const [patch = KNOWN, columns] = call.args;
-  const pairs = columnsIn(columns);
-  if (pairs === undefined) return fragment([KNOWN]);
-  const terms = pairs.map(([member, column]) =>
-    fragment([quoted(column), written(call, ' = '), partOf({ ...call, value: memberOf(patch, member) })]),
-  );
-  return fragment(separated(call, terms, written(call, ', ')));
-};
+function rowText(at: Spot, names: readonly Value[] | undefined, cells: readonly Value[]): readonly Value[] {
+  const comma = written(at, ', ');
+  const columns =
+    names === undefined ? [] : [written(at, '('), ...separated(at, names, comma), written(at, ') ')];
+  return [...columns, written(at, 'values ('), ...separated(at, cells, comma), written(at, ')')];
+}
 
-const rowsOf: SqlEffect = (call) => {
-  const [rows = KNOWN, columns] = call.args;
-  const [row = KNOWN] = listed(rows);
-  const pairs = columnsIn(columns);
-  const cells =
-    columns === undefined
-      ? row.items === undefined && [...(row.members?.values() ?? [])]
-      : pairs?.map(([member]) => memberOf(row, member));
-  if (cells === undefined || cells === false || cells.length === 0) return fragment([KNOWN]);
-  const names = pairs?.map(([, column]) => fragment([quoted(column)]));
-  const comma = written(call, ', ');
-  return fragment([
-    ...(names === undefined
-      ? []
-      : [written(call, '('), ...separated(call, names, comma), written(call, ') ')]),
-    written(call, 'values ('),
-    ...separated(call, cells, comma),
-    written(call, ')'),
-  ]);
-};
-
-const upsert: SqlEffect = (call) => {
-  const [key, changes] = call.args;
-  const [first, ...others] = listed(key).map((name) => quoted(name));
-  if (first === undefined) return fragment([KNOWN]);
-  const both = (standard: string, ofMySql: string): Value => written(call, standard, ofMySql);
-  const standardOnly = (name: Value): Value => ({
-    texts: name.texts.map((text) =>
-      text.map((part) =>
-        part.kind === 'literal'
-          ? { ...part, from: part.from?.map((piece) => ({ ...piece, ofMySql: '' })) }
-          : part,
-      ),
-    ),
-  });
-  const assigned = listed(changes).map((change) =>
-    change.type === SQL
-      ? change
-      : fragment([quoted(change), both(' = excluded.', ' = values('), quoted(change), both('', ')')]),
-  );
-  const names = [first, ...others].flatMap((name, index) => [
-    both(index === 0 ? '' : ', ', ''),
-    standardOnly(name),
-  ]);
-  const target = [both('on conflict (', ''), ...names, both(')', '')];
-  if (changes?.members?.size === 0 && changes.items === undefined)
-    return fragment([
-      ...target,
-      both(' do nothing', 'on duplicate key update '),
-      both('', ''),
-      keptInMySql(first),
-    ]);
-  return fragment([
-    ...target,
-    both(' do update set ', 'on duplicate key update '),
-    ...separated(call, assigned, written(call, ', ')),
-  ]);
-};
-
-/** Returns `key = key`, with which MySQL and MariaDB keep the present row. */
-function keptInMySql(name: Value): Value {
+/** Changes the pieces of a name that quoted() has made. */
+function withPieces(name: Value, change: (piece: Piece) => Piece): Value {
   return {
     texts: name.texts.map((text) =>
-      text.map((part) =>
-        part.kind === 'literal'
-          ? {
-              kind: 'literal',
-              text: '',
-              from: part.from?.map((piece) => ({
-                ...piece,
-                text: '',
-                ofMySql: `${piece.ofMySql} = ${piece.ofMySql}`,
-              })),
-            }
-          : part,
-      ),
+      text.map((part) => {
+        const from = part.kind === 'literal' ? part.from?.map(change) : undefined;
+        return from ? { kind: 'literal', text: from.map((piece) => piece.text).join(''), from } : part;
+      }),
     ),
   };
 }
@@ -267,26 +158,19 @@ export function insertText(
   row: Value | undefined,
   at: Spot,
 ): Value {
-  const names = columns === undefined || columns.items !== undefined ? [] : listed(columns).map(quoted);
+  const names = columns?.items === undefined ? listed(columns).map((name) => fragment([quoted(name)])) : [];
   if (table === undefined || names.length === 0) return fragment([KNOWN]);
   const cells = names.map((_, index) => row?.members?.get(String(index)) ?? KNOWN);
   return fragment([
     written(at, 'insert into '),
     table.type === SQL ? table : tableName(table),
-    written(at, ' ('),
-    ...separated(
-      at,
-      names.map((name) => fragment([name])),
-      written(at, ', '),
-    ),
-    written(at, ') values ('),
+    written(at, ' '),
     // a value that may be a template is refused at run time
-    ...separated(
+    ...rowText(
       at,
+      names,
       cells.map((cell) => (cell.type === SQL ? KNOWN : cell)),
-      written(at, ', '),
     ),
-    written(at, ')'),
   ]);
 }
 
@@ -344,14 +228,89 @@ export function resultOfSql(meaning: string, call: SqlCall): Value | undefined {
 }
 
 const SQL_FUNCTIONS: Readonly<Record<string, SqlEffect | undefined>> = {
-  'svc/db.sql.identifier': identifier,
-  'svc/db.sql.join': join,
+  'svc/db.sql.identifier': (call) =>
+    fragment(
+      call.args.flatMap((name, index) => [...(index === 0 ? [] : [written(call, '.')]), quoted(name)]),
+    ),
+  'svc/db.sql.join': (call) => {
+    const [list, separator] = call.args;
+    const by = separator === undefined ? written(call, ', ') : { texts: separator.texts };
+    const isComplete = list?.items === undefined && (list?.members?.size ?? 0) > 0;
+    return fragment([
+      ...separated(call, listed(list), by),
+      ...(isComplete
+        ? []
+        : [values.literal('', { ...call, text: '', start: call.node.start, isPartial: true })]),
+    ]);
+  },
   'svc/db.sql.and': combined('and'),
   'svc/db.sql.or': combined('or'),
-  'svc/db.sql.in': isIn,
-  'svc/db.sql.set': set,
-  'svc/db.sql.values': rowsOf,
-  'svc/db.sql.upsert': upsert,
+  'svc/db.sql.in': (call) => {
+    const [tested = KNOWN, list = KNOWN] = call.args;
+    return fragment([
+      { texts: tested.texts },
+      written(call, ' in ('),
+      partOf({ ...call, value: itemOf(list) }),
+      written(call, ')'),
+    ]);
+  },
+  'svc/db.sql.set': (call) => {
+    const [patch = KNOWN, columns] = call.args;
+    const pairs = columnsIn(columns);
+    if (pairs === undefined) return fragment([KNOWN]);
+    const terms = pairs.map(([member, column]) =>
+      fragment([quoted(column), written(call, ' = '), partOf({ ...call, value: memberOf(patch, member) })]),
+    );
+    return fragment(separated(call, terms, written(call, ', ')));
+  },
+  'svc/db.sql.values': (call) => {
+    const [rows = KNOWN, columns] = call.args;
+    const [row = KNOWN] = listed(rows);
+    const pairs = columnsIn(columns);
+    const cells =
+      columns === undefined
+        ? row.items === undefined && [...(row.members?.values() ?? [])]
+        : pairs?.map(([member]) => memberOf(row, member));
+    if (cells === undefined || cells === false || cells.length === 0) return fragment([KNOWN]);
+    const names = pairs?.map(([, column]) => fragment([quoted(column)]));
+    return fragment(rowText(call, names, cells));
+  },
+  'svc/db.sql.upsert': (call) => {
+    const [key, changes] = call.args;
+    const names = listed(key).map(quoted);
+    const [first] = names;
+    if (first === undefined) return fragment([KNOWN]);
+    const both = (standard: string, ofMySql: string): Value => written(call, standard, ofMySql);
+    const assigned = listed(changes).map((change) =>
+      change.type === SQL
+        ? change
+        : fragment([quoted(change), both(' = excluded.', ' = values('), quoted(change), both('', ')')]),
+    );
+    const target = [
+      both('on conflict (', ''),
+      ...names.flatMap((name, index) => [
+        both(index === 0 ? '' : ', ', ''),
+        withPieces(name, (piece) => ({ ...piece, ofMySql: '' })),
+      ]),
+      both(')', ''),
+    ];
+    if (changes?.members?.size === 0 && changes.items === undefined)
+      return fragment([
+        ...target,
+        both(' do nothing', 'on duplicate key update '),
+        // `key = key` keeps the present row
+        withPieces(first, (piece) => ({
+          ...piece,
+          text: '',
+          ofMySql: `${piece.ofMySql} = ${piece.ofMySql}`,
+        })),
+      ]);
+    return fragment([
+      ...target,
+      both(' do update set ', 'on duplicate key update '),
+      ...separated(call, assigned, written(call, ', ')),
+    ]);
+  },
   'svc/db.KeysetPages': pages('svc/db.KeysetPages'),
   'svc/db.OffsetPages': pages('svc/db.OffsetPages'),
   'svc/db.transaction': ({ args: [options] }) => ({

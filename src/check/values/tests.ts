@@ -24,9 +24,7 @@ export function matchOf({ source, flags }: Pattern, value: Value): Value {
 
 /** Returns the match of a pattern, with the facts that hold if there is one. */
 export function matched({ pattern }: Value, value: Value, at: number): Value {
-  if (pattern === undefined) return KNOWN;
-  const match = matchIn(pattern, value, at);
-  return { ...matchOf(pattern, value), ...match };
+  return pattern === undefined ? KNOWN : { ...matchOf(pattern, value), ...matchIn(pattern, value, at) };
 }
 
 /** Returns the match of a pattern in a text of a client, with its groups; undefined for a text without a part of a client. */

@@ -5,9 +5,9 @@
 import { hash } from 'node:crypto';
 import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
-import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { NodeOf } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
+import type { Value } from './value.ts';
 
 /** The declared input from which a value comes, such as `query.sort`. */
 export interface Origin {
@@ -96,8 +96,9 @@ export interface Piece extends Spot {
   readonly isPartial?: true;
 }
 
-/** A value that an SQL template binds. sql-texts.ts knows the value. */
+/** A value that an SQL template binds. */
 export interface Bound {
+  readonly value: Value;
   /** False if the value may be a part of the statement itself, because nothing is known about it. */
   readonly isCertain: boolean;
 }
@@ -119,6 +120,7 @@ export type Facts = ReadonlyMap<string, Fact>;
 
 export const NO_FACTS: Facts = new Map();
 export const OWN: Part = { kind: 'own' };
+const ASCII: readonly string[] = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code));
 /** Characters that `encodeURIComponent()` leaves, and `%`. */
 export const URI_COMPONENT: CharSet = charsOf("-_.!~*'()%", /\w/);
 export const WORD: CharSet = charsOf('_', /\w/);
@@ -126,10 +128,9 @@ const DIGITS: CharSet = charsOf('0123456789');
 
 /** Returns the set of the characters of a text, and of all ASCII characters that a pattern matches. */
 export function charsOf(text: string, pattern?: RegExp): CharSet {
+  const all = pattern === undefined ? text : text + ASCII.filter((char) => pattern.test(char)).join('');
   let set = 0n;
-  for (const char of text) set |= 1n << BigInt(Math.min(char.codePointAt(0)!, 128));
-  for (let code = 0; code < 128 && pattern !== undefined; code++)
-    if (pattern.test(String.fromCharCode(code))) set |= 1n << BigInt(code);
+  for (const char of all) set |= 1n << BigInt(Math.min(char.codePointAt(0)!, 128));
   return set;
 }
 
@@ -247,12 +248,12 @@ export function mayNameAll({ may, lacks = [], isNot = [], begins = '' }: ClientP
 }
 
 export function hasClient(text: Text): boolean {
-  return text.some(isOfClient);
+  return text.some(({ kind }) => kind === 'client');
 }
 
 /** Whether a client chooses a part of a text, or a number without a maximum in its place. */
 export function isChosen(text: Text): boolean {
-  return text.some((part) => isOfClient(part) || endlessIn(part) !== undefined);
+  return text.some((part) => part.kind === 'client' || endlessIn(part) !== undefined);
 }
 
 /** Returns the mark of a number of a client in a part, if the number has no maximum. */
@@ -263,10 +264,6 @@ export function endlessIn(part: Part): Made | undefined {
 /** Whether a mark says that a number of a client has no maximum. */
 export function hasNoMaximum({ by, isBounded }: Made): boolean {
   return by.startsWith('endless ') && isBounded !== true;
-}
-
-function isOfClient({ kind }: Part): boolean {
-  return kind === 'client';
 }
 
 export function narrowed(part: Part, facts: Facts): Part {
@@ -306,7 +303,7 @@ export function numberPart(part: ClientPart, most: number): Part {
 }
 
 /** Returns the facts that hold where both given facts hold. */
-export function bothOf(left: Fact, right: Fact): Fact & { readonly may: CharSet } {
+function bothOf(left: Fact, right: Fact): Fact & { readonly may: CharSet } {
   return {
     may: (left.may ?? ALL) & (right.may ?? ALL),
     lacks: [...(left.lacks ?? []), ...(right.lacks ?? [])],
@@ -382,15 +379,14 @@ function withoutProperties({ source, unicode, unicodeSets }: RegExp): string {
     if (found === ']') isInClass = false;
     if (!/^\\p/i.test(found)) return found;
     const property = new RegExp(`^${found}$`, 'u');
-    const codes = Array.from({ length: 128 }, (_, code) => code);
-    const members = codes.filter((code) => property.test(String.fromCharCode(code)));
-    const set = `${members.map((code) => `\\x${code.toString(16).padStart(2, '0')}`).join('')}\\u0080-\\uffff`;
+    const codes = ASCII.filter((char) => property.test(char)).map((char) => char.charCodeAt(0));
+    const set = `${codes.map((code) => `\\x${code.toString(16).padStart(2, '0')}`).join('')}\\u0080-\\uffff`;
     return isInClass ? set : `[${set}]`;
   });
 }
 
 /** Returns the characters of texts that match a pattern; ALL unless the pattern is anchored at both ends. */
-export function charsOfMatches(pattern: RegExp): CharSet {
+function charsOfMatches(pattern: RegExp): CharSet {
   const tree = pattern.multiline ? undefined : treeOf(pattern);
   if (tree === undefined) return ALL;
   const branches = tree.kind === 'choice' ? tree.parts : [tree];
@@ -434,11 +430,15 @@ export function charsReplaced(pattern: RegExp): CharSet {
   }, 0n);
 }
 
-/** Returns the literal text with which every match of a pattern begins: `/` for `^\/(?!\/)`. */
-export function beginningOf(pattern: RegExp): string {
-  const tree = treeOf(pattern);
+/** Returns what follows `^` in a pattern; undefined for a pattern that does not begin with it. */
+function afterStart(pattern: RegExp): readonly Tree[] | undefined {
+  const tree = pattern.multiline ? undefined : treeOf(pattern);
   const [start, ...parts] = tree?.kind === 'sequence' ? tree.parts : [];
-  if (start?.kind !== 'start') return '';
+  return start?.kind === 'start' ? parts : undefined;
+}
+
+/** Returns the literal text with which every match of these parts begins: `/` for `\/(?!\/)`. */
+function beginningOf(parts: readonly Tree[]): string {
   let text = '';
   for (const part of parts) {
     const code = part.kind === 'chars' ? singleIn(part.set) : undefined;
@@ -448,20 +448,10 @@ export function beginningOf(pattern: RegExp): string {
   return text;
 }
 
-/** Returns the characters with which a match may begin; ALL for a pattern without `^`. */
-export function firstCharsOf(pattern: RegExp): CharSet {
-  const tree = pattern.multiline ? undefined : treeOf(pattern);
-  const [start, ...parts] = tree?.kind === 'sequence' ? tree.parts : [];
-  return start?.kind === 'start' ? firstIn(parts) : ALL;
-}
-
 /** Returns the characters with which no text begins that a pattern such as `^[=+]` does not match. */
 export function firstOnly(pattern: RegExp): readonly string[] {
-  const tree = pattern.multiline ? undefined : treeOf(pattern);
-  const [start, lead, ...more] = tree?.kind === 'sequence' ? tree.parts : [];
-  if (start?.kind !== 'start' || lead?.kind !== 'chars' || more.length > 0) return [];
-  const all = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code));
-  return all.filter((char) => hasAny(lead.set, char));
+  const [lead, ...more] = afterStart(pattern) ?? [];
+  return lead?.kind === 'chars' && more.length === 0 ? ASCII.filter((char) => hasAny(lead.set, char)) : [];
 }
 
 function firstIn([lead, ...more]: readonly Tree[]): CharSet {
@@ -474,8 +464,8 @@ function firstIn([lead, ...more]: readonly Tree[]): CharSet {
 
 /** Whether few texts match a pattern: up to eight digits. */
 export function hasFewMatches(pattern: RegExp): boolean {
-  const tree = pattern.multiline ? undefined : treeOf(pattern);
-  const parts = tree?.kind === 'sequence' && isAnchored(tree) ? tree.parts.slice(1, -1) : [];
+  const all = afterStart(pattern) ?? [];
+  const parts = all.at(-1)?.kind === 'end' ? all.slice(0, -1) : [];
   const digits = parts.map((part) => {
     const inner = part.kind === 'repeat' ? part.part : part;
     const isDigit = inner.kind === 'chars' && (inner.set & ~DIGITS) === 0n;
@@ -486,8 +476,9 @@ export function hasFewMatches(pattern: RegExp): boolean {
 
 /** Returns the facts about texts that match a pattern: their characters, and how they begin. */
 export function factsOfMatches(pattern: RegExp): Fact & { readonly may: CharSet } {
-  const begins = beginningOf(pattern);
-  const first = firstCharsOf(pattern);
+  const parts = afterStart(pattern);
+  const begins = beginningOf(parts ?? []);
+  const first = parts === undefined ? ALL : firstIn(parts);
   return {
     may: charsOfMatches(pattern),
     notFirst: ['-', '/'].filter((char) => !hasAny(first, char)),
@@ -498,16 +489,6 @@ export function factsOfMatches(pattern: RegExp): Fact & { readonly may: CharSet 
 function singleIn(set: CharSet): number | undefined {
   const code = set.toString(2).length - 1;
   return set === 1n << BigInt(code) && code < 128 ? code : undefined;
-}
-
-/** Returns the offsets of the literal texts of a template in its module. */
-export function startsOf(node: NodeOf<'template'>, { source }: SourceModule): readonly number[] {
-  let at = source.indexOf('`', node.tag?.end ?? node.start) + 1;
-  return node.texts.map((text, index) => {
-    const before = node.values[index - 1];
-    if (before !== undefined) at = source.indexOf(`}${text}`, before.end) + 1;
-    return at;
-  });
 }
 
 /** Whether the text of a relative address may name another host: it begins with a part of a client, or `//`. */

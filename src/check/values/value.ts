@@ -180,10 +180,7 @@ export function textsOf(values: readonly Value[]): readonly Text[] {
 /** Returns as many alternatives as one value may have, those of clients first if there are more. */
 function first<T>(all: readonly T[], isOfClient: (one: T) => boolean): readonly T[] {
   if (all.length <= MAX_TEXTS) return all;
-  const ofClients = all.filter(isOfClient);
-  return ofClients.length < MAX_TEXTS
-    ? [...ofClients, ...all.filter((one) => !isOfClient(one))].slice(0, MAX_TEXTS)
-    : ofClients.slice(0, MAX_TEXTS);
+  return [...all.filter(isOfClient), ...all.filter((one) => !isOfClient(one))].slice(0, MAX_TEXTS);
 }
 
 /** Members within members are merged to this depth, because an object may hold itself. */
@@ -264,7 +261,6 @@ function membersOf(values: readonly Value[], depth: number): Map<string, Value> 
 
 /** Whether nothing is known of a value but its text, which no client sent. */
 export function isBare(value: Value): boolean {
-  if (value === KNOWN) return true;
   const { type, members, items, fn, of, source, meaning, module, promise, gives } = value;
   const known = [type, members, items, fn, of, source, meaning, module, promise, gives];
   return value !== ABSENT && known.every((each) => each === undefined) && !value.texts.some(hasClient);
@@ -356,17 +352,10 @@ export function innerOf({ members, items }: Value): readonly Value[] {
  * members that are not known.
  */
 export function entriesOf({ members, items, source, texts }: Value, key: Value, item: Value): Value {
-  const pair = (name: Value, value: Value): Value => ({
-    texts: value.texts,
-    members: new Map([
-      ['0', name],
-      ['1', value],
-    ]),
-  });
+  const pair = (name: Value, value: Value): Value => ({ ...listOf([name, value]), texts: value.texts });
   if (members === undefined || items !== undefined || source !== undefined || members.size === 0)
     return { texts, items: pair(key, item), source };
-  const pairs = [...members].map(([name, value]) => pair(literal(name), value));
-  return { texts, members: new Map(pairs.map((each, index) => [String(index), each])) };
+  return { ...listOf([...members].map(([name, value]) => pair(literal(name), value))), texts };
 }
 
 /** Returns the object of `Object.fromEntries()`, whose list has this pair. */
@@ -386,20 +375,17 @@ export function entriesIn({ members, items }: Value): Map<string, Value> | undef
   return pairs.length === 0 || entries.length < pairs.length ? undefined : new Map(entries);
 }
 
-/** Calls `visit` with each part of a value, also of its members, down to a depth. */
-function visitParts(value: Value, depth: number, visit: (part: Part) => void): void {
-  for (const text of value.texts) for (const part of text) visit(part);
-  if (depth > 0) for (const inner of innerOf(value)) visitParts(inner, depth - 1, visit);
+/** Returns the parts of a value, also of its members, down to a depth. */
+function partsIn(value: Value, depth: number, found: Part[] = []): readonly Part[] {
+  for (const text of value.texts) found.push(...text);
+  if (depth > 0) for (const inner of innerOf(value)) partsIn(inner, depth - 1, found);
+  return found;
 }
 
 /** Returns the calls and members that made parts of a value, also of its members. */
 export function madeIn(value: Value | undefined): readonly Made[] {
-  const found: Made[] = [];
-  if (value !== undefined)
-    visitParts(value, 4, (part) => {
-      if (part.kind === 'own' && part.made !== undefined) found.push(part.made);
-    });
-  return found;
+  const parts = value === undefined ? [] : partsIn(value, 4);
+  return parts.flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
 }
 
 /**
@@ -448,11 +434,7 @@ function withTexts(value: Value, texts: readonly Text[]): Value {
 
 /** Returns the client parts of a value, also of its members. */
 export function clientsIn(value: Value): readonly ClientPart[] {
-  const found: ClientPart[] = [];
-  visitParts(value, 3, (part) => {
-    if (part.kind === 'client') found.push(part);
-  });
-  return found;
+  return partsIn(value, 3).filter((part) => part.kind === 'client');
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
@@ -517,14 +499,12 @@ export function isProof(operator: string, { meaning }: Value): boolean {
 export function judgedResults(
   results: readonly { readonly value: Value; readonly facts: Facts }[],
 ): Pick<Value, 'yes' | 'no'> {
-  const of = (isTrue: boolean): Facts | undefined =>
-    results
+  const of = (isTrue: boolean): Facts | undefined => {
+    const [first, ...more] = results
       .filter(({ value }) => value.constant !== !isTrue)
-      .map(({ value, facts }) => allFacts(facts, factsIf(value, isTrue)))
-      .reduce<Facts | undefined>(
-        (all, facts) => (all === undefined ? facts : sharedFacts(all, facts)),
-        undefined,
-      );
+      .map(({ value, facts }) => allFacts(facts, factsIf(value, isTrue)));
+    return first && more.reduce(sharedFacts, first);
+  };
   return { yes: of(true), no: of(false) };
 }
 
@@ -559,8 +539,16 @@ export class Scope {
   }
 }
 
-const functions = new WeakMap<Fn, number>();
+const ids = new WeakMap<Fn, number>();
 let count = 0;
+
+/** Returns a number that differs for each function. */
+export function idOfFunction(fn: Fn | undefined): number {
+  if (fn === undefined) return 0;
+  let id = ids.get(fn);
+  if (id === undefined) ids.set(fn, (id = ++count));
+  return id;
+}
 
 /** Returns a text that is equal for values with the same contents. */
 export function signatureOf(value: Value, depth = 0): string {
@@ -572,9 +560,7 @@ export function signatureOf(value: Value, depth = 0): string {
   }
   for (const [key, member] of value.members ?? []) text += `${key}:${signatureOf(member, depth + 1)},`;
   const items = value.items === undefined ? '' : signatureOf(value.items, depth + 1);
-  if (value.fn !== undefined && !functions.has(value.fn.fn)) functions.set(value.fn.fn, ++count);
-  const fn = value.fn === undefined ? '' : `f${functions.get(value.fn.fn)}`;
-  return `${text}[${items}]${fn}${value.type ?? ''}${value.type === 'Error' ? String(value.keys) : ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
+  return `${text}[${items}]f${idOfFunction(value.fn?.fn)}${value.type ?? ''}${value.type === 'Error' ? String(value.keys) : ''}${value.isolation ?? ' -'}${value.meaning ?? ''}${value.source?.id ?? ''}${signatureOfMade(value.whole)}${value.lacks?.join() ?? ''}${value.byKey?.id ?? ''}${value.lasting?.start ?? ''}`;
 }
 
 function signatureOfPart(part: Part): string {
