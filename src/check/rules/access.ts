@@ -14,6 +14,7 @@ import { predicateOf } from '../../auth/require.ts';
 import { functionOf } from '../../routing/di.ts';
 import { plansOf, plansWithin } from '../../schema/schema.ts';
 import {
+  aboutRoute,
   dependenciesOf,
   layersWithPlaces,
   letsStrangersIn,
@@ -117,12 +118,10 @@ function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void
   findIdleGuards(view, report);
   for (const detail of ownRoutes(view))
     if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         detail.route.security.length === 0
           ? 'the route changes data, but no guard authenticates the client'
           : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
-        detail.route.place,
       );
 }
 
@@ -132,19 +131,20 @@ const ALWAYS_TRUE =
 
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
+    const place = placeOfGuard(dependency.source) ?? detail.route.place;
     const predicate = predicateOf(dependency.source);
     if (predicate !== undefined && (letsStrangersIn(predicate) || ALWAYS_TRUE.test(codeOf(predicate).trim())))
       report(
         subjectOf(detail),
         'the condition is always true, so the guard accepts every authenticated client',
-        placeOfGuard(dependency.source) ?? detail.route.place,
+        place,
         { remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")' },
       );
     if (letsStrangersIn(functionOf(dependency)))
       report(
         subjectOf(detail),
         'the guard accepts even an invented API key, because its function verify() accepts every key',
-        placeOfGuard(dependency.source) ?? detail.route.place,
+        place,
         { remedy: 'Return undefined from verify() if the key is unknown' },
       );
   }
@@ -214,22 +214,16 @@ function findForgeable(view: ApplicationView, report: ReportFinding): void {
       guards.length === 0
         ? 'no CSRF middleware is registered'
         : 'the route is exempt from the CSRF middleware';
+    const tell = aboutRoute(detail, report);
     if (needsPreflight(detail, view))
-      report(
-        subjectOf(detail),
+      tell(
         `only the CORS preflight keeps other sites from sending this request with the session cookie, because ${because}`,
-        route.place,
         {
           severity: 'warning',
           why: 'A CORS rule that allows an origin, now or later, also allows it to change data in the name of the visitor',
         },
       );
-    else
-      report(
-        subjectOf(detail),
-        `other sites can make a browser send this request with the session cookie, because ${because}`,
-        route.place,
-      );
+    else tell(`other sites can make a browser send this request with the session cookie, because ${because}`);
   }
 }
 
@@ -259,10 +253,8 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
       if (other !== undefined) {
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
-        report(
-          subjectOf(detail),
+        aboutRoute(detail, report)(
           `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
-          detail.route.place,
         );
       } else findForeignRoles(detail, before, report);
     });
@@ -286,10 +278,8 @@ function findOddRows(view: ApplicationView, report: ReportFinding): void {
     if (place === '' || odd === undefined || others.length > 0 || details.length < LEAST_ROWS) continue;
     if (OF_ONE_CLIENT.test(odd.route.template) || usesOwnSession(odd)) continue;
     const [first] = details.filter((detail) => detail !== odd);
-    report(
-      subjectOf(odd),
+    aboutRoute(odd, report)(
       `the other ${details.length - 1} routes of the table require more, such as ${demandsOf(first!)}, and this route accepts every authenticated client`, // the table has further routes
-      odd.route.place,
     );
   }
 }
@@ -310,10 +300,8 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
         (asksForMore(other, detail) || ranksAbove(other, detail)),
     );
     if (item !== undefined)
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         `this route deletes more than DELETE ${item.route.template}, but has weaker protection: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
-        detail.route.place,
       );
   }
 }
@@ -383,10 +371,8 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
       isWrite(earlier) && rolesOf(earlier).length > 0 && !rolesOf(earlier).some((role) => own.includes(role)),
   );
   if (other !== undefined)
-    report(
-      subjectOf(detail),
+    aboutRoute(detail, report)(
       `two methods of the path require different roles: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
-      detail.route.place,
       {
         severity: 'info',
         remedy:
@@ -417,10 +403,8 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (isPublic(detail) || (!isGuarded(detail) && (isWrite(detail) || isAboutSecrets(detail)))) continue;
       if (detail.route.security.some(isQualified)) continue;
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         `this route accepts every ${isGuarded(detail) ? 'authenticated client' : 'client'}, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
-        detail.route.place,
         {
           remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,
         },
@@ -504,12 +488,10 @@ function findGuessable(view: ApplicationView, report: ReportFinding): void {
           ? 'the option rateLimit of the route is false'
           : 'no rate limit applies to the route';
       const isMail = sendsMail(detail);
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         isMail
           ? `clients can have mails sent to any address without limit, because ${reason}`
           : `clients can try passwords, codes or tokens without limit, because ${reason}`,
-        route.place,
         {
           ...(isMail && {
             why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
@@ -524,20 +506,15 @@ function findGuessable(view: ApplicationView, report: ReportFinding): void {
 /** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
 
-function findLooseLimit(
-  { route, declared: { handler } }: RouteDetail,
-  limits: readonly Middleware[],
-  report: ReportFinding,
-): void {
+function findLooseLimit(detail: RouteDetail, limits: readonly Middleware[], report: ReportFinding): void {
+  const { route, declared } = detail;
   const perMinute = Math.min(
     ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
   );
   // a handler that calls take() of a RateLimiter limits the rate itself
-  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
-  report(
-    `${route.method} ${route.template}`,
-    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to prevent guessing of passwords or codes`,
-    route.place,
+  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(declared.handler))) return;
+  aboutRoute(detail, report)(
+    `the rate limit allows ${perMinute} attempts a minute for ${subjectOf(detail)}, too many to prevent guessing of passwords or codes`,
     { about: { option: { key: 'perMinute', value: perMinute } } },
   );
 }

@@ -10,7 +10,7 @@ import {
   takenBy,
   withoutOnce,
 } from '../reader/functions.ts';
-import { dependenciesOf, needsOf, ownRoutes, subjectOf } from '../check.ts';
+import { aboutRoute, dependenciesOf, layersWithPlaces, needsOf, ownRoutes, subjectOf } from '../check.ts';
 import { functionOf, viewOfDependency } from '../../routing/di.ts';
 import { closest } from '../../base/options.ts';
 import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
@@ -113,10 +113,7 @@ function findBlocking(view: ApplicationView, report: ReportFinding): void {
       report,
     );
   }
-  const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
-  for (const { declared, route } of ownRoutes(view))
-    for (const layer of declared.use) layers.set(layer, route.place);
-  for (const [layer, place] of layers)
+  for (const [layer, place] of layersWithPlaces(view))
     reportBlocking(
       layer.handle as AnyFunction,
       `middleware ${layer.kind ?? layer.constructor.name}`,
@@ -162,24 +159,20 @@ function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
     if (!/^(?:async\s+)?(?:function\s*\*|\*)/.test(code)) continue;
-    const subject = subjectOf(detail);
+    const tell = aboutRoute(detail, report);
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
     // code in `finally`, or in a `catch` after `yield`, also runs after an error
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after);
     if (cleansUp && !seesFailures)
-      report(
-        subject,
+      tell(
         `if a request fails, the code after yield in the dependency ${label} does not run, because there is no finally block`,
-        detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
-      report(
-        subject,
+      tell(
         `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors of the call are lost`,
-        detail.route.place,
         { about: { cleanUp: { of: label, call: forgotten } } },
       );
   }
@@ -290,11 +283,9 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
       if (names.has(name!)) continue;
       const near = closest(name!, names);
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         `the handler asks for the URL of the route "${name}", but no route has that name` +
           (near === undefined ? '' : `: did you mean "${near}"?`),
-        detail.route.place,
         { severity: 'warning', remedy: 'Use the name of an existing route' },
       );
     }
@@ -322,10 +313,8 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
-      report(
-        subjectOf(detail),
+      aboutRoute(detail, report)(
         `a stream or a background task uses the dependency "${name}" after its clean-up: with the scope "handler", clean-up runs before the response is sent`,
-        detail.route.place,
         {
           severity: 'warning',
           remedy:

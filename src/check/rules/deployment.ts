@@ -236,34 +236,28 @@ export function findUnnamedHosts(
   if (view.env !== 'production') return [];
   const { settings, middleware, place } = view;
   const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
+  const found: Finding[] = [];
   const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');
   const hasLogins = ownRoutes(view).some(({ route }) => route.security.length > 0);
   const hasTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
   // without the setting `host`, the server listens on 127.0.0.1
   const host = String(settings.peek('host') ?? '127.0.0.1');
-  return [
-    ...(namesHosts || !hasLinks
-      ? []
-      : [
-          {
-            ...finding,
-            message:
-              'the server accepts requests for any host name, so a client can choose the host of links that are built from req.host',
-            remedy,
-          },
-        ]),
-    ...(hasTls || !hasLogins || settings.peek('socket') !== undefined || LOOPBACK.test(host)
-      ? []
-      : [
-          {
-            ...finding,
-            message: `clients log in without TLS: the server listens on ${host}, and neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY) is configured`,
-            why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
-            remedy:
-              'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
-          },
-        ]),
-  ];
+  if (hasLinks && !namesHosts)
+    found.push({
+      ...finding,
+      message:
+        'the server accepts requests for any host name, so a client can choose the host of links that are built from req.host',
+      remedy,
+    });
+  if (hasLogins && !hasTls && settings.peek('socket') === undefined && !LOOPBACK.test(host))
+    found.push({
+      ...finding,
+      message: `clients log in without TLS: the server listens on ${host}, and neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY) is configured`,
+      why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
+      remedy:
+        'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
+    });
+  return found;
 }
 
 /**
@@ -432,9 +426,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
     if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
       tell(
         `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
-        {
-          severity: 'warning',
-        },
+        { severity: 'warning' },
       );
     // a limit of the body also limits its files; if that limit is too high, the warning above is enough
     if (spec.maxBodyBytes !== undefined) continue;
