@@ -6,7 +6,7 @@ import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
-import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { Sources, isInPage } from './sources.ts';
 import { Trace } from './statements/trace.ts';
 import { declaredColumns, sqlTexts } from './statements/written-schema.ts';
 import { StatementFinder } from './statements/finder.ts';
@@ -293,11 +293,8 @@ const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|
  * source, because the stack trace of a connecting driver does not contain the code of the application.
  */
 export function openedAtImport(project: Project): Place | undefined {
-  const sources = new Sources(project);
-  for (const { module, node } of sources.all('call'))
-    if (functionAround(node) === undefined && OPENS.test(meaningOfCall(node, module)))
-      return module.placeAt(node.start);
-  return undefined;
+  const opened = new Sources(project).called(OPENS).find(({ node }) => functionAround(node) === undefined);
+  return opened?.module.placeAt(opened.node.start);
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */

@@ -148,11 +148,8 @@ function judged(
 /** Whether an environment variable decides a setting of the application, which may be another one in production. */
 function isOfEnvironment(key: string, { place }: Finding, sources: Sources): boolean {
   return sources
-    .all('call')
-    .filter(
-      ({ module, node }) =>
-        meaningOfCall(node, module) === 'svc.Svc' && lineOf(module.placeAt(node.start)) === lineOf(place),
-    )
+    .called(/^svc\.Svc$/)
+    .filter(({ module, node }) => lineOf(module.placeAt(node.start)) === lineOf(place))
     .some(({ module, node }) => {
       const options = node.args[0] && constantOf(node.args[0], module);
       const value = entryOf(options?.node, key);

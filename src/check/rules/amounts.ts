@@ -5,7 +5,6 @@
  */
 import { literal } from '../reader/constants.ts';
 import { functionAround, methodOf, objectOf, partsIn, pathOf } from '../reader/nodes.ts';
-import { meaningOfCall } from '../sources.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
@@ -192,10 +191,7 @@ function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
 /** SVC644: a number that each delivery of a signed message changes. */
 function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
   findReusable(trace, report);
-  const isOnce = sources
-    .all('call')
-    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
-  if (isOnce) return;
+  if (sources.called(/^svc\.IdempotencyMiddleware$/).some(() => true)) return;
   for (const run of trace.runs) {
     const calls = trace.callsOf(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
@@ -294,11 +290,7 @@ function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
 /** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
 function findDates(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
-    if (
-      cutsDay(call) &&
-      isLocalDay(objectOf(call)) &&
-      sources.reachedFrom(functionAround(call)) !== undefined
-    )
+    if (cutsDay(call) && isLocalDay(objectOf(call)) && sources.isReached(call))
       report(
         { module, call },
         'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
@@ -308,7 +300,7 @@ function findDates(sources: Sources, report: ReportAt): void {
         },
       );
     const isMoved = addsMonths(call) || makesMonths(call);
-    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
+    if (isMoved && !knowsDay(call) && sources.isReached(call))
       report(
         { module, call },
         'the day stays the same in another month: where the month is shorter, the date is in the month after it',

@@ -153,7 +153,7 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
     finish() {
       const isLimited = limitedClients(sources);
       for (const [call, { module, meaning }] of endless) {
-        if (isLimited.test(meaning) || sources.reachedFrom(functionAround(call)) === undefined) continue;
+        if (isLimited.test(meaning) || !sources.isReached(call)) continue;
         report(
           { module, call },
           `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
@@ -167,7 +167,7 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
 function findEndlessWaits(sources: Sources, report: ReportAt): void {
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind === 'of' || !loop.head.every((part) => isRaw(part, 'true'))) continue;
-    if (sources.reachedFrom(functionAround(loop)) === undefined) continue;
+    if (!sources.isReached(loop)) continue;
     const parts = partsOf(loop);
     const ends = parts.some(
       (part) =>
@@ -204,7 +204,7 @@ export function isCount(part: Node): boolean {
 }
 
 /** Whether a call waits for some time. */
-function isPause(call: Call, module: SourceModule): boolean {
+export function isPause(call: Call, module: SourceModule): boolean {
   const meaning = meaningOfCall(call, module);
   return isTimer(meaning) || meaning.startsWith('timers/promises.');
 }
@@ -259,7 +259,7 @@ function findBlockingHelpers(sources: Sources, report: ReportAt): void {
     const blocking = meaningOfCall(call, module).split('.').at(-1) ?? '';
     if (name === undefined || !(isBlockingName(name) || isBlockingName(blocking))) continue;
     const around = functionAround(call);
-    const from = sources.reachedFrom(around);
+    const from = sources.handlers.reachedFrom(around);
     // rules/code.ts already reports blocking calls in the handler itself
     if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue;
     if (isCalledOnce(around!, sources)) continue;
@@ -292,9 +292,8 @@ function findSlowPatterns(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('pattern')) {
     // exponential backtracking requires at least two repetitions
     if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
-    const fn = functionAround(node);
-    if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
-      continue;
+    const isOfModule = functionAround(node) === undefined;
+    if (isOfModule ? !isUsedByHandlers(node, module, sources) : !sources.isReached(node)) continue;
     if (isExponential(node.source, node.flags)) report({ module, node }, NESTED);
   }
 }
@@ -359,7 +358,7 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
   const { name } = at.target;
   for (const { module: other, node: use } of sources.all('name')) {
     if (use.name !== name && other === module) continue;
-    if (use.parent === at || sources.reachedFrom(functionAround(use)) === undefined) continue;
+    if (use.parent === at || !sources.isReached(use)) continue;
     const binding = other.lookup(use.name, use);
     if (binding?.kind === 'declared' && binding.node === at) return true;
   }

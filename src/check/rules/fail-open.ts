@@ -101,9 +101,7 @@ function findUnthrown(sources: Sources, report: ReportAt): void {
       report(
         { module, node },
         'the error is made, but not thrown: the code after it runs as if nothing had happened',
-        {
-          remedy: 'Throw it: throw new Forbidden()',
-        },
+        { remedy: 'Throw it: throw new Forbidden()' },
       );
   }
 }
@@ -132,8 +130,7 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
     const isRefusal = partsOf(block).some(
       (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
     );
-    const isReached = sources.reachedFrom(functionAround(node)) !== undefined;
-    if (isRefusal && handler !== undefined && !leaveIn(handler) && isReached)
+    if (isRefusal && handler !== undefined && !leaveIn(handler) && sources.isReached(node))
       report(
         { module, node: handler },
         'the catch block keeps the refusal that the block above throws, so every client passes the check',

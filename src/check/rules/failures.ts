@@ -14,10 +14,10 @@ import {
   partsOf,
   pathOf,
 } from '../reader/nodes.ts';
-import { callsIn, meaningOfCall } from '../sources.ts';
+import { callsIn } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
-import { ASKS, isCount } from './availability.ts';
+import { ASKS, isCount, isPause } from './availability.ts';
 import { isLog } from './logs.ts';
 import { MAKES_REPLY } from './replies.ts';
 import { methodsOf } from './routes.ts';
@@ -75,9 +75,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
   const asks = (node: Node, module: SourceModule): boolean =>
     callsIn(node, module, sources).some(({ call }) => asking.has(call));
   const waits = (node: Node, module: SourceModule): boolean =>
-    callsIn(node, module, sources)
-      .map((each) => meaningOfCall(each.call, each.module))
-      .some((meaning) => isTimer(meaning) || meaning.startsWith('timers/promises.'));
+    callsIn(node, module, sources).some((each) => isPause(each.call, each.module));
   return {
     onCall({ call, meaning }) {
       if (ASKS.test(meaning)) asking.add(call);
@@ -85,8 +83,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
     finish() {
       if (asking.size === 0) return;
       for (const { module, node: loop } of sources.all('loop')) {
-        const isServed = sources.reachedFrom(functionAround(loop)) !== undefined;
-        if (!isServed || loop.head.some((part) => !isTrue(part)) || isCounted(loop)) continue;
+        if (!sources.isReached(loop) || loop.head.some((part) => !isTrue(part)) || isCounted(loop)) continue;
         const repeated = partsOf(loop.body).some(
           (part) => part.type === 'call' && !changes(part, loop) && asks(part, module),
         );
@@ -111,7 +108,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
     const isSame = call.args.every(
       (arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg),
     );
-    if (!isSame || sources.reachedFrom(fn) === undefined) return false;
+    if (!isSame || !sources.isReached(call)) return false;
     const branch = nodesAround(call).find(
       (around) =>
         around.type === 'block' && around.parent?.type === 'try' && around.parent.handler === around,
@@ -151,7 +148,7 @@ function findKeptLocks(sources: Sources, report: ReportAt): void {
   for (const { module, body } of lists)
     body.forEach((statement, index) => {
       const isRelease = lockedBy(statement, module);
-      if (isRelease === undefined || sources.reachedFrom(functionAround(statement)) === undefined) return;
+      if (isRelease === undefined || !sources.isReached(statement)) return;
       const end = body.findIndex((each, at) => at > index && isRelease(each));
       if (end === -1 || !body.slice(index + 1, end).some(mayEnd)) return;
       const isOpened = callOf(body[end]!)?.callee.type === 'member' && statement.type === 'declare';

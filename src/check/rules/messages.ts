@@ -356,10 +356,8 @@ function skipsOf(
     return (parent.operator === '&&') === isTrue ? [] : onward(parent, isTrue);
   }
   if (parent.type === 'declarator' && parent.target.type === 'name' && parent.value === node) {
-    const { target } = parent;
-    return [...code.sources.all('name')]
-      .filter((use) => use.node.name === target.name && use.node !== target && isUseOf(use, parent))
-      .flatMap((use) => onward(use.node, isTrue, use));
+    const uses = code.sources.usesOf(parent, parent.target.name);
+    return uses.flatMap((use) => onward(use.node, isTrue, use));
   }
   if (parent.type === 'choice' && parent.test === node) {
     const [set, unset] = isTrue ? [parent.yes, parent.no] : [parent.no, parent.yes];
@@ -381,12 +379,6 @@ function skipsOf(
 
 function awaitedAt(node: Node): Node {
   return node.parent?.type === 'await' ? node.parent : node;
-}
-
-/** Whether a name refers to a variable. */
-function isUseOf({ node, module }: Spot & { readonly node: NodeOf<'name'> }, variable: Node): boolean {
-  const binding = module.lookup(node.name, node);
-  return binding?.kind === 'declared' && binding.node === variable;
 }
 
 /** Whether a branch that a set switch does not take has a check. */

@@ -10,7 +10,6 @@ import { isOfPackage } from '../values/calls.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { literal } from '../reader/constants.ts';
-import { meaningOfCall } from '../sources.ts';
 import { OUR_DATABASE, clientPlaces } from './injection.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, isChosen, plain } from '../statements/sending.ts';
@@ -394,10 +393,7 @@ function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void 
       report(
         sending.nodeAt(key.token),
         `every client, without a credential, changes any row of the table "${key.table}", because ${inputOf(key.value)} alone chooses it and nothing verifies the message`,
-        {
-          severity: 'warning',
-          remedy: VERIFY,
-        },
+        { severity: 'warning', remedy: VERIFY },
       );
     }
   }
@@ -555,13 +551,12 @@ function choicesOf(value: Value | undefined): readonly string[] {
 /** Returns the roles and scopes that guards of the sources require. */
 function rolesIn(sources: Sources): ReadonlySet<string> {
   const roles = new Set<string>();
-  for (const { module, node: call } of sources.all('call'))
-    if (/^svc\.require(?:Roles|Scopes)$/.test(meaningOfCall(call, module)))
-      for (const arg of call.args) {
-        if (arg.type === 'text') roles.add(arg.value);
-        const listed = entryOf(arg, 'roles') ?? entryOf(arg, 'scopes');
-        for (const item of listed?.type === 'list' ? listed.items : [])
-          if (item.type === 'text') roles.add(item.value);
-      }
+  for (const { node: call } of sources.called(/^svc\.require(?:Roles|Scopes)$/))
+    for (const arg of call.args) {
+      if (arg.type === 'text') roles.add(arg.value);
+      const listed = entryOf(arg, 'roles') ?? entryOf(arg, 'scopes');
+      for (const item of listed?.type === 'list' ? listed.items : [])
+        if (item.type === 'text') roles.add(item.value);
+    }
   return roles;
 }

@@ -18,7 +18,7 @@ import {
   returnsOf,
 } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
-import { callsIn, isCommand, meaningOfCall, writtenOf } from '../sources.ts';
+import { callsIn, isCommand, writtenOf } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
@@ -235,7 +235,7 @@ function isOfTimer(node: Node): boolean {
 
 /** Whether requests reach a place. */
 function isOfRequest(node: Node, { fn }: Promised, sources: Sources): boolean {
-  return sources.reachedFrom(functionAround(node) ?? fn) !== undefined;
+  return sources.handlers.reachedFrom(functionAround(node) ?? fn) !== undefined;
 }
 
 /** Whether the project listens for unhandled rejections: `process.on('unhandledRejection', …)`. */
@@ -311,8 +311,8 @@ const EMITS_ERRORS =
 
 /** SVC613: streams, sockets and child processes on which nothing listens for errors. */
 function findUnheard(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call'))
-    if (EMITS_ERRORS.test(meaningOfCall(call, module)) && !isCommand(module) && isUnheard(call))
+  for (const { module, node: call } of sources.called(EMITS_ERRORS))
+    if (!isCommand(module) && isUnheard(call))
       report(
         { module, call },
         'nothing listens for errors of what this call starts, so an error event ends the process',
@@ -404,10 +404,7 @@ const EXITS = /^process\.(?:exit|abort|kill|reallyExit)$/;
 /** SVC663: calls that end the process, in functions that requests reach. */
 function findExits(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call'))
-    if (
-      /^process\.(?:exit|abort)$/.test(pathOf(call.callee) ?? '') &&
-      sources.reachedFrom(functionAround(call)) !== undefined
-    )
+    if (/^process\.(?:exit|abort)$/.test(pathOf(call.callee) ?? '') && sources.isReached(call))
       report(
         { module, call },
         'a request ends the whole process, and with it the requests of all other clients',

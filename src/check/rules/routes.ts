@@ -17,7 +17,7 @@ import {
   pathOf,
   walk,
 } from '../reader/nodes.ts';
-import { meaningOf, meaningOfCall } from '../sources.ts';
+import { meaningOf } from '../sources.ts';
 import { GUARDS, isClock } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
 import { isList } from '../values/calls.ts';
@@ -31,7 +31,7 @@ import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
 import { MAKES_REPLY, isUnderCondition } from './replies.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Run } from '../statements/trace.ts';
-import type { Call, Node, NodeOf } from '../reader/nodes.ts';
+import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
@@ -173,17 +173,14 @@ function isPublic(call: Call, module: SourceModule): boolean {
 
 /** SVC210: rate limit keys that come from a header, without a second limit that counts by address. */
 function findChosenKeys(sources: Sources, report: ReportAt): void {
-  const calls = [...sources.all('call')];
-  const limits = calls.filter(
-    ({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware',
-  );
+  const limits = sources.called(LIMITER).toArray();
   const isByAddress = limits.some(({ module, node }) => countsByAddress(node.args[0], module));
   const judge = (options: Node | undefined, module: SourceModule): void =>
     judgeKey(options, module, sources, report);
   if (!isByAddress) for (const { module, node } of limits) judge(node.args[0], module);
   // the option of a route replaces the limit of the first middleware, so the second one must count by address
   if (isByAddress && limits.length > 1) return;
-  for (const { module, node: call } of calls)
+  for (const { module, node: call } of sources.all('call'))
     if (sources.handlers.isRoute(call)) judge(entryOf(specOf({ call, module }), 'rateLimit'), module);
 }
 
@@ -265,36 +262,34 @@ function watchLogins(report: ReportAt): Watch {
 
 /** SVC305: exception handlers whose responses differ from the OpenAPI document. */
 function findHandlers(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
-}
-
-/** SVC305: exception handlers whose responses differ from the OpenAPI document. */
-function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
-  const [error, given] = call.args;
-  if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
-  const [, name] =
-    /^(?:svc\.)?(ValidationError|HTTPException|BadRequest)$/.exec(meaningOf(error, module) ?? '') ?? [];
-  const handler = sources.handlers.resolve(given, module);
-  if (name === undefined || handler === undefined) return;
-  const text = sources.handlers.homeOf(handler).source.slice(handler.start, handler.end);
-  const status = /\bstatus\s*:\s*(\d{3})|,\s*(\d{3})\s*[,)\]]/.exec(text);
-  const code = status?.[1] ?? status?.[2];
-  const isOther =
-    name === 'HTTPException' &&
-    !/problem\+json|throw\b|Problem/.test(text) &&
-    /JSONResponse|return\s*\{|=>\s*\(?\s*[[{(]/.test(text);
-  if (name !== 'HTTPException' && (code === undefined || code === '400')) return;
-  if (name === 'HTTPException' && !isOther) return;
-  report(
-    { module, call },
-    code === undefined || code === '400'
-      ? 'the OpenAPI document does not describe the error responses of this handler, because the handler declares no response'
-      : `the OpenAPI document does not describe the response to invalid input: this handler responds with ${code}, but declares no response`,
-    {
-      severity: 'warning',
-      remedy: `Declare the schema of the error response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
-    },
-  );
+  for (const { module, node: call } of sources.all('call')) {
+    const [error, given] = call.args;
+    if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) continue;
+    const [, name] =
+      /^(?:svc\.)?(ValidationError|HTTPException|BadRequest)$/.exec(meaningOf(error, module) ?? '') ?? [];
+    const handler = sources.handlers.resolve(given, module);
+    if (name === undefined || handler === undefined) continue;
+    const text = sources.handlers.homeOf(handler).source.slice(handler.start, handler.end);
+    const status = /\bstatus\s*:\s*(\d{3})|,\s*(\d{3})\s*[,)\]]/.exec(text);
+    const code = status?.[1] ?? status?.[2];
+    const isUsual = code === undefined || code === '400';
+    const isOther =
+      name === 'HTTPException'
+        ? !/problem\+json|throw\b|Problem/.test(text) &&
+          /JSONResponse|return\s*\{|=>\s*\(?\s*[[{(]/.test(text)
+        : !isUsual;
+    if (isOther)
+      report(
+        { module, call },
+        isUsual
+          ? 'the OpenAPI document does not describe the error responses of this handler, because the handler declares no response'
+          : `the OpenAPI document does not describe the response to invalid input: this handler responds with ${code}, but declares no response`,
+        {
+          severity: 'warning',
+          remedy: `Declare the schema of the error response: app.exceptionHandler(${name}, { response: { ${code ?? '400'}: Refusal } }, (error) => …)`,
+        },
+      );
+  }
 }
 
 /**
@@ -325,6 +320,8 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
   });
 }
 
+const LIMITER = /^svc\.RateLimitMiddleware$/;
+
 /** A middleware that limits requests. */
 interface Limiter {
   readonly perMinute: number;
@@ -334,8 +331,7 @@ interface Limiter {
 
 export function limitersIn(sources: Sources): readonly Limiter[] {
   return sources
-    .all('call')
-    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware')
+    .called(LIMITER)
     .map(({ node }) => ({
       perMinute: node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
       routes: routesWith(node, sources),
@@ -368,27 +364,13 @@ function routesWith(value: Node, sources: Sources, depth = 0): ReadonlySet<Call>
           .filter(({ module, node }) => sources.handlers.resolve(node.callee, module) === fn)
           .map(({ node }): Node => node)
           .toArray()
-      : parent.type === 'declarator'
-        ? usesOf(parent, sources)
+      : parent.type === 'declarator' && parent.target.type === 'name'
+        ? sources.usesOf(parent).map(({ node }) => node)
         : [];
   const found = uses.map((use) => routesWith(use, sources, depth + 1));
   return found.length === 0 || found.includes(undefined)
     ? undefined
     : new Set(found.flatMap((routes) => [...(routes ?? [])]));
-}
-
-/** Returns the names that refer to a declaration, in all modules. */
-function usesOf(declarator: NodeOf<'declarator'>, sources: Sources): readonly Node[] {
-  const { target } = declarator;
-  if (target.type !== 'name') return [];
-  return sources
-    .all('name')
-    .filter(({ module, node }) => {
-      const binding = node === target ? undefined : module.lookup(node.name, node);
-      return binding?.kind === 'declared' && binding.node === declarator;
-    })
-    .map(({ node }): Node => node)
-    .toArray();
 }
 
 /** Returns the requests per minute that a client may send to the route of a handler. */
@@ -506,8 +488,7 @@ function isForSome({ node, module }: Spot): boolean {
 
 /** Returns the header fields with credentials, also those in which a program takes API keys. */
 function credentialsIn(sources: Sources): ReadonlySet<string> {
-  const own = sources.all('call').flatMap(({ module, node }) => {
-    if (meaningOfCall(node, module) !== 'svc.APIKeyAuth') return [];
+  const own = sources.called(/^svc\.APIKeyAuth$/).flatMap(({ module, node }) => {
     const header = entryOf(node.args[0], 'header');
     const name = header === undefined ? undefined : literal(header, module);
     return name?.type === 'text' ? [name.value.toLowerCase()] : [];

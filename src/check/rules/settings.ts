@@ -5,8 +5,7 @@
 import { calledName, entryOf, isRaw } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
-import type { SourceModule } from '../reader/modules.ts';
-import type { Call, Node } from '../reader/nodes.ts';
+import type { Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
 
@@ -29,25 +28,23 @@ function watchSwitchedOff(report: ReportAt, sources: Sources): Watch {
       if (route !== undefined)
         streaming.set(route.call, STREAMS.test(value.type ?? '') && streaming.get(route.call) !== false);
     },
-    finish: () => findSwitchedOff(sources, report, streaming),
+    finish() {
+      for (const { module, node } of sources.all('entry'))
+        if (
+          node.parent?.type === 'object' &&
+          node.value !== undefined &&
+          LIMITS.test(node.key ?? '') &&
+          isEndless(node.value) &&
+          isOption(node.parent) &&
+          streaming.get(node.parent.parent ?? node) !== true
+        )
+          report(
+            { module, node },
+            `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
+            { severity: 'warning' },
+          );
+    },
   };
-}
-
-function findSwitchedOff(sources: Sources, report: ReportAt, streaming: ReadonlyMap<Node, boolean>): void {
-  for (const { module, node } of sources.all('entry'))
-    if (
-      node.parent?.type === 'object' &&
-      node.value !== undefined &&
-      LIMITS.test(node.key ?? '') &&
-      isEndless(node.value) &&
-      isOption(node.parent) &&
-      streaming.get(node.parent.parent ?? node) !== true
-    )
-      report(
-        { module, node },
-        `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
-        { severity: 'warning' },
-      );
 }
 
 /** Functions of Node.js that show or end the whole process. */
@@ -64,29 +61,26 @@ function findDiagnostics({ call, meaning, module, route, isGuarded }: Site, repo
     );
 }
 
-/** SVC218: connections without TLS to databases on other machines. */
-function findPlainDatabases(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call'))
-    judgeDatabases(call, meaningOfCall(call, module), module, report);
-}
-
 /**
  * SVC218: connections without TLS to databases on other machines. A host name without a dot, such as `db`, is
  * not reported, because it usually names a container on a private network.
  */
-function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
-  if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
-    return;
-  const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
-  const value = literal(given, module);
-  if (value?.type !== 'text') return;
-  const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
-  if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
-  if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
-    report(
-      { module, node: given },
-      `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
-    );
+function findPlainDatabases(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.called(
+    /(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/,
+  )) {
+    const [first] = call.args;
+    const given = first?.type === 'binary' ? first.right : first;
+    const value = given && literal(given, module);
+    if (value?.type !== 'text') continue;
+    const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
+    if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) continue;
+    if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
+      report(
+        { module, node: given! }, // its value is a text
+        `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
+      );
+  }
 }
 
 /** SVC403: state in the memory of one process, although the program starts several processes. */
@@ -97,19 +91,19 @@ function judgeMemory(sources: Sources, report: ReportAt): void {
     return workers !== undefined && (workers.type === 'call' || (numberOf(workers) ?? 0) > 1);
   });
   if (!isServedByMany) return;
-  for (const { module, node } of sources.all('call')) {
-    const name =
-      /^svc(?:\/db)?\.(Memory(?:RecordStore|RateLimitStore|Cache|RoomBus)|RateLimitMiddleware|RateLimiter)$/.exec(
-        meaningOfCall(node, module),
-      )?.[1];
-    if (name === undefined || (name.startsWith('RateLimit') && entryOf(node.args[0], 'store') !== undefined))
-      continue;
-    report(
-      { module, node },
-      `${name} keeps its ${name.startsWith('RateLimit') ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
-    );
+  for (const { module, node } of sources.called(KEEPS_IN_MEMORY)) {
+    const name = meaningOfCall(node, module).replace(/^.*\./, '');
+    const isLimit = name.startsWith('RateLimit');
+    if (!isLimit || entryOf(node.args[0], 'store') === undefined)
+      report(
+        { module, node },
+        `${name} keeps its ${isLimit ? 'counters' : 'records'} in the memory of one process, but run() starts several worker processes, which do not share memory`,
+      );
   }
 }
+
+const KEEPS_IN_MEMORY =
+  /^svc(?:\/db)?\.(?:Memory(?:RecordStore|RateLimitStore|Cache|RoomBus)|RateLimitMiddleware|RateLimiter)$/;
 
 const LIMITS =
   /^(?:statementTimeoutMs|connectTimeoutMs|requestTimeoutMs|headersTimeoutMs|sendTimeoutMs|timeoutMs)$/;

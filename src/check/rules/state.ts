@@ -41,7 +41,7 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
     wrong: 'let current; … current = me;',
     right: 'const current = me;',
-    watch: watchKept,
+    watch: (report, sources) => ({ onAssign: (kept) => findKeptRequests(kept, sources, report) }),
   },
   {
     id: 'SVC632',
@@ -68,10 +68,6 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC642', watch: watchValues },
   { id: 'SVC658', watch: watchLocks },
 ];
-
-function watchKept(report: ReportAt, sources: Sources): Watch {
-  return { onAssign: (kept) => findKeptRequests(kept, sources, report) };
-}
 
 /**
  * Names of objects with settings. Only administrators change settings, and they may usually change all
@@ -121,7 +117,10 @@ function findKeptRequests(
       : undefined;
   const isField = name === 'this' && isLasting;
   if (variable === undefined && !isField) return;
-  const uses = variable === undefined ? usesOfField(assign.target, sources) : usesOf(variable, name, sources);
+  const uses =
+    variable === undefined
+      ? usesOfField(assign.target, sources)
+      : sources.usesOf(variable, name).map(({ node }) => node);
   const isRead =
     variable?.parent?.parent?.type === 'export' || uses.some((node) => functionAround(node) !== fn);
   // a request body may change shared state on purpose
@@ -137,15 +136,6 @@ function findKeptRequests(
 function usesOfField(target: Node, sources: Sources): Node[] {
   const { property } = target as Member; // pathOf() gave `this.name`, so the target is a member
   return [...sources.all('member')].map(({ node }) => node).filter((node) => node.property === property);
-}
-
-/** Returns all uses of a variable except its declaration. */
-function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
-  return [...sources.all('name')].flatMap(({ module, node }) => {
-    if (node.name !== name || node.parent === declarator) return [];
-    const binding = module.lookup(name, node);
-    return binding?.kind === 'declared' && binding.node === declarator ? [node] : [];
-  });
 }
 
 /**

@@ -93,12 +93,7 @@ function watchPurposes(report: ReportAt, sources: Sources): Watch {
   const found: Site[] = [];
   const acting = new Set<Site['handler']>();
   const takesAll = (): boolean =>
-    sources
-      .all('call')
-      .some(
-        ({ node, module }) =>
-          GUARD.test(meaningOfCall(node, module)) && node.args.every(({ type }) => type === 'text'),
-      );
+    sources.called(GUARD).some(({ node }) => node.args.every(({ type }) => type === 'text'));
   return {
     onCall(site) {
       const { call, meaning, handler, value } = site;
@@ -143,9 +138,8 @@ function isAnswered({ call, stack }: Site): boolean {
 
 /** SVC215: tokens that stay valid too long. */
 function findEndlessTokens(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaningOfCall(call, module));
-    for (const given of isToken ? call.args : []) {
+  for (const { module, node: call } of sources.called(/^svc\.(?:BearerAuth|verifyToken|createToken)$/))
+    for (const given of call.args) {
       const constant = constantOf(given, module);
       const arg = constant?.node;
       const required = entryOf(arg, 'requireExp');
@@ -161,7 +155,6 @@ function findEndlessTokens(sources: Sources, report: ReportAt): void {
           'the token is valid for more than a year, so a leaked token works for more than a year, too',
         );
     }
-  }
 }
 
 /** SVC215: tokens that a package signs without an expiry time. */

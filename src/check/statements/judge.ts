@@ -274,15 +274,7 @@ function isOnlyTested({ call, module }: SentCall, sources: Sources): boolean {
   const row = call.parent?.type === 'await' ? call.parent : call;
   const { parent } = row;
   if (parent?.type !== 'declarator' || parent.target.type !== 'name') return isTest(row);
-  const { name } = parent.target;
-  const uses = sources
-    .all('name')
-    .filter((each) => each.module === module && each.node.name === name && each.node !== parent.target)
-    .filter(({ node }) => {
-      const binding = module.lookup(name, node);
-      return binding?.kind === 'declared' && binding.node === parent;
-    })
-    .toArray();
+  const uses = sources.usesOf(parent, parent.target.name).filter((each) => each.module === module);
   return uses.length > 0 && uses.every(({ node }) => isTest(node));
 }
 
