@@ -140,7 +140,7 @@ export function examineSources(
     },
   });
   const trace = new Trace(project, migrations, engines);
-  watches.push(trace.watch);
+  watches.push(trace.watch, sources.columns.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {
     ...heard([...watches, statements]),

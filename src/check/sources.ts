@@ -7,6 +7,7 @@ import { isSecret } from '../observability/redact.ts';
 import { variableOf } from '../base/config.ts';
 import { Functions } from './values/functions.ts';
 import { FALLBACK } from './values/marks.ts';
+import { WrittenColumns } from './statements/sending.ts';
 import { madeIn } from './values/value.ts';
 import { calledName, functionAround, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule, Spot } from './reader/modules.ts';
@@ -68,6 +69,7 @@ export class Sources {
   readonly project: Project;
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
+  readonly columns: WrittenColumns = new WrittenColumns();
   /** Nodes by their types, and the module of each node. */
   readonly #nodes = new Map<Node['type'], { readonly nodes: Node[]; readonly homes: SourceModule[] }>();
   readonly #unjudged = new Map<string, Unjudged>();

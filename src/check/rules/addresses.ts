@@ -3,7 +3,7 @@
  */
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { hasAny, isLocal, literalOf } from '../values/text.ts';
-import { dangerIn, dangerOf, doubt } from './injection.ts';
+import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
@@ -199,13 +199,12 @@ function namesIn(value: Value | undefined): readonly string[] {
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(site: Site, report: ReportAt): void {
   const target = redirectTarget(site);
-  const danger = dangerIn(
-    site,
-    target,
+  const danger = dangerOf(
+    site.value(target),
     (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
   );
   if (danger === undefined) return;
-  const { node, module } = site.written(target!); // dangerIn() found a part in it
+  const { node, module } = site.written(target!); // dangerOf() found a part in it
   report(
     { module, node },
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
@@ -248,7 +247,7 @@ const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 /** SVC606: client input in file paths. */
 function findPaths(site: Site, report: ReportAt): void {
   for (const path of pathsOf(site)) {
-    const danger = dangerIn(site, path, leavesFolder);
+    const danger = dangerOf(site.value(path), leavesFolder);
     if (danger === undefined) continue;
     const { entry } = danger;
     report(

@@ -9,7 +9,7 @@ import { isOfPackage } from '../values/calls.ts';
 import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
-import { dangerIn, doubt } from './injection.ts';
+import { dangerOf, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import { plain } from '../statements/sending.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -81,10 +81,10 @@ function findLines(site: Site, report: ReportAt): void {
   findMailFields(site, report);
   if (!APPENDS.test(site.meaning)) return;
   const line = site.call.args[/^fs(?:\/promises|\.promises)?\.appendFile/.test(site.meaning) ? 1 : 0];
-  const danger = dangerIn(site, line, endsLine);
+  const danger = dangerOf(site.value(line), endsLine);
   if (danger === undefined) return;
   report(
-    { module: site.module, node: line! }, // dangerIn() found a part in it
+    { module: site.module, node: line! }, // dangerOf() found a part in it
     `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
     doubt(danger),
   );
@@ -96,9 +96,8 @@ const MAIL_FIELD = /(?:^|\r?\n)(?:from|to|cc|bcc|subject|reply-to|sender):[^\n]*
 /** SVC610: client input in a field of the head of a mail. */
 function findMailFields(site: Site, report: ReportAt): void {
   for (const arg of site.call.args) {
-    const danger = dangerIn(
-      site,
-      arg,
+    const danger = dangerOf(
+      site.value(arg),
       ({ part, before, after }) =>
         hasAny(part.may, '\n') &&
         !/^(?:headers|cookies)$/.test(part.origin.input) &&

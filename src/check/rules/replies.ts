@@ -8,7 +8,7 @@ import { bare, writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored, literalOf } from '../values/text.ts';
-import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
+import { columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -16,7 +16,7 @@ import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import { madeIn } from '../values/value.ts';
-import type { RowColumn, Sending } from '../statements/sending.ts';
+import type { RowColumn, Sending, WrittenColumns } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -85,12 +85,10 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
 ];
 
 /** SVC656: texts of clients at the beginning of cells in CSV. */
-function watchFormulas(report: ReportAt): Watch {
-  const written = new WrittenColumns('=');
+function watchFormulas(report: ReportAt, { columns }: Sources): Watch {
   const cells: { readonly module: SourceModule; readonly body: Node; readonly danger: ClientPart }[] = [];
   return {
     onCall(site) {
-      written.visit(site);
       const [body] = site.call.args;
       const type = typeIn(fieldsOf(site))?.value;
       if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
@@ -99,11 +97,9 @@ function watchFormulas(report: ReportAt): Watch {
         if (body !== undefined && beginsFormula(place))
           cells.push({ module: site.module, body, danger: place.part });
     },
-    onStatement: (sending) => written.add(sending),
     finish() {
       for (const { danger, ...cell } of cells) {
-        const column = columnOf(danger);
-        if (column !== undefined && written.isSafe(column)) continue;
+        if (columns.isSafe(columnOf(danger), '=')) continue;
         report(
           danger.entry ?? { node: cell.body, module: cell.module },
           `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
@@ -245,22 +241,16 @@ function isColumnOf({ call }: Sending, { texts }: Value): boolean {
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
-function watchPages(report: ReportAt): Watch {
-  const pages: Site[] = [];
-  const columns: { readonly made: readonly Made[]; readonly site: Site }[] = [];
-  const written = new WrittenColumns('<');
+function watchPages(report: ReportAt, { columns }: Sources): Watch {
+  const pages: { readonly made: readonly Made[]; readonly site: Site }[] = [];
   return {
     onCall(site) {
-      written.visit(site);
-      if (!isPage(site)) return;
-      pages.push(site);
-      columns.push({ made: madeIn({ texts: site.value(site.call.args[0])?.texts ?? [] }), site });
+      if (isPage(site))
+        pages.push({ made: madeIn({ texts: site.value(site.call.args[0])?.texts ?? [] }), site });
     },
-    onCompare: ({ sides }) => written.noteTest(sides),
-    onStatement: (sending) => written.add(sending),
     finish() {
-      pages.forEach((site) => judgePage(site, written, report));
-      for (const { made, site } of columns) judgeColumns(made, site, written, report);
+      for (const { site } of pages) judgePage(site, columns, report);
+      for (const { made, site } of pages) judgeColumns(made, site, columns, report);
     },
   };
 }
@@ -302,7 +292,7 @@ function judgePage(site: Site, columns: WrittenColumns, report: ReportAt): void 
 /** SVC608: columns of rows without a declared class, to which another handler writes the text of a client. */
 function judgeColumns(made: readonly Made[], site: Site, columns: WrittenColumns, report: ReportAt): void {
   for (const mark of made) {
-    const column = columns.columnIn(mark);
+    const column = columns.columnIn(mark, '<');
     if (column === undefined) continue;
     const { node, module } = mark.entry ?? site.written(site.call.args[0]!); // a page has a body: see isPage()
     report(
@@ -325,8 +315,7 @@ function choosesScheme({ part, before }: Place): boolean {
 function entersMarkup({ part, before }: Place, columns: WrittenColumns): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
   const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
-  const column = quote === undefined ? columnOf(part) : undefined;
-  return hasAny(part.may, quote ?? '<') && (column === undefined || !columns.isSafe(column));
+  return hasAny(part.may, quote ?? '<') && (quote !== undefined || !columns.isSafe(columnOf(part), '<'));
 }
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
@@ -507,12 +496,10 @@ interface Shown extends Spot {
 }
 
 /** SVC609: a column that an upload filled names the media type of a response that browsers show. */
-function watchStoredTypes(report: ReportAt): Watch {
+function watchStoredTypes(report: ReportAt, { columns }: Sources): Watch {
   const shown: Shown[] = [];
-  const written = new WrittenColumns('/');
   return {
     onCall: (site) => {
-      written.visit(site);
       const fields = fieldsOf(site);
       const type = typeIn(fields);
       const column = type === undefined ? undefined : columnIn(type.value);
@@ -520,11 +507,9 @@ function watchStoredTypes(report: ReportAt): Watch {
       if (type !== undefined && (column ?? made) !== undefined && !isAttachment(site, fields))
         shown.push({ column, made, node: type.node, module: site.module });
     },
-    onCompare: ({ sides }) => written.noteTest(sides),
-    onStatement: (sending) => written.add(sending),
     finish: () => {
       for (const { node, module, column, made } of shown) {
-        const name = column === undefined ? made && written.columnIn(made) : written.nameOf(column);
+        const name = column === undefined ? made && columns.columnIn(made, '/') : columns.nameOf(column, '/');
         if (name !== undefined)
           report(
             { module, node },
