@@ -6,6 +6,7 @@ import { analysePattern } from '../../schema/pattern.ts';
 import { isBlockingName } from '../reader/functions.ts';
 import {
   calledName,
+  catchAround,
   functionAround,
   isRaw,
   isWithin,
@@ -180,9 +181,7 @@ function findEndlessWaits(sources: Sources, report: ReportAt): void {
     const waits = parts.some(
       (part) =>
         part.type === 'await' &&
-        !nodesAround(part).some(
-          (around) => around.parent?.type === 'try' && around.parent.handler === around,
-        ) &&
+        catchAround(part) === undefined &&
         partsIn(part).some((each) => each.type === 'call' && isPause(each, module)),
     );
     if (waits && !ends)

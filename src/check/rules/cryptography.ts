@@ -92,16 +92,10 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
   },
 ];
 
-/** Functions that compare a password with its hash, and the argument that is the hash. */
-const COMPARE_HASH: ReadonlyMap<string, number> = new Map([
-  ['svc.checkPassword', 1],
-  ['bcrypt.compare', 1],
-  ['bcrypt.compareSync', 1],
-  ['bcryptjs.compare', 1],
-  ['bcryptjs.compareSync', 1],
-  ['argon2.verify', 0],
-]);
-const PASSWORD_COLUMN = /(?:password|passwd|pwd|passphrase|passcode)$/;
+/** Functions that compare a password with its hash. */
+export const COMPARES_HASH: RegExp =
+  /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
+const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /**
  * SVC677: inputs in columns whose rows log clients in: a function compares the column as a hash, or code compares a column
@@ -116,14 +110,14 @@ function watchStoredPasswords(report: ReportAt): Watch {
     const names = [
       ...madeIn(value).map(({ column = '' }) => plain(column)),
       ...clientsIn(value).map((part) => columnOf(part)?.name ?? ''),
-    ].filter((name) => (isHash ? true : PASSWORD_COLUMN.test(name)));
+    ].filter((name) => isHash || PASSWORD.test(name));
     for (const node of names.length === 0 ? [] : rowsIn(value, [ROW]))
       compared.set(node, new Set([...(compared.get(node) ?? []), ...names]));
   };
   return {
     onCall({ meaning, call, value }) {
-      const hash = COMPARE_HASH.get(meaning);
-      if (hash !== undefined) note(value(call.args[hash]), true);
+      const hash = call.args[meaning === 'argon2.verify' ? 0 : 1];
+      if (COMPARES_HASH.test(meaning)) note(value(hash), true);
     },
     onCompare({ sides }) {
       const isOfInput = sides.some((side) => clientsIn(side).some((part) => !isStored(part)));
@@ -136,14 +130,14 @@ function watchStoredPasswords(report: ReportAt): Watch {
         for (const name of compared.get(call) ?? [])
           for (const table of tables) columns.add(`${table}.${name}`);
         for (const { kind, table, column } of equal)
-          if (kind === 'input' && PASSWORD_COLUMN.test(plain(column)))
+          if (kind === 'input' && PASSWORD.test(plain(column)))
             columns.add(`${table}.${plain(column)}`);
       }
       for (const sending of sent)
         for (const { kind, value, table, column, token } of sending.written) {
           const name = plain(column);
           const isPassword =
-            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD_COLUMN.test(name));
+            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD.test(name));
           const parts = kind === 'input' && value !== undefined ? clientsIn(value) : [];
           const given = parts.find(({ unknown }) => unknown === undefined);
           if (!isPassword || given === undefined || given.origin.what.match(/hash|digest|encrypt/i)) continue;
@@ -371,7 +365,6 @@ function findHashedChance({ call, meaning, value }: Site, tell: (made: Made | un
 
 /** Functions that return a fast hash, and the methods that add text to it. */
 const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
-const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /** SVC623: inputs that are passwords by their declared names, with a fast hash. */
 function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
@@ -420,15 +413,12 @@ function makerOfCall(node: Node, module: SourceModule): string {
  * or repeats the fast hash in a loop.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
-  if (isHashedAgain(module) || loopAround(call) !== undefined) return true;
+  // the module also uses a slow password hash, or a service that lists leaked passwords
+  const isHashedAgain = /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(module.source);
+  if (isHashedAgain || loopAround(call) !== undefined) return true;
   const fn = functionAround(call);
   const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
   return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
-}
-
-/** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
-function isHashedAgain({ source }: SourceModule): boolean {
-  return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
 const ASKS_SERVICE =

@@ -3,6 +3,7 @@
  * and successful responses for work that failed (SVC657 … SVC659).
  */
 import {
+  catchAround,
   functionAround,
   isRaw,
   isWithin,
@@ -13,6 +14,7 @@ import {
   partsIn,
   partsOf,
   pathOf,
+  triesAround,
 } from '../reader/nodes.ts';
 import { callsIn } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
@@ -109,11 +111,8 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
       (arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg),
     );
     if (!isSame || !sources.isReached(call)) return false;
-    const branch = nodesAround(call).find(
-      (around) =>
-        around.type === 'block' && around.parent?.type === 'try' && around.parent.handler === around,
-    );
-    return !isCounted(branch ?? fn) && asks(fn, module) && !waits(branch ?? fn, module);
+    const branch = catchAround(call) ?? fn;
+    return !isCounted(branch) && asks(fn, module) && !waits(branch, module);
   }
 }
 
@@ -254,11 +253,9 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
     handler !== undefined && leaveIn(handler) === undefined;
   return (
     /^(?:catch|finally)$/.test(methodOf(node.value)) ||
-    nodesAround(node).some(
+    triesAround(node).some(
       (around) =>
-        around.type === 'try' &&
         isWithin(around, within) &&
-        isWithin(node, around.block) &&
         (around.finalizer !== undefined || isKept(around.handler)),
     )
   );

@@ -528,7 +528,7 @@ function findLastingSessions(trace: Trace, report: ReportAt): void {
       const columns = writtenBy(change).map(({ column }) => column);
       // a guard that reads the account sees the change
       const isSeen = guards.some(
-        (each) => each.tables.includes(table) && columns.some((column) => namesColumn(each, column)),
+        (each) => each.tables.includes(table) && columns.some((column) => each.outline.names(column)),
       );
       const isOfSessions = sessions.some((each) =>
         trace.tableOf(each)?.references.some((to) => to.table === table),
@@ -542,10 +542,6 @@ function findLastingSessions(trace: Trace, report: ReportAt): void {
       );
     }
   }
-}
-
-function namesColumn({ outline }: Sending, column: string): boolean {
-  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
 }
 
 /** Returns the statements of the dependencies of a handler. */

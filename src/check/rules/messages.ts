@@ -3,16 +3,16 @@
  * only looks like the stored one (SVC639), and fields of requests that switch checks off (SVC673).
  */
 import {
+  catchAround,
   entryOf,
   functionAround,
-  isWithin,
   leaveIn,
   loopAround,
   methodOf,
-  nodesAround,
   partsIn,
   partsOf,
   pathOf,
+  triesAround,
 } from '../reader/nodes.ts';
 import { isEmpty, rowsIn } from '../statements/trace.ts';
 import { ROW } from '../values/marks.ts';
@@ -148,11 +148,9 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
 function isRetried(call: Node | undefined): boolean {
   return (
     call !== undefined &&
-    nodesAround(call).some(
+    triesAround(call).some(
       (around) =>
-        around.type === 'try' &&
         around.handler?.type === 'block' &&
-        isWithin(call, around.block) &&
         loopAround(around) !== undefined &&
         leaveIn(around.block, /^(?:return|break)$/) !== undefined &&
         around.handler.body.at(-1)?.type !== 'leave',
@@ -172,7 +170,8 @@ function watchJobs(report: ReportAt): Watch {
   return {
     onStatement(sending) {
       const { outline, call, equal, isByInput, isTied, way, target = '' } = sending;
-      if (outline.verb === 'insert' && way.some(({ node }) => isInCatch(node))) restored.add(target);
+      if (outline.verb === 'insert' && way.some(({ node }) => catchAround(node) !== undefined))
+        restored.add(target);
       if (!isByInput && !isTied) read.add(call);
       if (outline.verb !== 'delete' || sending.isInTransaction) return;
       const rows = equal.flatMap(({ value }) => (value === undefined ? [] : rowsIn(value, [ROW])));
@@ -200,12 +199,6 @@ function watchJobs(report: ReportAt): Watch {
           );
     },
   };
-}
-
-function isInCatch(node: Node): boolean {
-  return nodesAround(node).some(
-    (around) => around.parent?.type === 'try' && around.parent.handler === around,
-  );
 }
 
 /** A test whether a client, or a variable, sets a switch. */

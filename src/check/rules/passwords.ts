@@ -16,12 +16,13 @@ import {
 import { DRAWN } from '../values/calls.ts';
 import { namesSecret } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { constantOf, hasClient, isStored } from '../values/text.ts';
-import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { clientsIn, constantOf, hasClient, isStored } from '../values/text.ts';
+import { ABSENT, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
+import { COMPARES_HASH } from './cryptography.ts';
 import { limitOfRoute, limitersIn } from './routes.ts';
 import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
@@ -130,11 +131,11 @@ interface Sides {
 
 /** Whether one value is a secret of the program, and the other one comes from a client. */
 function isSecretOf({ held, sent, node, declared, variables }: Sides): boolean {
-  const part = sent.texts.flat().find((each) => each.kind === 'client' && !isStored(each));
-  if (part?.kind !== 'client' || held === ABSENT || held.constant !== undefined) return false;
+  const part = clientsIn(sent.texts).find((each) => !isStored(each));
+  if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
   const made = madeIn({ texts: held.texts });
-  const stored = held.texts.flat().find((each) => each.kind === 'client');
-  if (stored?.kind === 'client' && !isStored(stored)) return false;
+  const [stored] = clientsIn(held.texts);
+  if (stored !== undefined && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
   const isRow = stored !== undefined || made.some(({ by }) => by === ROW);
   return (
@@ -211,20 +212,26 @@ function guessedIn(run: Run, trace: Trace): string | undefined {
   const searched = trace
     .sentBy(run)
     .flatMap(({ equal }) => equal.filter(({ column }) => !isGuarded(run) || namesCode(column)));
-  const compared = trace
-    .comparedBy(run)
-    .flatMap((each) =>
-      each.sides.filter(
-        (_, index) => isColumn(each.sides[1 - index]) && namesCode(comparedColumn(each, 1 - index)),
-      ),
-    );
+  const compared = comparedWith(run, trace, namesCode);
   return [...hashed.flatMap(({ args }) => args), ...searched.map(({ value }) => value), ...compared]
     .flatMap((value) => guessable(value)?.origin.what ?? [])
     .at(0);
 }
 
-function isColumn(value: Value | undefined): boolean {
-  return value !== undefined && rowsIn(value, [ROW]).length > 0;
+/** Returns the values that code compares with columns of such a name. */
+function comparedWith(
+  run: Run,
+  trace: Trace,
+  fits: (column: string | undefined) => boolean,
+): readonly Value[] {
+  return trace.comparedBy(run).flatMap((each) =>
+    each.sides.filter((_, index) => {
+      const other = each.sides[1 - index];
+      return (
+        other !== undefined && rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index))
+      );
+    }),
+  );
 }
 
 /** A column of numbers that a statement of the program has drawn. */
@@ -250,11 +257,8 @@ function chosenCode(run: Run, trace: Trace, codes: readonly CodeColumn[]): strin
       ),
     )
     .map(({ value }) => value);
-  const compared = trace.comparedBy(run).flatMap((each) =>
-    each.sides.filter((_, index) => {
-      const column = plain(comparedColumn(each, 1 - index) ?? '');
-      return isColumn(each.sides[1 - index]) && codes.some((code) => plain(code.column) === column);
-    }),
+  const compared = comparedWith(run, trace, (column = '') =>
+    codes.some((code) => plain(code.column) === plain(column)),
   );
   const given = [...searched, ...compared];
   const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
@@ -274,12 +278,8 @@ function isDrawn(value: Value | undefined): boolean {
 const LEAST_CODES = 1_000;
 
 function guessable(value: Value | undefined): ClientPart | undefined {
-  const parts = value?.texts.flat() ?? [];
-  const found = parts.find((part) => part.kind === 'client' && part.isGuessable === true);
-  const hasLongPart = parts.some(
-    (part) => part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
-  );
-  return found?.kind === 'client' && !hasLongPart ? (clientIn({ texts: [[found]] }) ?? undefined) : undefined;
+  const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
+  return hasLongPart ? undefined : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
 }
 
 /** Whether a statement returns a column that it changes. */
@@ -304,7 +304,7 @@ function countsTries(run: Run, trace: Trace): boolean {
   const sent = trace.sentBy(run);
   const isRead = (column: string): boolean =>
     sent.some((each) =>
-      addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : names(each, column),
+      addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : each.outline.names(column),
     ) || trace.comparedBy(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
   return (
     trace.callsOf(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
@@ -320,7 +320,7 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     const accounts = sent.filter(
       (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
     );
-    const checks = trace.callsOf(run).filter(({ meaning }) => CHECKS.test(meaning));
+    const checks = trace.callsOf(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
     const isLogin = checks.length > 0;
     if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
     const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
@@ -355,9 +355,6 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
   }
 }
-
-/** Functions that compare a password with its hash. */
-const CHECKS = /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
 
 /** SVC648: a login that takes longer for accounts that exist, because it compares the password of these only. */
 function findTellingTimes(
@@ -463,12 +460,8 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   for (const each of trace.sent)
     for (const { name } of each.outline.tokens)
       if (OFF.test(name)) {
-        add(
-          used,
-          each.target,
-          name,
-          writtenBy(each).some(({ column }) => column === name),
-        );
+        const isWritten = writtenBy(each).some(({ column }) => column === name);
+        add(used, each.target, name, isWritten);
         add(compared, each.target, name, each.outline.verb === 'select' && namesAfterWhere(each, name));
       }
   if (used.size === 0) return;
@@ -484,7 +477,7 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
       (name) => isCredential || (compared.get(target)?.has(name) === true && isOwnRow(sending, trace)),
     );
     if (column === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
-    if (siblingsOf(sending, trace).some((each) => each.target === target && names(each, column))) continue;
+    if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column))) continue;
     report(
       sending.nodeAt(undefined),
       `the statement finds rows of the table "${target}" that the column "${column}" switches off, although other statements ${isCredential ? 'write' : 'compare'} it`,
@@ -494,10 +487,6 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
 
 function add(to: Map<string, Set<string>>, key = '', name: string, isAdded: boolean): void {
   if (isAdded) to.set(key, (to.get(key) ?? new Set()).add(name));
-}
-
-function names({ outline }: Sending, column: string): boolean {
-  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
 }
 
 /** Whether a handler without further rights reads one row by its key. */

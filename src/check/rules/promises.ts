@@ -16,6 +16,7 @@ import {
   partsOf,
   pathOf,
   returnsOf,
+  triesAround,
 } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
 import { callsIn, isCommand, writtenOf } from '../sources.ts';
@@ -390,13 +391,7 @@ function findLostErrors({ call, meaning, value }: Site, report: ReportAt): void 
 
 /** Whether a `try` of a function has a part in its block, and a `catch`. */
 function isCaughtIn(part: Node, fn: Fn): boolean {
-  return nodesAround(part).some(
-    (around) =>
-      around.type === 'try' &&
-      around.handler !== undefined &&
-      isWithin(around, fn) &&
-      isWithin(part, around.block),
-  );
+  return triesAround(part).some((around) => around.handler !== undefined && isWithin(around, fn));
 }
 
 const EXITS = /^process\.(?:exit|abort|kill|reallyExit)$/;

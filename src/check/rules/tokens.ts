@@ -2,7 +2,7 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf, isRaw, isWithin, leaveIn, nodesAround, partsIn } from '../reader/nodes.ts';
+import { entryOf, isRaw, leaveIn, partsIn, triesAround } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
@@ -126,12 +126,8 @@ function isAnswered({ call, stack }: Site): boolean {
   return [call, ...stack.map((frame) => frame.call)].some(
     (each) =>
       each !== undefined &&
-      nodesAround(each).some(
-        (around) =>
-          around.type === 'try' &&
-          around.handler !== undefined &&
-          isWithin(each, around.block) &&
-          leaveIn(around.handler, /^throw$/) === undefined,
+      triesAround(each).some(
+        ({ handler }) => handler !== undefined && leaveIn(handler, /^throw$/) === undefined,
       ),
   );
 }

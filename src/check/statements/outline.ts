@@ -69,6 +69,11 @@ export class Outline {
     );
   }
 
+  /** Whether the statement names a column, or all of them. */
+  names(column: string): boolean {
+    return this.hasStar || this.tokens.some(({ name }) => name === column);
+  }
+
   /** Returns the tokens before a word outside of parentheses; all of them if there is no such word. */
   before(word: 'from' | 'where'): readonly Token[] {
     const at = this.#at(word);
