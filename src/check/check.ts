@@ -259,11 +259,9 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
     suppressed.push(entry.finding);
     return [];
   });
+  const findings = kept.map((entry) => entry.finding);
   return {
-    report: makeReport(
-      kept.map((entry) => entry.finding),
-      suppressed,
-    ),
+    report: makeReport(findings, suppressed),
     refuses: kept.some(({ finding, refuses }) => refuses && finding.severity === 'error'),
   };
 }
@@ -369,16 +367,10 @@ export function findRule(
   rules: readonly RuleText[],
 ): { readonly rule: RuleText } | { readonly near: string | undefined } {
   const rule = rules.find((candidate) => candidate.id.toLowerCase() === id.toLowerCase());
-  return rule === undefined
-    ? {
-        near: nearest(
-          id,
-          rules.map((candidate) => candidate.id),
-          // maximum edit distance: ids of rules have few digits, so 2 would find unrelated rules
-          1,
-        ),
-      }
-    : { rule };
+  if (rule !== undefined) return { rule };
+  const ids = rules.map((candidate) => candidate.id);
+  // maximum edit distance: ids of rules have few digits, so 2 would find unrelated rules
+  return { near: nearest(id, ids, 1) };
 }
 
 /** Methods that change nothing (RFC 9110 §9.2.1). */
@@ -493,13 +485,18 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
     // `allowed` is defined, because the filter above removes items without `allowed`
     ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS),
   );
+  const isTrue = (verdict: unknown): boolean => verdict === true;
   if (view.metricsGuard !== undefined)
-    pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
+    pending.push(probeGuard(view.metricsGuard, [[strangeContext()]], isTrue));
   for (const { dependency } of dependenciesOf(view)) {
     if (viewOfDependency(dependency).label === 'APIKeyAuth')
-      pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
+      pending.push(
+        probeGuard(functionOf(dependency), [[strangeContext()]], (client) => (client ?? null) !== null),
+      );
     const predicate = predicateOf(dependency.source);
-    if (predicate !== undefined) pending.push(probeCondition(predicate));
+    const context = { req: strangeRequest() };
+    const calls = CLAIMS.map((claims) => [claims, context]);
+    if (predicate !== undefined) pending.push(probeGuard(predicate, calls, isTrue));
   }
   await Promise.allSettled(pending);
 }
@@ -527,35 +524,29 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-/**
- * Calls a guard with a request that has no valid credential. Remembers the guard if it accepts the request.
- */
-async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
+/** Claims of tokens: none, and every claim with the value true. */
+const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
+
+/** Calls a guard, or the condition of one, with arguments of a test. Remembers it if it accepts all of them. */
+async function probeGuard(
+  guard: Guard,
+  calls: readonly (readonly unknown[])[],
+  accepts: (verdict: unknown) => boolean,
+): Promise<void> {
   try {
-    const req = strangeRequest();
-    const context = { ...req, req, audit: { refused: () => undefined } };
-    const verdict = Promise.try(() => guard(context as never));
-    if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
+    for (const args of calls) {
+      const verdict = Promise.try(() => guard(...(args as never[])));
+      if (!accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) return;
+    }
+    openGuards.add(guard);
   } catch {
     // the guard threw an error, perhaps because the test request lacks a member, so the result is unknown
   }
 }
 
-/** Claims of tokens: none, and every claim with the value true. */
-const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
-
-/** Remembers the condition of a guard if it is true for a token without claims, and for one with every claim. */
-async function probeCondition(predicate: Guard): Promise<void> {
-  try {
-    const context = { req: strangeRequest() };
-    for (const claims of CLAIMS) {
-      const verdict = Promise.try(() => predicate(claims as never, context as never));
-      if ((await within(systemClock, LIMIT_MS, verdict, () => undefined)) !== true) return;
-    }
-    openGuards.add(predicate);
-  } catch {
-    // the condition reads what the test lacks, so the result is unknown
-  }
+function strangeContext(): object {
+  const req = strangeRequest();
+  return { ...req, req, audit: { refused: () => undefined } };
 }
 
 /**

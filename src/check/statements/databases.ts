@@ -3,7 +3,7 @@ import { isMigratable } from '../../db/migrations/start.ts';
 import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
 import { describedDatabases, lockedDescribers, missingLines, staleLines } from './locked.ts';
-import { brokenStatements, riskyMigrations } from './releases.ts';
+import { brokenStatements, readableIn, riskyMigrations } from './releases.ts';
 import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
@@ -92,16 +92,12 @@ export async function judgeStatements(
   };
 }
 
-/** Returns the statements of migrations. Migrations that cannot be read have a finding of rule SVC402. */
+/** Returns the statements of migrations. */
 export function migrationTexts(plugins: ApplicationView['plugins']): readonly string[] {
-  return plugins.filter(isMigratable).flatMap((plugin) => {
-    try {
-      const migrations = plugin.migrationsFor?.() ?? [];
-      return migrations.flatMap(({ up }) => up.statements.map(({ text }) => text));
-    } catch {
-      return [];
-    }
-  });
+  return plugins
+    .filter(isMigratable)
+    .flatMap(readableIn)
+    .flatMap(({ up }) => up.statements.map(({ text }) => text));
 }
 
 /** Returns the databases of the plugins of an application by their names. */

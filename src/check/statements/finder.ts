@@ -9,7 +9,7 @@ import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
-import { Statement } from './statement.ts';
+import { Statement, VERBS } from './statement.ts';
 import { innerOf } from '../values/value.ts';
 import type { Site } from '../values/calls.ts';
 import type { Piece, Text } from '../values/text.ts';
@@ -21,18 +21,6 @@ import type { Spot } from '../reader/modules.ts';
 
 /** Name of the plugin of the default database. */
 const DEFAULT_NAME = 'database';
-const VERBS: ReadonlySet<string> = new Set([
-  'fetchAll',
-  'fetchOne',
-  'fetchArrays',
-  'fetchSets',
-  'execute',
-  'executeMany',
-  'insertMany',
-  'scalar',
-  'script',
-  'stream',
-] satisfies Verb[]);
 /** Methods that only databases have. */
 const OWN_VERBS = /^(?:fetchAll|fetchOne|fetchArrays|fetchSets|executeMany|insertMany)$/;
 const STATEMENT = /^\s*(?:select|insert|update|delete|replace|with|values)\s/i;
@@ -143,8 +131,8 @@ function receiverOf(site: Site): { readonly verb: Verb; readonly database: strin
   const method = methodOf(call);
   if (/^svc\/db\.(?:Keyset|Offset)Pages\.fetch$/.test(meaning))
     return { verb: 'page', database: nameIn(value(call.args[0])?.type) };
-  if (!VERBS.has(method)) return undefined;
-  const verb = method as Verb; // the set has exactly these words
+  const verb = VERBS.find((each) => each === method);
+  if (verb === undefined) return undefined;
   if (/^svc\/db\.(?!redis|Redis|DedicatedRedis|openRedis)/.test(meaning))
     return { verb, database: nameIn(receiver?.type) };
   const isUntyped = meaning === '' || /^svc\.\w+\.[^]+$/.test(meaning);

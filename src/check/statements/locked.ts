@@ -113,10 +113,8 @@ export async function describedDatabases(
         const description = await describer.describeStatement(text);
         if (description.kind === 'described') statements.set(text, { hash, described: description });
       }
-    const migrations = migrationsOf(
-      plugins.find((plugin) => plugin.name === name),
-      dialect,
-    );
+    const plugin = plugins.find((each) => each.name === name);
+    const migrations = migrationsOf(plugin, dialect);
     described.push({ name, dialect, snakeCase, hash, migrations, tables, statements });
   }
   return [...kept, ...described];

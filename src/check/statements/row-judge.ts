@@ -95,22 +95,13 @@ function judgeColumn(
   const at = placeOf(rows.outline, column);
   const reader = nameOfType(as);
   const origin = column.table === undefined ? '' : ` of the table "${column.table}"`;
-  if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect))
-    return [
-      {
-        rule: 'SVC413',
-        message: `the column "${column.name}"${origin} has the type ${column.type ?? column.kind.kind}, which ${reader} refuses: its type is ${node.kind}`,
-        ...at,
-      },
-    ];
+  if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect)) {
+    const message = `the column "${column.name}"${origin} has the type ${column.type ?? column.kind.kind}, which ${reader} refuses: its type is ${node.kind}`;
+    return [{ rule: 'SVC413', message, ...at }];
+  }
   if (isNullable || mayBeAbsent || !mayBeNull(rows, column)) return [];
-  return [
-    {
-      rule: 'SVC414',
-      message: `the column "${column.name}"${origin} may be NULL, which ${reader} refuses`,
-      ...at,
-    },
-  ];
+  const message = `the column "${column.name}"${origin} may be NULL, which ${reader} refuses`;
+  return [{ rule: 'SVC414', message, ...at }];
 }
 
 /** Kinds of types whose values a column is judged by. */

@@ -163,7 +163,7 @@ function kindOf(value: Value | undefined): Kind {
   if (value === undefined) return 'other';
   const marks = madeIn(value);
   if (marks.some(isOfPrincipal)) return 'principal';
-  if (isConstant(value)) return 'constant';
+  if (constantIn(value) !== undefined || value.constant !== undefined) return 'constant';
   return isInput(value, marks) ? 'input' : 'other';
 }
 
@@ -191,20 +191,12 @@ function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
   return (
     parts.length > 0 &&
     parts.every((part) =>
-      part.kind === 'literal'
-        ? true
-        : part.kind === 'client'
-          ? !isStored(part)
-          : part.made === undefined
-            ? false
-            : /^(?:(?:input|endless) |BigInt$)/.test(part.made.by),
+      part.kind === 'own'
+        ? /^(?:(?:input|endless) |BigInt$)/.test(part.made?.by ?? '')
+        : part.kind === 'literal' || !isStored(part),
     ) &&
     (parts.some(({ kind }) => kind === 'client') || marks.length > 0)
   );
-}
-
-function isConstant(value: Value): boolean {
-  return constantIn(value) !== undefined || value.constant !== undefined;
 }
 
 /** A column of the rows of a class. */

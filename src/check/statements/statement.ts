@@ -14,19 +14,21 @@ import type { Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 
-/** Methods that send statements. A page sends the statement of `fetch()`, and a script several ones. */
-export type Verb =
-  | 'fetchAll'
-  | 'fetchOne'
-  | 'fetchArrays'
-  | 'fetchSets'
-  | 'execute'
-  | 'executeMany'
-  | 'insertMany'
-  | 'scalar'
-  | 'script'
-  | 'stream'
-  | 'page';
+/** Methods that send statements. A script sends several ones. */
+export const VERBS = [
+  'fetchAll',
+  'fetchOne',
+  'fetchArrays',
+  'fetchSets',
+  'execute',
+  'executeMany',
+  'insertMany',
+  'scalar',
+  'script',
+  'stream',
+] as const;
+/** A method that sends statements. A page sends the statement of `fetch()`. */
+export type Verb = (typeof VERBS)[number] | 'page';
 
 /** A call that sends statements. */
 export interface SentCall {

@@ -103,15 +103,12 @@ function judge(pair: Pair): readonly Problem[] {
     const allowed = type.values.map((each) => JSON.stringify(each)).join(', ');
     return [{ rule: 'SVC415', message: `${name} never holds ${found}: its values are ${allowed}`, start }];
   }
-  if (isOfOtherType(pair))
-    return [
-      {
-        rule: 'SVC415',
-        message: `${name} has the type ${type.kind}, which cannot hold ${value.constant === undefined ? `a value of the type ${value.kind}` : JSON.stringify(value.constant)}`,
-        start,
-      },
-    ];
-  return isWritten ? tooLong(pair) : [];
+  if (!isOfOtherType(pair)) return isWritten ? tooLong(pair) : [];
+  const what =
+    value.constant === undefined ? `a value of the type ${value.kind}` : JSON.stringify(value.constant);
+  return [
+    { rule: 'SVC415', message: `${name} has the type ${type.kind}, which cannot hold ${what}`, start },
+  ];
 }
 
 /** Numbers as the engines read them from a text. */
@@ -160,14 +157,9 @@ function tooLong({ placeholder, value, name, type }: Pair): readonly Problem[] {
         ? 'of any length'
         : `of up to ${length} characters`
       : `of ${length} characters`;
-  return [
-    {
-      rule: 'SVC416',
-      message: `${name} holds at most ${most} characters, but the value is a text ${found}`,
-      remedy: `Declare the input with { maxLength: ${most} }`,
-      start: placeholder.start,
-    },
-  ];
+  const message = `${name} holds at most ${most} characters, but the value is a text ${found}`;
+  const remedy = `Declare the input with { maxLength: ${most} }`;
+  return [{ rule: 'SVC416', message, remedy, start: placeholder.start }];
 }
 
 /** Returns the columns that an insert leaves out, although the database needs a value for them. */
@@ -187,11 +179,6 @@ export function judgeInsertion(outline: Outline, tables: readonly TableDescripti
   );
   if (absent.length === 0) return [];
   const names = absent.map(({ name }) => `"${name}"`).join(', ');
-  return [
-    {
-      rule: 'SVC417',
-      message: `the insert gives no value for ${names} of the table "${table!.name}", which may not be NULL and has no default`,
-      start: insertion.table.token.start,
-    },
-  ];
+  const message = `the insert gives no value for ${names} of the table "${table!.name}", which may not be NULL and has no default`;
+  return [{ rule: 'SVC417', message, start: insertion.table.token.start }];
 }
