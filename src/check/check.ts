@@ -109,7 +109,8 @@ interface Entry {
 /** Ids of the rules that only `svc check` loads, because they read sources. */
 const READS_SOURCES = /^SVC(?:21[5-7]|4[12]\d|6\d\d)$/;
 const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', 'environment'];
-const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
+/** Severities, the most severe first. */
+export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
 /**

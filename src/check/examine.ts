@@ -2,6 +2,7 @@
 import { basename } from 'node:path';
 import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
 import { abouts } from '../base/findings.ts';
+import { SEVERITIES } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
@@ -23,12 +24,10 @@ import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
 import { isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
-import { KNOWN, madeIn } from './values/value.ts';
+import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Value } from './values/value.ts';
 import type { Site } from './values/calls.ts';
-
-const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Whether the sources write a response as it is, name each of its members, or neither. The later one counts. */
 const OPENNESS = ['constant', 'named', 'open'] as const;
@@ -172,14 +171,14 @@ export function examineSources(
 }
 
 /** Whether a value is certainly an object, rows, or a list of objects: not an error response such as `[{ … }, 404]`. */
-function isObject({ type, members, items, whole }: Value): boolean {
+function isObject(value: Value): boolean {
+  const { type, members, items, whole } = value;
   if (type !== undefined && type !== 'svc.Schema' && whole === undefined) return false;
   if (whole !== undefined && whole.by !== 'process.env') return true;
   const names = [...(members?.keys() ?? [])];
   const isList = items !== undefined || names.every((name) => /^\d+$/.test(name));
   if (!isList) return true;
-  const all = [...(members?.values() ?? []), ...(items === undefined ? [] : [items])];
-  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && all.some(isObject);
+  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && innerOf(value).some(isObject);
 }
 
 /** Returns the members of a response, also those of its members. */
@@ -233,9 +232,7 @@ function isNamed(value: Value, isDocument: (column: string) => boolean, depth = 
       isSingle(type) &&
       (declared !== undefined || texts.every((text) => !text.some((part) => isOpen(part, isDocument))))
     );
-  return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
-    isNamed(each, isDocument, depth + 1),
-  );
+  return innerOf(value).every((each) => isNamed(each, isDocument, depth + 1));
 }
 
 /** Whether a value of a type gains no members later: no type is known, or it is a text, a number, the column that scalar() reads, or an entry that the program puts into a session. */

@@ -310,13 +310,8 @@ function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
     onCall(site) {
       const { call, meaning, module, value } = site;
       const [node, options] = call.args;
-      if (
-        !ASKS.test(meaning) ||
-        node === undefined ||
-        hasAgent(call) ||
-        findAddresses(site, node, tests, report)
-      )
-        return;
+      if (!ASKS.test(meaning) || node === undefined || hasAgent(call)) return;
+      if (findAddresses(site, node, tests, report)) return;
       const danger = dangerOf(value(node), leavesPath);
       if (danger !== undefined) carrying.push({ node, module, danger, carried: madeIn(value(options)) });
       findRedirected(site, report);
@@ -348,16 +343,15 @@ function findAddresses(
   report: ReportAt,
 ): boolean {
   const value = site.value(address);
+  const members = value?.members;
   const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
   const danger =
-    value?.members === undefined
-      ? dangerOf(value, (place) => isSent(place) && choosesHost(place))
-      : (dangerOf(value.members.get('url'), (place) => isSent(place) && choosesHost(place)) ??
-        // the last part of a host says who owns it
-        dangerOf(
-          value.members.get('hostname') ?? value.members.get('host'),
-          (place) => isSent(place) && place.after.length === 0,
-        ));
+    dangerOf(members ? members.get('url') : value, (place) => isSent(place) && choosesHost(place)) ??
+    // the last part of a host says who owns it
+    dangerOf(
+      members?.get('hostname') ?? members?.get('host'),
+      (place) => isSent(place) && place.after.length === 0,
+    );
   if (danger === undefined) return false;
   const node = entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address;
   const test = tests.get(danger.id);

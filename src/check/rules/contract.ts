@@ -105,16 +105,12 @@ const READS_BODY = String.raw`(?:json|form)\s*\(`;
 /** SVC301: handlers that read a body without a schema. */
 function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { body, form } = detail.declared.spec;
-    if (
-      !isWrite(detail) ||
-      body !== undefined ||
-      form !== undefined ||
-      !callsOfRequest(detail.declared.handler, READS_BODY)
-    )
-      continue;
-    tell('the handler reads the request body, but the route declares no schema for the body');
+    const { spec, handler } = detail.declared;
+    const isDeclared = spec.body !== undefined || spec.form !== undefined;
+    if (isWrite(detail) && !isDeclared && callsOfRequest(handler, READS_BODY))
+      aboutRoute(detail, report)(
+        'the handler reads the request body, but the route declares no schema for the body',
+      );
   }
 }
 
@@ -284,6 +280,9 @@ function findUnbounded(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
+/** Keywords that limit texts. */
+const BOUNDS = /^(?:maxLength|enum|const|format|pattern|contentEncoding|contentMediaType)$/;
+
 /** Returns the paths of strings and lists without a maximum length, such as `body.tags[]`. */
 function unboundedIn(
   schema: JsonSchema,
@@ -300,15 +299,7 @@ function unboundedIn(
   }
   if (schema['readOnly'] === true) return [];
   const types = [schema['type']].flat();
-  const isBounded = [
-    'maxLength',
-    'enum',
-    'const',
-    'format',
-    'pattern',
-    'contentEncoding',
-    'contentMediaType',
-  ].some((keyword) => keyword in schema);
+  const isBounded = Object.keys(schema).some((keyword) => BOUNDS.test(keyword));
   const found =
     (types.includes('string') && !isBounded) || (types.includes('array') && !('maxItems' in schema))
       ? [path]
@@ -333,9 +324,11 @@ function unboundedIn(
 /** SVC305: problems of the OpenAPI document and of MCP tools. */
 function reportDocument(view: ApplicationView, report: ReportFinding): void {
   const problems = openapiFindings(view);
-  const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
+  // ignores the names of path parameters
+  const keyOf = (detail: RouteDetail): string => `${detail.route.method} ${shapeOf(detail)}`;
+  const same = Map.groupBy(problems.length === 0 ? [] : view.details, keyOf);
   for (const { subject, message, detail } of problems)
-    if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
+    if ((same.get(keyOf(detail))?.length ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
         remedy:
@@ -357,16 +350,6 @@ function reportDocument(view: ApplicationView, report: ReportFinding): void {
   }
   findNamesakes(view, report);
   reportTools(view, report);
-}
-
-/** Counts the routes of each method and path. Ignores the names of path parameters. */
-function countsOf({ details }: ApplicationView): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const detail of details) {
-    const key = `${detail.route.method} ${shapeOf(detail)}`;
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-  }
-  return counts;
 }
 
 /** Reports two schema classes of the same name, because the OpenAPI document must rename one of them. */
@@ -406,17 +389,11 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       description = typeof mcp === 'object' ? mcp.description : undefined,
       summary,
     } = detail.declared.spec;
-    if (
-      isWrite(detail) &&
-      (isMounted || mcp !== undefined) &&
-      description === undefined &&
-      summary === undefined
-    ) {
+    if (isWrite(detail) && (isMounted || mcp !== undefined) && (description ?? summary) === undefined)
       tell('the MCP tool of the route changes data, but has no description', {
         severity: 'warning',
         remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
       });
-    }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);

@@ -505,10 +505,8 @@ const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
 /** SVC213: static folders that serve private files. */
 function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
-  for (const {
-    route,
-    declared: { mount, template },
-  } of details) {
+  for (const { route, declared } of details) {
+    const { mount, template } = declared;
     if (mount === undefined || !('folder' in mount)) continue;
     // only the route with a `path` parameter serves the files
     if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;

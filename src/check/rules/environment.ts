@@ -277,35 +277,28 @@ function compares(version: Version, comparator: string): boolean | undefined {
   const wanted = versionOf(rest);
   if (wanted === undefined) return undefined;
   const { from, parts } = wanted;
-  const below = nextOf(from, parts);
+  const isFrom = order(version, from) >= 0;
+  // whether the version begins with as many parts of the wanted one, or is below it
+  const isUpTo = (fixed: number): boolean => {
+    const next = nextOf(from, fixed);
+    return next === undefined || order(version, next) < 0;
+  };
   switch (operator) {
     case '>=':
-      return order(version, from) >= 0;
+      return isFrom;
     case '>':
-      return below === undefined
-        ? false
-        : order(version, parts === 3 ? from : below) > (parts === 3 ? 0 : -1);
+      return !isUpTo(parts);
     case '<':
-      return order(version, from) < 0;
+      return !isFrom;
     case '<=':
-      return below === undefined || order(version, below) < 0;
+      return isUpTo(parts);
     case '~':
-      return order(version, from) >= 0 && before(version, nextOf(from, Math.min(parts, 2)));
+      return isFrom && isUpTo(Math.min(parts, 2));
     case '^':
-      return (
-        order(version, from) >= 0 &&
-        before(
-          version,
-          nextOf(from, parts === 0 ? 0 : from[0] > 0 || parts === 1 ? 1 : from[1] > 0 || parts === 2 ? 2 : 3),
-        )
-      );
+      return isFrom && isUpTo(Math.min(parts, from[0] > 0 ? 1 : from[1] > 0 ? 2 : 3));
     default:
-      return order(version, from) >= 0 && before(version, below);
+      return isFrom && isUpTo(parts);
   }
-}
-
-function before(version: Version, limit: Version | undefined): boolean {
-  return limit === undefined || order(version, limit) < 0;
 }
 
 /**

@@ -351,15 +351,13 @@ function passesWithout(
   // a token with another word may have a proof of its own
   const isVerified = (absent: Node | undefined): boolean =>
     isWord && absent !== undefined && (proves(absent) || usesPackage(absent, module));
-  if (parent?.type === 'choice' && parent.test === at) {
-    const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
-    if (isVerified(absent)) return false;
-    const isRefusal = (absent.type === 'value' && absent.raw !== 'true') || absent.type === 'name';
-    return proves(present) && !isRefusal;
-  }
-  if (parent?.type !== 'if' || parent.test !== at) return false;
+  if ((parent?.type !== 'choice' && parent?.type !== 'if') || parent.test !== at) return false;
   const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
   if (isVerified(absent)) return false;
+  if (parent.type === 'choice') {
+    const isRefusal = (absent?.type === 'value' && absent.raw !== 'true') || absent?.type === 'name';
+    return proves(present) && !isRefusal;
+  }
   if (proves(present))
     return !ends(present!) && (absent === undefined || !leaveIn(absent)) && !isRefused(parent);
   const fn = functionAround(parent);

@@ -205,8 +205,8 @@ function isCardNumber({ declared, texts }: Value): boolean {
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
 function findLoggedRequests(site: Site, report: ReportAt): void {
+  if (!showsAll(site)) return;
   const { call, module, given } = site;
-  const isConsole = showsAll(site);
   for (const arg of call.args) {
     const parts =
       arg.type === 'object'
@@ -218,13 +218,11 @@ function findLoggedRequests(site: Site, report: ReportAt): void {
       const inner = part.type === 'call' && pathOf(part.callee) === 'JSON.stringify' ? part.args[0] : part;
       const value = given(inner);
       const whole = value?.part;
-      const hasSecrets =
-        (isConsole && (whole === 'headers' || whole === 'cookies')) ||
-        ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
-      if (hasSecrets)
+      const isHead = whole === 'headers' || whole === 'cookies';
+      if (isHead || ((whole === 'body' || whole === 'form') && takesPassword(value?.route)))
         return report(
           { module, node: part },
-          `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
+          `the whole "${whole}" of the request is written to the log, including passwords and tokens`,
         );
     }
   }

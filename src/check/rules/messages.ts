@@ -208,7 +208,7 @@ interface Switch extends Spot {
   /** Whether the expression is true where the switch is set. */
   readonly isTrue: boolean;
   /** Whether the field must have a word of the program; else, whether it is there. */
-  readonly isWord: boolean;
+  readonly isWord?: boolean;
 }
 
 /** Fields that a page of another site cannot send, and fields with a credential, which other code verifies. */
@@ -262,19 +262,11 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
 }
 
 /** Returns a switch, unless its field or variable is none; see {@link NO_SWITCH}. */
-function switchOf({
-  node,
-  module,
-  handler,
-  what,
-  isTrue,
-  isWord = false,
-}: Spot &
-  Pick<Switch, 'handler' | 'isTrue'> & {
-    readonly what: string | undefined;
-    readonly isWord?: boolean;
-  }): readonly Switch[] {
-  return what === undefined || NO_SWITCH.test(what) ? [] : [{ node, module, handler, what, isTrue, isWord }];
+function switchOf(
+  found: Omit<Switch, 'what'> & { readonly what: string | undefined },
+): readonly Switch[] {
+  const { what } = found;
+  return what === undefined || NO_SWITCH.test(what) ? [] : [{ ...found, what }];
 }
 
 /** Returns the switches of calls such as `['1', 'yes'].includes(field)` and `headers.has(name)`. */
@@ -331,7 +323,7 @@ interface Code {
 
 /** Returns the branches at which a set switch leaves a check out. `isTrue` is the value of the expression where it is set. */
 function skipsOf(
-  { module, isWord }: Pick<Switch, 'module' | 'isWord'>,
+  { module, isWord = false }: Pick<Switch, 'module' | 'isWord'>,
   node: Node,
   isTrue: boolean,
   code: Code,

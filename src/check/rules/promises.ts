@@ -31,7 +31,8 @@ import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { MisusedPromise } from '../values/promises.ts';
-import type { Promised } from '../values/value.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { Closure, Promised } from '../values/value.ts';
 
 /** Rules about asynchronous code, sorted by id. */
 export const PROMISE_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -408,24 +409,17 @@ function findExits(sources: Sources, report: ReportAt): void {
 
 /** SVC663: listeners that let the process go on after an exception that nothing has caught. */
 function watchUncaught(report: ReportAt, sources: Sources): Watch {
-  const listeners: {
-    readonly module: SourceModule;
-    readonly call: Call;
-    readonly fn: Fn;
-    readonly home: SourceModule;
-  }[] = [];
+  const listeners: (RouteCall & { readonly given: Closure })[] = [];
   return {
     onCall({ call, meaning, module, value }) {
-      const given = value(call.args[1])?.fn;
-      if (
-        /^process\.(?:on|once)$/.test(meaning) &&
-        constantIn(value(call.args[0])) === 'uncaughtException' &&
-        given
-      )
-        listeners.push({ module, call, fn: given.fn, home: given.module });
+      const [event, listener] = call.args.map((arg) => value(arg));
+      const given = listener?.fn;
+      if (/^process\.(?:on|once)$/.test(meaning) && constantIn(event) === 'uncaughtException' && given)
+        listeners.push({ module, call, given });
     },
     finish() {
-      for (const { module, call, fn, home } of listeners) {
+      for (const { given, ...at } of listeners) {
+        const { fn, module: home } = given;
         const ends =
           leaveIn(fn, /^throw$/) !== undefined ||
           partsIn(fn).some((part) => part.type === 'assign' && pathOf(part.target) === 'process.exitCode') ||
@@ -436,7 +430,7 @@ function watchUncaught(report: ReportAt, sources: Sources): Watch {
           );
         if (!ends)
           report(
-            { module, call },
+            at,
             'the process goes on after an exception that nothing has caught, in an unknown state',
           );
       }

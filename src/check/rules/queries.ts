@@ -426,7 +426,7 @@ function findBatches(site: Site, report: ReportAt): void {
   const calls = [call, ...site.stack.flatMap((frame) => frame.call ?? [])];
   const list = calls.flatMap(repeatedOver).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
   if (list === undefined) return;
-  const frame = site.stack.find((each) => each.call !== undefined && isWithinLoop(each.call, list));
+  const frame = site.stack.find((each) => each.call !== undefined && repeatedOver(each.call).includes(list));
   report(
     { module: frame?.module ?? site.module, node: list },
     'each item of a list that a client sends starts a statement or request, and the list has no maximum length',
@@ -435,11 +435,6 @@ function findBatches(site: Site, report: ReportAt): void {
         'Declare a maximum: Field(list(int), { maxLength: 50 }), or ask for all items at once: where id in (…)',
     },
   );
-}
-
-/** Whether a call runs for each item of a list. */
-function isWithinLoop(call: Node, list: Node): boolean {
-  return repeatedOver(call).includes(list);
 }
 
 /** Returns the lists for whose items a call runs: those of loops, and of `map()` and similar methods. */

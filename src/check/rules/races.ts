@@ -289,17 +289,13 @@ function findHalves(trace: Trace, report: ReportAt): void {
         const parting = partingOf(first, second);
         if (parting === undefined) continue;
         const [own, other, place] = parting;
-        if (moves(first, second) && !isApart(own, other) && !isApart(other, own))
+        const isTogether = !isApart(own, other) && !isApart(other, own);
+        if (isTogether && moves(first, second))
           report(
             place,
             `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
           );
-        if (
-          isNoted(first, second) &&
-          !isExcused(first, second) &&
-          !isApart(own, other) &&
-          !isApart(other, own)
-        )
+        if (isTogether && isNoted(first, second) && !isExcused(first, second))
           report(
             first.target === second.target ? first.way.at(-1)! : place,
             `the change of the table "${first.target}" and the row of the table "${second.target}" that belongs to it are written by statements of their own, so an error between them leaves one without the other`,
@@ -349,12 +345,9 @@ function isNoted(first: Sending, second: Sending): boolean {
 
 /** Whether code goes on after an error of one of two statements: in a `try` without the other one, or by `catch()`. */
 function isExcused(first: Sending, second: Sending): boolean {
-  return [
-    [first, second],
-    [second, first],
-  ].some(([one, other]) =>
-    one!.way.some(({ node }) => nodesAround(node).some((around) => isCaughtAlone(around, node, other!.call))),
-  );
+  const isAlone = (one: Sending, other: Sending): boolean =>
+    one.way.some(({ node }) => nodesAround(node).some((around) => isCaughtAlone(around, node, other.call)));
+  return isAlone(first, second) || isAlone(second, first);
 }
 
 function isCaughtAlone(around: Node, node: Node, other: Node): boolean {

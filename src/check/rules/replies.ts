@@ -15,7 +15,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
-import { madeIn } from '../values/value.ts';
+import { innerOf, madeIn } from '../values/value.ts';
 import type { RowColumn, Sending, WrittenColumns } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
@@ -154,8 +154,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     for (const [key, member] of (route && value?.members) ?? [])
       if (route !== undefined && REVEALED.test(bare(key)))
         shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
-    // a response schema removes members that it does not declare
-    if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
+    if (!declaresResponse(route)) replies.push([value, reply]);
   };
   for (const { name, columns } of tablesIn(sqlTexts(sources.project)).values())
     for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
@@ -167,8 +166,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
-    judge(value.items, reply, depth + 1);
+    for (const inner of innerOf(value)) judge(inner, reply, depth + 1);
   };
   return {
     onCall({ call, meaning, module, route, value }) {
@@ -187,6 +185,11 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       findRevealed(sources, report, shown);
     },
   };
+}
+
+/** Whether a response schema of the route removes members that it does not declare. */
+export function declaresResponse(route: RouteCall | undefined): boolean {
+  return route !== undefined && entryOf(specOf(route), 'response') !== undefined;
 }
 
 /** Calls that respond with their arguments. */
@@ -399,7 +402,7 @@ function returnsObject(node: Node, sources: Sources): Fn | undefined {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return undefined;
   const route = sources.handlers.routeOf(fn);
-  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return undefined;
+  if (declaresResponse(route)) return undefined;
   let at: Node = node;
   for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
     if (up.type === 'leave') return up.how === 'return' ? fn : undefined;

@@ -28,7 +28,7 @@ import { errorId } from '../values/inputs.ts';
 import { KNOWN, innerOf, madeIn } from '../values/value.ts';
 import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
 import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
-import { MAKES_REPLY, isUnderCondition } from './replies.ts';
+import { MAKES_REPLY, declaresResponse, isUnderCondition } from './replies.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Run } from '../statements/trace.ts';
 import type { Call, Node } from '../reader/nodes.ts';
@@ -465,20 +465,15 @@ function watchMessages(report: ReportAt): Watch {
       const { call, meaning, module, route, value } = site;
       for (const id of errorsOf(site)) errors.add(id);
       const [body = call] = call.args;
-      if (MAKES_REPLY.test(meaning) && !hasSchema(route)) replies.push([value(body), { node: body, module }]);
+      if (MAKES_REPLY.test(meaning) && !declaresResponse(route)) replies.push([value(body), { node: body, module }]);
       if (REFUSES.test(meaning))
         for (const node of call.args) replies.push([{ texts: value(node)?.texts ?? [] }, { node, module }]);
     },
     onReply({ value, route }) {
-      if (!hasSchema(route)) replies.push([value, undefined]);
+      if (!declaresResponse(route)) replies.push([value, undefined]);
     },
     finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
   };
-}
-
-/** Whether a response schema of the route removes members that it does not declare. */
-function hasSchema(route: RouteCall | undefined): boolean {
-  return route !== undefined && entryOf(specOf(route), 'response') !== undefined;
 }
 
 /** Whether a text depends on a condition about the environment, or about the error to which it belongs. */

@@ -386,8 +386,9 @@ function isKeptLater(target: Node, module: SourceModule): boolean {
 function watchValues(report: ReportAt): Watch {
   const read = new Map<Node, string>();
   return {
-    onCall({ call, module, meaning, value }) {
-      for (const { name, key, rest } of commandsOf({ call, module, meaning, value })) {
+    onCall(site) {
+      const { call, module } = site;
+      for (const { name, key, rest } of commandsOf(site)) {
         if (name === 'GET') read.set(call, key);
         const isComputed = rest.some((each) => madeIn(each).some(({ node }) => read.get(node) === key));
         if (name === 'SET' && isComputed)
@@ -410,12 +411,7 @@ interface RedisCommand {
 }
 
 /** Returns the commands that a call sends to Redis. */
-function commandsOf({
-  call,
-  module,
-  meaning,
-  value,
-}: Pick<Site, 'call' | 'module' | 'meaning' | 'value'>): readonly RedisCommand[] {
+function commandsOf({ call, module, meaning, value }: Site): readonly RedisCommand[] {
   if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return [];
   const list = value(call.args[0]);
   const isOfOne = constantIn(list?.members?.get('0')) !== undefined;
