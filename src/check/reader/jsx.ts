@@ -7,7 +7,6 @@
  */
 
 import { withinStack } from './nodes.ts';
-import { endOf } from './tokens.ts';
 
 /** Whether a file may contain JSX, to judge by its extension. */
 export function mayHoldJsx(file: string): boolean {
@@ -92,8 +91,8 @@ class JsxReader {
   /** Returns the end of the comment, string or regular expression that begins at this position, or undefined. */
   #skippedEnd(char: string, last: string): number | undefined {
     const source = this.#source;
-    if (source.startsWith('//', this.#at)) return endOf(source, '\n', this.#at);
-    if (source.startsWith('/*', this.#at)) return endOf(source, '*/', this.#at + 2);
+    if (source.startsWith('//', this.#at)) return endBehind(source, '\n', this.#at);
+    if (source.startsWith('/*', this.#at)) return endBehind(source, '*/', this.#at + 2);
     if (char === '/' && BEFORE_EXPRESSION.test(last)) {
       PATTERN.lastIndex = this.#at;
       return PATTERN.test(source) ? PATTERN.lastIndex : undefined;
@@ -124,7 +123,7 @@ class JsxReader {
       else if (this.#isComment()) this.#at = this.#skippedEnd(char, '')!;
       else if (char === '<' && this.#isValue()) this.#element(true);
       else if (char === '<') this.#blankTo(endOfTypes(source, this.#at));
-      else if (char === '"' || char === "'") this.#blankTo(endOf(source, char, this.#at + 1));
+      else if (char === '"' || char === "'") this.#blankTo(endBehind(source, char, this.#at + 1));
       else if (char === '/' && source[this.#at + 1] === '>') {
         this.#put(isChild ? ']' : ' ');
         return this.#put(isChild ? ',' : ']');
@@ -148,7 +147,7 @@ class JsxReader {
       const char = source[this.#at]!;
       if (char === '{') this.#expression();
       else if (char === '<' && source[this.#at + 1] === '/') {
-        const end = endOf(source, '>', this.#at);
+        const end = endBehind(source, '>', this.#at);
         this.#blankTo(end - (isChild ? 2 : 1));
         if (isChild) this.#put(']');
         return this.#put(isChild ? ',' : ']');
@@ -183,9 +182,14 @@ function endOfTypes(source: string, from: number): number {
   let depth = 0;
   for (let at = from; at < source.length; at++) {
     const char = source[at]!;
-    if (char === '"' || char === "'" || char === '`') at = endOf(source, char, at + 1) - 1;
+    if (char === '"' || char === "'" || char === '`') at = endBehind(source, char, at + 1) - 1;
     else if (char === '<') depth++;
     else if (char === '>' && source[at - 1] !== '=' && --depth === 0) return at + 1;
   }
   return source.length;
+}
+
+function endBehind(source: string, mark: string, from: number): number {
+  const found = source.indexOf(mark, from);
+  return found === -1 ? source.length : found + mark.length;
 }

@@ -5,9 +5,9 @@
  *   if (isLoaded) return; … isLoaded = true;    const load = once(() => readFileSync(…))
  */
 import { codeOf, isBlockingName, isDefinedIn } from './functions.ts';
-import { calledName, functionAround, isWithin, partsIn, pathOf, walk } from './nodes.ts';
+import { calledName, functionAround, isWithin, pathOf, walk } from './nodes.ts';
 import { parse } from './syntax.ts';
-import type { Call, Node, NodeOf } from './nodes.ts';
+import type { Call, Fn, Node, NodeOf } from './nodes.ts';
 
 /** Matches conditions that are true only in development or in tests. */
 const DEVELOPMENT =
@@ -110,12 +110,13 @@ function returns(node: Node): boolean {
 
 /** Whether an expression asks a store for a value: `cache.get(path)`, `pages.has(name)`. */
 function asksStore(node: Node): boolean {
-  return partsIn(node).some((part) => part.type === 'call' && /^(?:get|has)$/.test(calledName(part) ?? ''));
+  return contains(node, (part) => part.type === 'call' && /^(?:get|has)$/.test(calledName(part) ?? ''));
 }
 
 /** Whether code fills a store: `cache.set(path, text)`, `pages[name] = text`. */
 function fillsStore(node: Node): boolean {
-  return partsIn(node).some(
+  return contains(
+    node,
     (part) =>
       (part.type === 'call' && /^(?:set|add)$/.test(calledName(part) ?? '')) ||
       (part.type === 'assign' && part.target.type === 'member' && part.target.index !== undefined),
@@ -132,7 +133,8 @@ function isFirstTime(test: Node, yes: Node, source: string): boolean {
         : undefined;
   if (tested === undefined) return false;
   const name = source.slice(tested.start, tested.end);
-  const isSet = partsIn(yes).some(
+  const isSet = contains(
+    yes,
     (part) => part.type === 'assign' && source.slice(part.target.start, part.target.end) === name,
   );
   if (isSet && !isLocal(tested)) return true;
@@ -145,12 +147,12 @@ function isRemembered(test: Node, at: Node): boolean {
   if (fn === undefined) return false;
   const later = fn.body.filter((statement) => statement.end > at.start);
   if (asksStore(test) && later.some(fillsStore)) return true;
-  return partsIn(test).some((part) => {
+  return contains(test, (part) => {
     const path = pathOf(part);
     if (path === undefined) return false;
     if (isFromStore(part) && later.some(fillsStore)) return true;
     const isAssigned = later.some((statement) =>
-      partsIn(statement).some((each) => each.type === 'assign' && pathOf(each.target) === path),
+      contains(statement, (each) => each.type === 'assign' && pathOf(each.target) === path),
     );
     return isAssigned && !isLocal(part);
   });
@@ -167,15 +169,28 @@ function isLocal(node: Node): boolean {
   const root = pathOf(node)?.split('.')[0];
   const fn = functionAround(node);
   const isParameter = fn?.params.some((param) =>
-    partsIn(param).some((part) => part.type === 'name' && part.name === root),
+    contains(param, (part) => part.type === 'name' && part.name === root),
   );
   return isParameter === true || declarationOf(node) !== undefined;
 }
 
 function declarationOf(node: Node): NodeOf<'declarator'> | undefined {
   const root = pathOf(node)?.split('.')[0];
-  const fn = functionAround(node);
-  return (fn === undefined ? [] : partsIn(fn))
-    .filter((part) => part.type === 'declarator')
-    .find((part) => part.target.type === 'name' && part.target.name === root && !isWithin(node, part));
+  const fn: Fn | undefined = functionAround(node);
+  let found: NodeOf<'declarator'> | undefined;
+  if (root !== undefined && fn !== undefined)
+    walk(fn, (part) => {
+      if (part.type === 'declarator' && part.target.type === 'name' && part.target.name === root)
+        found ??= isWithin(node, part) ? undefined : part;
+    });
+  return found;
+}
+
+function contains(node: Node, test: (part: Node) => boolean): boolean {
+  let found = false;
+  walk(node, (part) => {
+    found ||= test(part);
+    return !found;
+  });
+  return found;
 }

@@ -194,8 +194,7 @@ class Tokenizer {
   }
 }
 
-/** Returns the position after the next mark; the end of the text if there is none. */
-export function endOf(source: string, mark: string, from: number): number {
+function endOf(source: string, mark: string, from: number): number {
   const found = source.indexOf(mark, from);
   return found === -1 ? source.length : found + mark.length;
 }
