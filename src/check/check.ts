@@ -10,7 +10,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
-import { nearest } from '../base/options.ts';
+import { nearest, onePer } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
@@ -225,21 +225,12 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
   };
 }
 
-/** Routes by names such as `POST /users`. Cached, because there may be thousands of routes and findings. */
-const routes = new WeakMap<ApplicationView, ReadonlyMap<string, CompiledRoute>>();
-
-function routesOf(view: ApplicationView): ReadonlyMap<string, CompiledRoute> {
-  let named = routes.get(view);
-  if (named === undefined)
-    routes.set(
-      view,
-      // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
-      (named = new Map(
-        view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route]),
-      )),
-    );
-  return named;
-}
+/** Returns routes by names such as `POST /users`. Cached, because there may be thousands of routes and findings. */
+const routesOf = onePer(
+  ({ routes }: ApplicationView): ReadonlyMap<string, CompiledRoute> =>
+    // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
+    new Map(routes.toReversed().map((route) => [`${route.method} ${route.template}`, route])),
+);
 
 /**
  * Returns where a route or plugin is declared. `subject` is its name in findings, such as `POST /users` or

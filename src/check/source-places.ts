@@ -328,12 +328,9 @@ function findSecrets(
         : `the ${owner === 'the database' ? 'password' : 'secret'} of ${owner} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`;
     const at = place ?? declared.place;
     const subject = `module ${basename(fileOfPlace(at))}`;
-    return [
-      {
-        call: declared.place,
-        finding: { rule: id as 'SVC205', severity, subject, message, remedy: WRITTEN_REMEDY, place: at },
-      },
-    ];
+    const remedy = WRITTEN_REMEDY;
+    const finding: Finding = { rule: id as 'SVC205', severity, subject, message, remedy, place: at };
+    return [{ call: declared.place, finding }];
   });
 }
 

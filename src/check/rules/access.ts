@@ -252,7 +252,8 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       const stricter = before.find((other) => asksForMore(other, detail));
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
       if (other !== undefined) {
-        const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
+        const weak = isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
+        const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weak;
         aboutRoute(detail, report)(
           `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
         );
@@ -309,10 +310,6 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
 /** Whether a route starts or ends the session of its client, which needs no more than the client itself. */
 function usesOwnSession({ declared: { handler } }: RouteDetail): boolean {
   return /\.session\.(?:regenerate|destroy)\s*\(/.test(codeOf(handler));
-}
-
-function weakDemandOf(detail: RouteDetail): string {
-  return isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
 }
 
 /**

@@ -116,17 +116,13 @@ function isSecretParameter(part: Part, before: Text, variables: Variables): bool
 /** Inputs that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
 
-/** A redirect to a text that an earlier request kept: the names of entries of the session, or of cookies. */
-interface Returning extends Spot {
-  readonly from: readonly string[];
-}
-
 /** SVC605: redirects to an address that a client sends, also one that a session or a cookie keeps in between. */
 function watchRedirects(report: ReportAt): Watch {
   /** Inputs that choose a site, by the name of the entry or cookie that keeps them. */
   const kept = new Map<string, string>();
   const tested = new Set<string>();
-  const returning: Returning[] = [];
+  /** Redirects to a text that an earlier request kept: the names of entries of the session, or of cookies. */
+  const returning: (Spot & { readonly from: readonly string[] })[] = [];
   return {
     onCall(site) {
       findRedirects(site, report);
@@ -292,16 +288,11 @@ function endsInDot(before: Text): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/** A request with a part of a client in the path of its address, and the marks of what it carries. */
-interface Carrying extends Spot {
-  readonly danger: ClientPart;
-  readonly carried: readonly Made[];
-}
-
 function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
   /** Tests of hosts, by the address. */
   const tests = new Map<string, Spot>();
-  const carrying: Carrying[] = [];
+  /** Requests with a part of a client in the path of their address, and the marks of what they carry. */
+  const carrying: (Spot & { readonly danger: ClientPart; readonly carried: readonly Made[] })[] = [];
   return {
     onTest({ value, node, module }) {
       for (const [id, { hasKnownHost }] of [...(value.yes ?? []), ...(value.no ?? [])])

@@ -144,7 +144,7 @@ function findAmounts(trace: Trace, report: ReportAt): void {
 /** Reports a product for a column of an amount, with a number of the client that may be negative or is no whole number. */
 function judgeComputed({ value, column }: Binding, run: Run, trace: Trace, report: ReportAt): void {
   const marks = new Set(madeIn(value).map(({ node }) => node));
-  for (const { node, module, sides } of trace.sumsOf(run)) {
+  for (const { node, module, sides } of trace.sums.by(run)) {
     if (!marks.has(node) || node.type !== 'binary') continue;
     const given = sides.find((side) => side.declared?.number !== undefined);
     const isOfRow = sides.some((side) => side !== given && rowsIn(side).length > 0);
@@ -179,7 +179,7 @@ function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
   const marks = madeIn(value).map(({ by }) => by);
   const ids = value === undefined ? [] : idsIn(value);
   return trace
-    .comparedBy(run)
+    .compared.by(run)
     .some(({ sides }) =>
       sides.some(
         (side) =>
@@ -193,7 +193,7 @@ function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
   findReusable(trace, report);
   if (sources.called(/^svc\.IdempotencyMiddleware$/).some(() => true)) return;
   for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
+    const calls = trace.calls.by(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
     const sent = trace.sentBy(run);
     if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
@@ -229,7 +229,7 @@ function bookedBy({ outline, written }: Sending): string | undefined {
 function findReusable(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     // a session is such a row, too, and stays on purpose
-    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
+    if (isGuarded(run) || trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
     const sent = trace.sentBy(run);
     for (const write of sent) {
       if (!write.written.some(isPassword)) continue;

@@ -297,7 +297,8 @@ function watchChance(report: ReportAt): Watch {
     onReply: ({ value }) => tell(secretMemberIn(value)),
     onCall(site) {
       const { call, receiver, value } = site;
-      findHashedChance(site, tell);
+      if (KEEPS_SECRET.test(site.meaning))
+        tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
       for (const field of fieldsOf(site)) if (field.name === 'set-cookie') tell(chanceIn(field.value));
       const method = methodOf(call);
       const first = value(call.args[0]);
@@ -357,12 +358,6 @@ function parameterIn(value: Value | undefined): Made | undefined {
 const KEEPS_SECRET =
   /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|hash|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
 
-/** SVC622: a number of Math.random() in a text that code hashes, or signs with. */
-function findHashedChance({ call, meaning, value }: Site, tell: (made: Made | undefined) => void): void {
-  if (!KEEPS_SECRET.test(meaning)) return;
-  tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
-}
-
 /** Functions that return a fast hash, and the methods that add text to it. */
 const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
 
@@ -373,7 +368,9 @@ function findFastHashes({ call, meaning, module, value, passed }: Site, report: 
   // a helper may hash any text: the mistake is the call that hands it a password
   const given = passed(text, true);
   const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
-  if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
+  // only the inner call of md5(md5(password)) is reported
+  const isOuter = text.type === 'call' && HASHES.test(meaningOfCall(text, module));
+  if (isOuter || [call, at].some(isCompared) || replaces(call, text)) return;
   report(
     { module: at === call ? module : given.module, node: at },
     'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
@@ -401,11 +398,6 @@ function holdsPassword(value: Value | undefined): boolean {
   return (value?.texts ?? [])
     .flat()
     .some((part) => part.kind === 'client' && PASSWORD.test(bare(part.origin.what.split('.').at(-1) ?? '')));
-}
-
-/** Returns the function whose result an argument is: only the inner call of `md5(md5(password))` is reported. */
-function makerOfCall(node: Node, module: SourceModule): string {
-  return node.type === 'call' ? meaningOfCall(node, module) : '';
 }
 
 /**

@@ -39,20 +39,15 @@ export const FAIL_OPEN_RULES: readonly (SourceRule | SourcePart)[] = [
     wrong: 'try { return await ask(id); } catch { return true; }',
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
-    find: findKept,
+    find: findSwallowed,
     watch: watchOptionalSignatures,
     onCall: findLooseSearches,
   },
-  { id: 'SVC645', watch: watchFallbacks },
+  { id: 'SVC645', watch: watchFallbacks, find: findUnthrown },
 ];
 
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 4;
-
-function findKept(sources: Sources, report: ReportAt): void {
-  findSwallowed(sources, report);
-  findUnthrown(sources, report);
-}
 
 /** SVC645: checks whose results, after an error, let requests pass. */
 function watchFallbacks(report: ReportAt): Watch {

@@ -152,7 +152,7 @@ function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): voi
 function findFreeTokens(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const sent = trace.sentBy(run);
-    const calls = trace.callsOf(run);
+    const calls = trace.calls.by(run);
     const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
     const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
     if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
@@ -223,7 +223,7 @@ function verifies(fn: Fn, trace: Trace): boolean {
   const only = { functions: new Set([fn]) };
   if (trace.sentBy(only).length > 0) return true;
   const isCompared = trace
-    .comparedBy(only)
+    .compared.by(only)
     // a word of the sources is no secret
     .some(
       ({ sides }) =>
@@ -232,7 +232,7 @@ function verifies(fn: Fn, trace: Trace): boolean {
     );
   if (isCompared) return true;
   return trace
-    .callsOf(only)
+    .calls.by(only)
     .some(({ call, meaning, inputs }) => !call.isNew && !INDIFFERENT.test(meaning) && inputs.size > 0);
 }
 
@@ -242,7 +242,7 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
   if (!given.every((value) => value === undefined || value === ABSENT || constantIn(value) !== undefined))
     return undefined;
   const sides = trace
-    .comparedBy({ functions: new Set([fn]) })
+    .compared.by({ functions: new Set([fn]) })
     .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
     .flatMap((each) => each.sides);
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
@@ -256,7 +256,7 @@ const ROLE =
 function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>): void {
   for (const run of trace.runs) {
     if (!isGuarded(run) || trace.requiresRights(run) || trace.testsRights(run)) continue;
-    for (const { node, module, sides } of [...trace.comparedBy(run), ...trace.testedBy(run)]) {
+    for (const { node, module, sides } of [...trace.compared.by(run), ...trace.tested.by(run)]) {
       const input = sides.flatMap((side) => inputsOf(side)).find(namesRole);
       const isOfProgram = sides.some((side) => side === ABSENT || constantIn(side) !== undefined);
       if (input === undefined || !isOfProgram || !allows(node)) continue;
@@ -288,7 +288,7 @@ function allows(condition: Node): boolean {
 
 /** Reports the tests of a guard in which an input that equals a word of the sources gives a principal of the sources. */
 function tellWords(fn: Fn, trace: Trace, report: ReportAt): void {
-  for (const { node, module, sides } of trace.comparedBy({ functions: new Set([fn]) })) {
+  for (const { node, module, sides } of trace.compared.by({ functions: new Set([fn]) })) {
     const part = sides.flatMap((side) => partOf(side) ?? []).at(0);
     const isWord = sides.some((side) => (constantIn(side) ?? '') !== '');
     const isEqual = node.type === 'binary' && /^={2,3}$/.test(node.operator);
@@ -375,8 +375,8 @@ function isWidened(value: Value | undefined): boolean {
 function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
   const has = (value: Value | undefined): boolean => value !== undefined && idsIn(value).includes(id);
   return (
-    trace.comparedBy(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
-    trace.callsOf(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
+    trace.compared.by(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
+    trace.calls.by(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
     trace
       .sentBy(run)
       .some((sending) => sending.isTied && (sending.bindings ?? []).some(({ value }) => has(value)))
@@ -408,7 +408,7 @@ const BROADCASTS = /^svc\.(?:Socket|rooms|RoomSender)\.broadcast/;
 function findForeignRooms(trace: Trace, report: ReportAt): void {
   const owners = ownersOf(trace);
   const joins = trace.runs.flatMap((run) =>
-    trace.callsOf(run).flatMap((call) => (call.meaning === JOINS ? [{ run, call }] : [])),
+    trace.calls.by(run).flatMap((call) => (call.meaning === JOINS ? [{ run, call }] : [])),
   );
   if (joins.length === 0) return;
   const protectedNames = namesIn(trace, owners);
@@ -439,7 +439,7 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
 function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
   const isWriting = (run: Run): boolean =>
     trace.sentBy(run).some(({ isWrite }) => isWrite) ||
-    trace.callsOf(run).some(({ meaning }) => BROADCASTS.test(meaning));
+    trace.calls.by(run).some(({ meaning }) => BROADCASTS.test(meaning));
   const [writing, reading] = [trace.runs.filter(isWriting), trace.runs.filter((run) => !isWriting(run))];
   const open = new Set(
     reading
@@ -483,7 +483,7 @@ function namesOfRuns(
       .flatMap((input) => [
         ...namesOf(input, run.route),
         ...trace
-          .callsOf(run)
+          .calls.by(run)
           .filter((call) => BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
           .flatMap(roomsIn),
       ]),

@@ -18,7 +18,7 @@ import { freeKeyIn } from '../values/tests.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { writtenOf } from '../sources.ts';
 import { clientIn } from '../values/value.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
@@ -240,8 +240,9 @@ function findCommands(site: Site, stored: StoredPart[], report: ReportAt): void 
     const danger = dangerOf(given, () => true);
     if (tell(command, danger) || args === undefined) return;
     const [program] = given?.texts ?? [];
+    const shell = entryOf(options ?? args, 'shell');
     const hasShell =
-      isOn(entryOf(options ?? args, 'shell')) ||
+      (shell !== undefined && !isRaw(shell, 'false')) ||
       /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(
         program === undefined ? '' : (constantOf(program) ?? ''),
       );
@@ -287,10 +288,6 @@ function optionIn(list: Value | undefined): ClientPart | undefined {
 
 function isFreeToBegin({ begins, notFirst = [] }: ClientPart, char: string): boolean {
   return (begins === undefined || begins.startsWith(char)) && !notFirst.includes(char);
-}
-
-function isOn(option: Node | undefined): boolean {
-  return option !== undefined && !isRaw(option, 'false');
 }
 
 /** Functions that run a text: engines of Node.js, and templates of packages, which may hold code. */
@@ -438,7 +435,7 @@ function counts(within: Node): boolean {
 /** Whether a loop replaces parts of a text of a client by texts of this client. */
 function isInLoop({ call, value }: Site): boolean {
   const { callee, args } = call;
-  const target = assignedTo(call);
+  const target = call.parent?.type === 'assign' ? pathOf(call.parent.target) : undefined;
   if (callee.type !== 'member' || target === undefined || target !== pathOf(callee.object)) return false;
   const by = args[1];
   const made = by?.type === 'function' ? resultOf(by) : by;
@@ -451,8 +448,4 @@ function resultOf(fn: Fn): Node | undefined {
   const last = fn.body.at(-1);
   const result = fn.isExpression ? last : last?.type === 'leave' ? last.value : undefined;
   return result?.type === 'binary' ? result.left : result;
-}
-
-function assignedTo(call: Call): string | undefined {
-  return call.parent?.type === 'assign' ? pathOf(call.parent.target) : undefined;
 }

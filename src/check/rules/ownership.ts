@@ -413,13 +413,13 @@ function pathOf({ call, module }: RouteCall): string {
 function hasVerifyingMiddleware(trace: Trace, { handlers }: Sources): boolean {
   const known = new Set(trace.runs.flatMap(({ functions }) => [...functions]));
   const layers = [...handlers.all].flatMap(([fn]) => (handlers.isHandler(fn) && !known.has(fn) ? [fn] : []));
-  return trace.callsOf({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
+  return trace.calls.by({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
 }
 
 /** Whether a handler compares an input with a secret of the program. */
 function comparesSecret(run: Run, trace: Trace): boolean {
   return trace
-    .comparedBy(run)
+    .compared.by(run)
     .some(({ sides }) =>
       sides.some((side) => madeIn(side).some(({ by }) => /^(?:process\.env\.|setting )/.test(by))),
     );
@@ -430,7 +430,7 @@ export function mayVerify(run: Run, trace: Trace): boolean {
   return (
     trace.hasTestingMiddleware ||
     run.dependencies.some(({ depends }) => depends?.fn !== undefined || depends?.of !== undefined) ||
-    trace.callsOf(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
+    trace.calls.by(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
   );
 }
 
@@ -494,7 +494,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
 
 /** SVC641: rights in a token or session that the client names when it logs in. */
 function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
-  for (const { call, module, meaning, args } of trace.callsOf(run)) {
+  for (const { call, module, meaning, args } of trace.calls.by(run)) {
     // an authenticated client that names the subject, such as a factory, makes tokens for others
     if (meaning === 'svc.createToken' && isGuarded(run) && inputsOf(args[0]).length > 0) continue;
     const claims =

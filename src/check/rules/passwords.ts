@@ -84,7 +84,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** SVC621: a secret of the program, compared with a text of a client by an operator. */
 function watchComparisons(report: ReportAt, sources: Sources): Watch {
-  const of = { declared: declaredFields(sources), variables: sources.variables };
+  const declared = declaredFields(sources);
   const compared: (Spot & { readonly node: NodeOf<'binary'>; readonly sides: readonly [Value, Value] })[] =
     [];
   return {
@@ -95,10 +95,9 @@ function watchComparisons(report: ReportAt, sources: Sources): Watch {
     finish() {
       for (const { node, module, sides } of compared) {
         const [left, right] = sides;
-        const isSecret =
-          isSecretOf({ held: left, sent: right, node: node.left, ...of }) ||
-          isSecretOf({ held: right, sent: left, node: node.right, ...of });
-        if (isSecret)
+        const isSecret = (held: Value, sent: Value, of: Node): boolean =>
+          isSecretOf(held, sent, of, declared, sources.variables);
+        if (isSecret(left, right, node.left) || isSecret(right, left, node.right))
           report(
             { module, node },
             `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
@@ -119,18 +118,14 @@ function declaredFields(sources: Sources): ReadonlySet<string> {
   return new Set(fields);
 }
 
-interface Sides {
-  readonly held: Value;
-  readonly sent: Value;
-  /** The expression of `held`. */
-  readonly node: Node;
-  /** Inputs that are credentials. */
-  readonly declared: ReadonlySet<string>;
-  readonly variables: Variables;
-}
-
-/** Whether one value is a secret of the program, and the other one comes from a client. */
-function isSecretOf({ held, sent, node, declared, variables }: Sides): boolean {
+/** Whether one value, of the expression `node`, is a secret of the program, and the other one comes from a client. */
+function isSecretOf(
+  held: Value,
+  sent: Value,
+  node: Node,
+  declared: ReadonlySet<string>,
+  variables: Variables,
+): boolean {
   const part = clientsIn(sent.texts).find((each) => !isStored(each));
   if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
   const made = madeIn({ texts: held.texts });
@@ -190,7 +185,7 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
     else if (
       !isGuarded(run) &&
       calledName(run.route.call) !== 'get' &&
-      trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')
+      trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword')
     )
       report(
         run.route,
@@ -208,7 +203,7 @@ function namesCode(column: string | undefined): boolean {
 
 /** Returns the input with few possible values that the handler hashes, or compares as a secret. */
 function guessedIn(run: Run, trace: Trace): string | undefined {
-  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
   const searched = trace
     .sentBy(run)
     .flatMap(({ equal }) => equal.filter(({ column }) => !isGuarded(run) || namesCode(column)));
@@ -224,7 +219,7 @@ function comparedWith(
   trace: Trace,
   fits: (column: string | undefined) => boolean,
 ): readonly Value[] {
-  return trace.comparedBy(run).flatMap((each) =>
+  return trace.compared.by(run).flatMap((each) =>
     each.sides.filter((_, index) => {
       const other = each.sides[1 - index];
       return (
@@ -261,7 +256,7 @@ function chosenCode(run: Run, trace: Trace, codes: readonly CodeColumn[]): strin
     codes.some((code) => plain(code.column) === plain(column)),
   );
   const given = [...searched, ...compared];
-  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
   const isDigest = given.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
   return [...given, ...(isDigest ? hashed.flatMap(({ args }) => args) : [])].flatMap(inputsOf).at(0);
 }
@@ -291,7 +286,7 @@ function returns({ outline }: Sending, column: string): boolean {
 /** Whether the handler refuses a wrong code, or lets the client in with a right one. */
 function refuses(run: Run, trace: Trace): boolean {
   return trace
-    .callsOf(run)
+    .calls.by(run)
     .some(({ meaning }) =>
       /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(
         meaning,
@@ -305,9 +300,9 @@ function countsTries(run: Run, trace: Trace): boolean {
   const isRead = (column: string): boolean =>
     sent.some((each) =>
       addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : each.outline.names(column),
-    ) || trace.comparedBy(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
+    ) || trace.compared.by(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
   return (
-    trace.callsOf(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
+    trace.calls.by(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
     sent.map(addedBy).some((column) => column !== undefined && isRead(column))
   );
 }
@@ -320,12 +315,12 @@ function findTellingReplies(trace: Trace, report: ReportAt): void {
     const accounts = sent.filter(
       (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
     );
-    const checks = trace.callsOf(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
+    const checks = trace.calls.by(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
     const isLogin = checks.length > 0;
     if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
     const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
       trace
-        .comparedBy(run)
+        .compared.by(run)
         .filter(
           ({ sides }) =>
             sides.includes(ABSENT) &&
@@ -411,7 +406,7 @@ function findBareChanges(trace: Trace, report: ReportAt): void {
     const sent = trace.sentBy(run);
     const isProved =
       trace
-        .callsOf(run)
+        .calls.by(run)
         .some(({ meaning }) =>
           /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
         ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
@@ -467,7 +462,7 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   if (used.size === 0) return;
   const logins = new Set(
     trace.runs
-      .filter((run) => trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
+      .filter((run) => trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
       .flatMap((run) => (isGuarded(run) ? [] : trace.sentBy(run))),
   );
   for (const sending of trace.sent) {

@@ -155,7 +155,7 @@ function reportForgotten(
   report: ReportAt,
 ): void {
   if (use === 'tested' || use === 'each') return;
-  if (use === 'kept') return reportKept(promise, node, module, sources, report);
+  if (use === 'kept') return reportKept({ promise, use, node, module }, sources, report);
   if (use === 'timer') {
     const isHandled = !promise.mayFail || hasListener(sources);
     if (!isHandled && !isCommand(module))
@@ -182,9 +182,7 @@ function reportForgotten(
 
 /** SVC611: a promise that is made once and kept, also after it failed. */
 function reportKept(
-  { mayFail, by }: Promised,
-  node: Node,
-  module: SourceModule,
+  { promise: { mayFail, by }, node, module }: MisusedPromise,
   sources: Sources,
   report: ReportAt,
 ): void {

@@ -2,6 +2,7 @@
  * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
  * that refer to each other.
  */
+import { onePer } from '../../base/options.ts';
 import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
@@ -89,7 +90,7 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
       (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
     );
     const isCounted = (side: Value): boolean => counts.some(({ call }) => rowsIn(side).includes(call));
-    const isLimited = trace.comparedBy(run).some((each) => isLimit(each, isCounted));
+    const isLimited = trace.compared.by(run).some((each) => isLimit(each, isCounted));
     if (isLimited)
       report(
         write.nodeAt(undefined),
@@ -136,7 +137,7 @@ function findDoubled(trace: Trace, report: ReportAt): void {
           !holdsKey(table, columnsOf(each.equal)),
       );
       const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
-      const compared = trace.comparedBy(run).filter(({ sides }) => sides.some(isRead));
+      const compared = trace.compared.by(run).filter(({ sides }) => sides.some(isRead));
       if (compared.length === 0 || compared.some((each) => isLimit(each, isRead))) continue;
       report(
         write.nodeAt(undefined),
@@ -185,7 +186,7 @@ function isStale({ outline, isInTransaction }: Sending, isLoose = false): boolea
 /** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */
 function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
   const ordered = trace
-    .comparedBy(run)
+    .compared.by(run)
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   return new Set(ordered.flatMap(({ sides }) => sides.flatMap((side) => rowsIn(side))));
 }
@@ -204,7 +205,7 @@ function isTested(run: Run, trace: Trace, read: Sending, column: string): boolea
   const isAsked = tokens.some(
     ({ name }, index) => name === column && index > 0 && tokens[index + 1]?.word === 'is',
   );
-  return trace.comparedBy(run).some((compared) =>
+  return trace.compared.by(run).some((compared) =>
     compared.sides.some((side, index) => {
       const other = compared.sides[1 - index];
       const isOfColumn =
@@ -473,21 +474,13 @@ export function isOfToken({ equal, target }: Sending, trace: Trace): boolean {
   );
 }
 
-const tokensOf = new WeakMap<Trace, ReadonlySet<string>>();
-
 /** Returns the columns into which statements write a random token or its digest: `session.token`. */
-function writtenTokens(trace: Trace): ReadonlySet<string> {
-  let written = tokensOf.get(trace);
-  if (written === undefined) {
-    written = new Set(
-      trace.sent.flatMap(({ written, target }) =>
-        written.filter(({ value }) => isToken(value)).map(({ column }) => `${target}.${column}`),
-      ),
-    );
-    tokensOf.set(trace, written);
-  }
-  return written;
-}
+const writtenTokens = onePer(({ sent }: Trace): ReadonlySet<string> => {
+  const columns = sent.flatMap(({ written, target }) =>
+    written.filter(({ value }) => isToken(value)).map(({ column }) => `${target}.${column}`),
+  );
+  return new Set(columns);
+});
 
 export function isToken(value: Value | undefined): boolean {
   return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));

@@ -491,16 +491,10 @@ function watchUploads(report: ReportAt): Watch {
   };
 }
 
-/** A response with the media type of a column, and the class of the row. */
-interface Shown extends Spot {
-  readonly column: RowColumn | undefined;
-  /** For a row without a class: the mark of the column. */
-  readonly made: Made | undefined;
-}
-
 /** SVC609: a column that an upload filled names the media type of a response that browsers show. */
 function watchStoredTypes(report: ReportAt, { columns }: Sources): Watch {
-  const shown: Shown[] = [];
+  /** Responses with the media type of a column; for a row without a class, with the mark of the column. */
+  const shown: (Spot & { readonly column: RowColumn | undefined; readonly made: Made | undefined })[] = [];
   return {
     onCall: (site) => {
       const fields = fieldsOf(site);

@@ -207,7 +207,7 @@ function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void 
         // another statement may delete the rows that have ended
         trace.sent.some((each) => each.target === target && compares(each, end)) ||
         trace
-          .comparedBy(run)
+          .compared.by(run)
           .some(
             ({ node, sides }) =>
               node.type === 'binary' &&
@@ -264,14 +264,14 @@ function unreadIn(
 function findUnsigned(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
     const signed = trace
-      .callsOf(run)
+      .calls.by(run)
       .filter(
         ({ meaning, call }) =>
           /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning) && call.args.length > 0,
       );
     const inputs = new Set(signed.flatMap(({ args }) => args.flatMap((arg) => inputsOf(arg))));
     if (inputs.size === 0) continue;
-    for (const { node, sides } of trace.comparedBy(run)) {
+    for (const { node, sides } of trace.compared.by(run)) {
       const isOfTime = sides.some((side) =>
         madeIn(side).some(({ by }) => by !== 'Math.random' && GUESSABLE.test(by)),
       );
@@ -291,7 +291,7 @@ function findUnsigned(trace: Trace, report: ReportAt): void {
 /** SVC624: a signature of the body that code computes over a text which it has made of the parsed body. */
 function findRewritten(trace: Trace, report: ReportAt): void {
   for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
+    const calls = trace.calls.by(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
     for (const { meaning, args, call, module } of calls) {
       const part = clientIn(args[0]);
@@ -366,7 +366,8 @@ function findChosenAlgorithms(
   sources: Sources,
 ): void {
   const called = value(call.callee) ?? KNOWN;
-  const allowed = VERIFIES_TOKEN.test(meaning) ? membersNamed('algorithms', call.args.map(value)) : [];
+  const options = VERIFIES_TOKEN.test(meaning) ? call.args.map(value) : [];
+  const allowed = options.flatMap((each) => each?.members?.get('algorithms') ?? []);
   const isAllowed = allowed.some((each) => clientsIn(each.items ?? each).some((part) => !isStored(part)));
   const chosen = BY_ALGORITHM.test(meaning) ? idsOf(value(call.args[0])) : (called.keys ?? []);
   if (!isAllowed && !chosen.some((id) => / parsed\.\w+(?: |$)/.test(id))) return;
@@ -385,10 +386,6 @@ function findChosenAlgorithms(
 /** Calls of packages that verify a token by one of the algorithms in their options. */
 const VERIFIES_TOKEN =
   /^(?:jsonwebtoken(?:\.default)?\.verify|jose\.(?:jwtVerify|compactVerify|flattenedVerify|generalVerify))$/;
-
-function membersNamed(name: string, values: readonly (Value | undefined)[]): readonly Value[] {
-  return values.flatMap((each) => each?.members?.get(name) ?? []);
-}
 
 /** Returns the ids of the parts of clients in a value, and of those by which it was found. */
 function idsOf(value: Value | undefined): readonly string[] {

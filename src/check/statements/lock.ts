@@ -234,30 +234,18 @@ export function differenceOf(
   return gone === undefined ? undefined : `the migration ${labelOf(gone)} was removed`;
 }
 
-/** Describes statements from a lock file, for a database that is not there. */
-export class LockDescriber implements StatementDescriber {
-  readonly dialect: Dialect;
-  readonly snakeCase: boolean;
-  readonly hash: string;
-  readonly tables: readonly TableDescription[];
-  readonly isLocked = true;
-  readonly #statements: LockedDatabase['statements'];
-
-  /** `hash` is the hash of the present migrations. */
-  constructor({ dialect, snakeCase, tables, statements }: LockedDatabase, hash: string) {
-    this.dialect = dialect;
-    this.snakeCase = snakeCase;
-    this.hash = hash;
-    this.tables = tables;
-    this.#statements = statements;
-  }
-
-  describeStatement(text: string): Promise<Description> {
-    const found = this.#statements.get(text);
+/** Returns what a lock file says of a database that is not there. `hash` is the hash of the present migrations. */
+export function lockDescriber(
+  { dialect, snakeCase, tables, statements }: LockedDatabase,
+  hash: string,
+): StatementDescriber {
+  const describeStatement = (text: string): Promise<Description> => {
+    const found = statements.get(text);
     return Promise.resolve(
-      found?.hash === this.hash
+      found?.hash === hash
         ? found.described
         : { kind: 'untold', reason: found === undefined ? 'absent' : 'stale' },
     );
-  }
+  };
+  return { dialect, snakeCase, tables, hash, isLocked: true, describeStatement };
 }

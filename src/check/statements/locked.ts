@@ -1,6 +1,6 @@
 /** Reads, judges and writes the file of `svc check --statements`. */
 import { pathToFileURL } from 'node:url';
-import { LockDescriber, differenceOf, lockedMigrations } from './lock.ts';
+import { differenceOf, lockDescriber, lockedMigrations } from './lock.ts';
 import { textsOf } from './statement.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -8,7 +8,7 @@ import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
-import type { SentCall } from './statement.ts';
+import type { SentCall, StatementDescriber } from './statement.ts';
 
 /** A file of locked statements. */
 interface LockFile {
@@ -23,14 +23,14 @@ export function lockedDescribers(
   { databases }: LockFile,
   plugins: readonly Migratable[],
   open: ReadonlyMap<string, Describer>,
-): ReadonlyMap<string, LockDescriber> {
+): ReadonlyMap<string, StatementDescriber> {
   return new Map(
-    databases.flatMap((database): [string, LockDescriber][] => {
+    databases.flatMap((database): [string, StatementDescriber][] => {
       const plugin = plugins.find(({ name }) => name === database.name);
       const hash = plugin?.migrationHash?.(database.dialect);
       return hash === undefined || open.has(database.name)
         ? []
-        : [[database.name, new LockDescriber(database, hash)]];
+        : [[database.name, lockDescriber(database, hash)]];
     }),
   );
 }
@@ -39,7 +39,7 @@ export function lockedDescribers(
 export function staleLines(
   { file, text, databases }: LockFile,
   plugins: readonly Migratable[],
-  describers: ReadonlyMap<string, LockDescriber>,
+  describers: ReadonlyMap<string, StatementDescriber>,
   rule: RuleText,
 ): Finding[] {
   return databases.flatMap((database): Finding[] => {

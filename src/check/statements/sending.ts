@@ -220,7 +220,7 @@ export class WrittenColumns {
   readonly watch: Pick<ValueListeners, 'onCall' | 'onCompare'> & { onStatement(sending: Sending): void } = {
     onCall: (site) => {
       const of = classOf(site);
-      if (of !== undefined) this.#classes.set(site.call, idOf(of));
+      if (of !== undefined) this.#classes.set(site.call, `${of.module.file}:${of.node.start}`);
       if (/^(?:has|hasOwn|includes|indexOf|test|exec|match|startsWith|endsWith)$/.test(methodOf(site.call)))
         this.#noteTest([site.receiver, ...site.call.args.map((arg) => site.value(arg))]);
     },
@@ -284,10 +284,6 @@ interface WrittenColumn {
 
 function classOf({ call, value }: Site): ClassValue | undefined {
   return call.args.map((arg) => value(arg)?.members?.get('as')?.of).find((of) => of !== undefined);
-}
-
-function idOf({ node, module }: ClassValue): string {
-  return `${module.file}:${node.start}`;
 }
 
 /** Returns the column that a part holds unchanged. rowValue() makes the ids of such parts. */
