@@ -22,7 +22,7 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { isStored } from './values/text.ts';
+import { clientsIn, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
@@ -212,10 +212,7 @@ function isConstant(value: Value, depth = 0): boolean {
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
 function isKept(value: Value): boolean {
-  const isStoredPart = value.texts.some((text) =>
-    text.some((part) => part.kind === 'client' && isStored(part)),
-  );
-  return isStoredPart || madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'));
+  return clientsIn(value.texts).some(isStored) || madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'));
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */

@@ -2,7 +2,7 @@
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
 import { entryOf, methodOf } from '../reader/nodes.ts';
-import { hasAny, isLocal, literalOf } from '../values/text.ts';
+import { clientsIn, hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
@@ -362,11 +362,9 @@ function leavesPath({ part, before }: Place): boolean {
 
 /** A note for a request to a compared host whose redirects no code compares. */
 function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
-  const isCompared = value(call.args[0])?.texts.some((text) =>
-    text.some((part) => part.kind === 'client' && part.hasKnownHost === true),
-  );
+  const parts = clientsIn(value(call.args[0])?.texts ?? []);
   const options = value(call.args[1])?.members;
-  if (isCompared !== true || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
+  if (!parts.some(({ hasKnownHost }) => hasKnownHost === true) || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
   report(
     { module, call },
     'the host of the address is compared, but not the hosts to which its responses redirect, so a redirect on one of them leads into the internal network',
@@ -399,9 +397,14 @@ const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|op
 const READS =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|open|rm|unlink|chmod|chown)(?:Sync)?$/;
 
+interface Asked {
+  readonly path: string;
+  readonly isOfKind: boolean;
+}
+
 /** SVC652: a path that a client chooses, which a handler tests, and then writes or reads by its name. */
 function watchPaths(report: ReportAt): Watch {
-  const asked = new Map<Fn, { readonly path: string; readonly isOfKind: boolean }[]>();
+  const asked = new Map<Fn, Asked[]>();
   const judged = new Set<Node>();
   return {
     onCall(site) {
@@ -411,7 +414,7 @@ function watchPaths(report: ReportAt): Watch {
       const before = asked.get(handler) ?? [];
       const isOfKind = TESTS_KIND.test(meaning);
       if (isOfKind || TESTS.test(meaning)) asked.set(handler, [...before, { path, isOfKind }]);
-      const isUse = (each: { readonly path: string; readonly isOfKind: boolean }): boolean =>
+      const isUse = (each: Asked): boolean =>
         each.path === path && (each.isOfKind ? READS.test(meaning) : WRITES.test(meaning) && makes(site));
       if (!before.some(isUse) || judged.has(call)) return;
       judged.add(call);

@@ -152,9 +152,13 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
         endless.set(call, { module, meaning });
     },
     finish() {
-      const isLimited = limitedClients(sources);
+      const has = (code: RegExp): boolean => sources.project.modules.some(({ source }) => code.test(source));
+      // limits that a project sets once for all requests of a client
+      const [isAxiosLimited, isFetchLimited] = [has(/\.defaults\.timeout\b/), has(/\bsetGlobalDispatcher\(/)];
       for (const [call, { module, meaning }] of endless) {
-        if (isLimited.test(meaning) || !sources.isReached(call)) continue;
+        const isLimited =
+          (isAxiosLimited && /^axios\b/.test(meaning)) || (isFetchLimited && /^(?:fetch|undici)\b/.test(meaning));
+        if (isLimited || !sources.isReached(call)) continue;
         report(
           { module, call },
           `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
@@ -236,19 +240,6 @@ function isDropped(call: Call): boolean {
     if (at.type === 'member' && at.property === 'then') return false;
   }
   return at.parent?.type === 'statement' && !/^https?\./.test(pathOf(call.callee) ?? '');
-}
-
-/**
- * Returns a regular expression that matches the HTTP clients for which the project sets a time limit once, as
- * in `axios.defaults.timeout = 5_000`.
- */
-function limitedClients({ project }: Sources): RegExp {
-  const has = (pattern: RegExp): boolean => project.modules.some(({ source }) => pattern.test(source));
-  const limited = [
-    ...(has(/\.defaults\.timeout\b/) ? ['axios'] : []),
-    ...(has(/\bsetGlobalDispatcher\(/) ? ['fetch', 'undici'] : []),
-  ];
-  return new RegExp(`^(?:${limited.join('|') || '(?!)'})\\b`);
 }
 
 /** SVC501: blocking calls in functions that handlers call. */

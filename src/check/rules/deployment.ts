@@ -466,6 +466,8 @@ function findLimitConflicts(view: ApplicationView, report: ReportFinding): void 
 /** Highest limit of a WebSocket message that still protects the process. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
+const NAME_ORIGINS = "Name the sites that may open the WebSocket: origins: ['https://app.example']";
+
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const tell = aboutRoute(detail, report);
@@ -474,15 +476,12 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
     const { options, guard } = socket;
     const warn = (message: string, remedy: string): void => tell(message, { severity: 'warning', remedy });
     if (guard.origin.allowed?.isAny)
-      warn(
-        "pages of every site may open the WebSocket: origins: '*'",
-        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
-      );
+      warn("pages of every site may open the WebSocket: origins: '*'", NAME_ORIGINS);
     const stranger = guard.origin.allowed?.strangerAmong();
     if (stranger !== undefined)
       warn(
         `pages of unknown sites may open the WebSocket: its origin function accepts ${stranger}`,
-        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
+        NAME_ORIGINS,
       );
     if (options.heartbeatMs === false && options.idleTimeoutMs === false)
       warn(
@@ -510,18 +509,14 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (mount === undefined || !('folder' in mount)) continue;
     // only the route with a `path` parameter serves the files
     if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
-    const subject = `GET ${route.template}`;
+    const tell = (message: string): void => report(`GET ${route.template}`, message, route.place);
     if (mount.followsSymlinks)
-      report(
-        subject,
+      tell(
         'clients can read files outside of the static directory through links, because the option followSymlinks is set',
-        route.place,
       );
     if (mount.dotfiles === 'allow')
-      report(
-        subject,
+      tell(
         "the static directory serves files whose names begin with a dot, because the option dotfiles is 'allow'",
-        route.place,
       );
     const { directory } = mount.folder;
     const found = PRIVATE.filter((name) => existsSync(join(directory, name)));
@@ -529,10 +524,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (found.length === 0 && dirname(own) === resolve(directory)) found.push(basename(own));
     found.push(...readdirSync(directory).filter((name) => KEEPS_SECRETS.test(name)));
     if (found.length > 0)
-      report(
-        subject,
+      tell(
         `the static directory ${resolve(directory)} contains files that are not public: ${found.join(', ')}`,
-        route.place,
       );
   }
 }

@@ -327,12 +327,8 @@ export function passesAtStart(view: ApplicationView): boolean {
     passes = false;
   };
   try {
-    if (view.details.some(takesRest)) findUnreachable(view, report);
-    if (
-      view.details.some(asksForLayers) ||
-      view.middleware.some((layer) => layer instanceof IdempotencyMiddleware)
-    )
-      findMissingLayers(view, report);
+    findUnreachable(view, report);
+    findMissingLayers(view, report);
     if (view.details.some(({ declared: { spec } }) => spec.allow !== undefined))
       findWhatIsAllowed(view, report);
     if (mayNeedSecrets(view) && view.secrets.length > 0) findSecrets(view, report);

@@ -6,7 +6,7 @@ import { entryOf, pathOf } from '../reader/nodes.ts';
 import { isCommand, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
+import { hasAny, hasClient, isPiece, literalOf, clientsIn as partsOfClients } from '../values/text.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
 import { dangerOf, doubt } from './injection.ts';
@@ -194,9 +194,8 @@ const OF_PERSON =
 /** Whether the declared pattern of an input fits the number of a card, and no word. */
 function isCardNumber({ declared, texts }: Value): boolean {
   const pattern = declared?.node?.constraints.pattern;
-  const isWhole = texts.some((text) => text.some((part) => part.kind === 'client' && !isPiece(part)));
   return (
-    isWhole &&
+    partsOfClients(texts).some((part) => !isPiece(part)) &&
     pattern?.test('4111111111111111') === true &&
     !pattern.test('abcdefghijklmnop') &&
     !pattern.test('12345678')

@@ -7,7 +7,7 @@ import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { hasAny, isStored, literalOf } from '../values/text.ts';
+import { clientsIn, hasAny, isStored, literalOf } from '../values/text.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
@@ -238,9 +238,7 @@ function revealed(
 
 /** Whether a value is the column of a declared class, and the class does not keep it out of responses. */
 function isColumnOf({ call }: Sending, { texts }: Value): boolean {
-  return texts
-    .flat()
-    .some((part) => part.kind === 'client' && part.isSecret !== true && part.origin.made?.node === call);
+  return clientsIn(texts).some(({ isSecret, origin }) => isSecret !== true && origin.made?.node === call);
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
@@ -523,8 +521,8 @@ function watchStoredTypes(report: ReportAt, { columns }: Sources): Watch {
 
 /** Returns the column of a row that a value holds unchanged. */
 function columnIn({ texts }: Value): RowColumn | undefined {
-  const [part, ...more] = texts.flat().filter(({ kind }) => kind === 'client');
-  return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
+  const [part, ...more] = clientsIn(texts);
+  return part === undefined || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 
 /** Whether browsers save the response, or show it without scripts. */

@@ -10,6 +10,7 @@ import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { SourceReport } from '../examine.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
+import type { SentFile } from './locked.ts';
 import type { SentCall, StatementDescriber } from './statement.ts';
 import type { Engine } from './trace.ts';
 
@@ -34,12 +35,6 @@ export interface StatementFiles {
   readonly lock?: SentFile | undefined;
   /** File of --statements of the previous release. */
   readonly previous?: SentFile | undefined;
-}
-
-/** A file with its absolute path. */
-interface SentFile {
-  readonly file: string;
-  readonly text: string;
 }
 
 /** Findings about statements, and the file of --statements as it is to be. */
@@ -76,9 +71,7 @@ export async function judgeStatements(
       ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
       ...(present === undefined ? [] : missingLines(present, undescribed, rule('SVC421'))),
-      ...(previous === undefined
-        ? []
-        : await brokenStatements(readLock(previous.text), plugins, open, rule('SVC422'))),
+      ...(await brokenStatements(previous ? readLock(previous.text) : [], plugins, open, rule('SVC422'))),
     ],
     scope: {
       ...scopeOf(finder.calls, databases, describers),

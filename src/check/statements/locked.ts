@@ -10,11 +10,14 @@ import type { Migratable } from '../../db/migrations/start.ts';
 import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
 import type { SentCall, StatementDescriber } from './statement.ts';
 
-/** A file of locked statements. */
-interface LockFile {
-  /** Absolute path. */
+/** A file with its absolute path. */
+export interface SentFile {
   readonly file: string;
   readonly text: string;
+}
+
+/** A file of locked statements. */
+interface LockFile extends SentFile {
   readonly databases: readonly LockedDatabase[];
 }
 
