@@ -290,16 +290,13 @@ function compareText(left: string, right: string): number {
  */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
-  let problem: string | undefined;
-  for (const { declared, route } of allowing) {
-    if (!isAbout(finding, declared, route.method)) continue;
-    for (const allowance of declared.spec.allow!) {
-      if (allowance?.rule !== finding.rule) continue;
-      const found = issueOf(allowance, nowMs);
-      if (found === undefined) return undefined;
-      problem ??= found;
-    }
-  }
+  const problems = allowing
+    .filter(({ declared, route }) => isAbout(finding, declared, route.method))
+    .flatMap(({ declared }) => declared.spec.allow!)
+    .filter((allowance) => allowance?.rule === finding.rule)
+    .map((allowance) => issueOf(allowance, nowMs));
+  if (problems.includes(undefined)) return undefined;
+  const [problem] = problems;
   if (problem === undefined) return entry;
   const refused: Finding = { ...finding, severity: 'error', message: `${finding.message}; ${problem}` };
   abouts.set(refused, abouts.get(finding) ?? {});

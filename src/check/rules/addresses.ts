@@ -200,9 +200,8 @@ function findRedirects(site: Site, report: ReportAt): void {
     (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
   );
   if (danger === undefined) return;
-  const { node, module } = site.written(target!); // dangerOf() found a part in it
   report(
-    { module, node },
+    site.written(target!), // dangerOf() found a part in it
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
     doubt(danger),
   );

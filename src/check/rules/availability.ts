@@ -301,20 +301,13 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   // only the limit of the body ends a text without a maximum
   const most = declared?.most ?? (isOfBody && declared?.node?.kind === 'str' ? MOST_BODY : undefined);
   const at = MATCHES.test(method) ? call.args[0] : objectOf(call);
-  if (
-    pattern !== undefined &&
-    at !== undefined &&
-    most !== undefined &&
-    most > MOST_TEXT &&
-    isPolynomial(pattern)
-  ) {
-    const made = constantOf(at, module) ?? { node: call, module };
+  if (pattern === undefined || at === undefined) return;
+  if (most !== undefined && most > MOST_TEXT && isPolynomial(pattern))
     report(
-      made,
+      constantOf(at, module) ?? { node: call, module },
       `the time of the regular expression grows with the square of the text, and a client may send ${most} characters`,
     );
-  }
-  if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
+  if (pattern.isBuilt !== true || givenOf(text) === undefined) return;
   if (isExponential(pattern.source, pattern.flags)) report({ module, call }, NESTED);
 }
 

@@ -304,21 +304,19 @@ function unboundedIn(
     (types.includes('string') && !isBounded) || (types.includes('array') && !('maxItems' in schema))
       ? [path]
       : [];
+  const within = (at: string, members: unknown): string[] =>
+    [members ?? []]
+      .flat()
+      .flatMap((member) =>
+        typeof member === 'object' ? unboundedIn(member as JsonSchema, at, components, seen) : [],
+      );
   const inside = [
-    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(
-      ([name, member]) => [`${path}.${name}`, member] as const,
-    ),
-    ...[schema['items'] ?? []].flat().map((item) => [`${path}[]`, item as JsonSchema] as const),
-    ...[schema['additionalProperties']]
-      .filter((member) => typeof member === 'object')
-      .map((member) => [`${path}.*`, member as JsonSchema] as const),
-    ...['oneOf', 'anyOf', 'allOf']
-      .flatMap((keyword) => (schema[keyword] ?? []) as JsonSchema[])
-      .map((member) => [path, member] as const),
+    ...Object.entries(schema['properties'] ?? {}).flatMap(([name, each]) => within(`${path}.${name}`, each)),
+    ...within(`${path}[]`, schema['items']),
+    ...within(`${path}.*`, schema['additionalProperties']),
+    ...['oneOf', 'anyOf', 'allOf'].flatMap((keyword) => within(path, schema[keyword])),
   ];
-  return [
-    ...new Set([...found, ...inside.flatMap(([at, member]) => unboundedIn(member, at, components, seen))]),
-  ];
+  return [...new Set([...found, ...inside])];
 }
 
 /** SVC305: problems of the OpenAPI document and of MCP tools. */

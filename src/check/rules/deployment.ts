@@ -392,7 +392,6 @@ const GREATEST = {
   sendTimeoutMs: 600_000,
   maxBodyBytes: 1_073_741_824,
 } as const;
-const GREATEST_UPLOAD = 1_073_741_824;
 /** Matches a call of `req.body()` without a limit, which reads the whole body. */
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
@@ -423,7 +422,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
         remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or the option maxBodyBytes of the route',
       });
     }
-    if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
+    if ((spec.maxBodyBytes ?? 0) > GREATEST.maxBodyBytes)
       tell(
         `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
         { severity: 'warning' },

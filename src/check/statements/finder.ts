@@ -170,16 +170,10 @@ function sentBy(site: Site, verb: Verb): Sent | undefined {
   const [first, second, third, fourth] = call.args;
   if (first === undefined) return undefined;
   const at = { node: call, module: site.module };
-  const spot = site.written(first);
+  const spot = site.written((verb === 'page' ? second : undefined) ?? first);
   if (verb === 'page') {
-    const orderBy = site.receiver?.members?.get('orderBy');
-    const text = pageText(value(second), orderBy, at);
-    return {
-      text,
-      values: undefined,
-      options: fourth,
-      spot: second === undefined ? spot : site.written(second),
-    };
+    const text = pageText(value(second), site.receiver?.members?.get('orderBy'), at);
+    return { text, values: undefined, options: fourth, spot };
   }
   if (verb === 'insertMany') {
     const text = insertText(value(first), value(second), rowOf(value(third)), at);

@@ -138,17 +138,9 @@ function readLine(text: string, databases: Map<string, Mutable>): void {
   if (typeof name !== 'string' || typeof first !== 'string') throw new Error('a name is needed');
   if (kind === 'database') {
     if (!DIALECTS.has(first)) throw new Error(`"${first}" is not a database engine`);
-    const [migrations, tables, statements] = [[], [], new Map()];
     const dialect = first as Dialect; // the set has exactly the dialects
-    databases.set(name, {
-      name,
-      dialect,
-      snakeCase: second === true,
-      hash: String(third),
-      migrations,
-      tables,
-      statements,
-    });
+    const own = { name, dialect, snakeCase: second === true, hash: String(third) };
+    databases.set(name, { ...own, migrations: [], tables: [], statements: new Map() });
     return;
   }
   const database = databases.get(name);
