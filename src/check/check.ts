@@ -87,7 +87,12 @@ export type ReportFinding = (
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'>, Explanation {
   readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
+  /** Judges one route that the application declares; see {@link ownRoutes}. */
+  onRoute?(detail: RouteDetail, tell: Tell, view: ApplicationView): void;
 }
+
+/** Function that reports findings about a route, at the place of its declaration. */
+export type Tell = (message: string, particulars?: Particulars) => void;
 
 /** The properties of a rule that `svc check` shows in lists and explanations. */
 export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'> & Partial<Explanation>;
@@ -181,7 +186,10 @@ export function checkedRule(
 
 function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[]): void {
   try {
-    const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
+    const report = reporterOf(rule, view, entries);
+    const pending: unknown = rule.run?.(view, report);
+    if ('onRoute' in rule)
+      for (const detail of ownRoutes(view)) rule.onRoute?.(detail, aboutRoute(detail, report), view);
     if (!(pending instanceof Promise)) return;
     // prevents an unhandled rejection: the next line reports the promise as an error of the rule
     pending.catch(() => undefined);
@@ -370,12 +378,10 @@ export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
-/** Returns a function that reports findings about a route, at the place of its declaration. */
-export function aboutRoute(
-  detail: RouteDetail,
-  report: ReportFinding,
-): (message: string, particulars?: Particulars) => void {
-  return (message, particulars) => report(subjectOf(detail), message, detail.route.place, particulars);
+/** Returns a function that reports findings about a route, at the place of its declaration or of a part of it. */
+export function aboutRoute(detail: RouteDetail, report: ReportFinding, place?: Place): Tell {
+  return (message, particulars) =>
+    report(subjectOf(detail), message, place ?? detail.route.place, particulars);
 }
 
 /** Whether the HTTP method of a route may change data. False for WebSockets. */

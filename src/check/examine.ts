@@ -154,7 +154,11 @@ export function examineSources(
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
-  for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
+  for (const part of SOURCE_PARTS) {
+    part.judge?.(trace, reportOf(part), sources);
+    for (const run of part.onRun === undefined ? [] : trace.runs)
+      part.onRun?.(run, trace, reportOf(part), sources);
+  }
   for (const each of watches) each.finish?.();
   return {
     findings: [...findings.values()],

@@ -16,7 +16,7 @@ import type { Call, Node } from './reader/nodes.ts';
 import type { About, Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
-import type { Trace } from './statements/trace.ts';
+import type { Run, Trace } from './statements/trace.ts';
 import type { Site } from './values/calls.ts';
 import type { ValueListeners } from './values/invocation.ts';
 import type { Made } from './values/text.ts';
@@ -29,6 +29,8 @@ export interface SourcePart {
   find?(sources: Sources, report: ReportAt): void;
   /** Judges one call, with the values of its arguments. */
   onCall?(site: Site, report: ReportAt, sources: Sources): void;
+  /** Judges what one handler does, after all of them have run. */
+  onRun?(run: Run, trace: Trace, report: ReportAt, sources: Sources): void;
   /** Judges what the handlers do, after all of them have run. */
   judge?(trace: Trace, report: ReportAt, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */

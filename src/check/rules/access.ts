@@ -27,7 +27,7 @@ import {
   shapeOf,
   subjectOf,
 } from '../check.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Middleware, SecurityRequirement } from '../../http/contracts.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan } from '../../schema/schema.ts';
@@ -45,7 +45,8 @@ export const ACCESS_RULES: readonly CoreRule[] = [
       'Add a guard: me: Depends(BearerAuth()). For a guard of your own, declare what it checks: provide({ security: { scheme: "bearer", scopes: [], roles: [] } }, check). If every client may call the route, say so with a reason: public: "sign up"',
     wrong: "app.post('/notes', { body: Note }, save);",
     right: "app.post('/notes', { body: Note, me: Depends(BearerAuth()) }, save);",
-    run: findUnguardedWrites,
+    run: findIdleGuards,
+    onRoute: findUnguardedWrites,
   },
   {
     id: 'SVC202',
@@ -83,7 +84,7 @@ export const ACCESS_RULES: readonly CoreRule[] = [
     remedy: 'Add app.use(new RateLimitMiddleware()), and the option rateLimit: { perMinute: 5 } of the route',
     wrong: "app.post('/login', { form: Login }, login);",
     right: "app.post('/login', { form: Login, rateLimit: { perMinute: 5 } }, login);",
-    run: findGuessable,
+    onRoute: findGuessable,
   },
   {
     id: 'SVC206',
@@ -114,15 +115,13 @@ export const ACCESS_RULES: readonly CoreRule[] = [
 ];
 
 /** SVC201: routes that change data without authenticating the client. rules/routes.ts judges WebSockets and MCP tools. */
-function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
-  findIdleGuards(view, report);
-  for (const detail of ownRoutes(view))
-    if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
-      aboutRoute(detail, report)(
-        detail.route.security.length === 0
-          ? 'the route changes data, but no guard authenticates the client'
-          : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
-      );
+function findUnguardedWrites(detail: RouteDetail, tell: Tell): void {
+  if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
+    tell(
+      detail.route.security.length === 0
+        ? 'the route changes data, but no guard authenticates the client'
+        : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
+    );
 }
 
 /** Matches the code of a function that always returns true. */
@@ -131,46 +130,36 @@ const ALWAYS_TRUE =
 
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
-    const place = placeOfGuard(dependency.source) ?? detail.route.place;
+    const tell = aboutRoute(detail, report, placeOfGuard(dependency.source));
     const predicate = predicateOf(dependency.source);
     if (predicate !== undefined && (letsStrangersIn(predicate) || ALWAYS_TRUE.test(codeOf(predicate).trim())))
-      report(
-        subjectOf(detail),
-        'the condition is always true, so the guard accepts every authenticated client',
-        place,
-        { remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")' },
-      );
+      tell('the condition is always true, so the guard accepts every authenticated client', {
+        remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")',
+      });
     if (letsStrangersIn(functionOf(dependency)))
-      report(
-        subjectOf(detail),
-        'the guard accepts even an invented API key, because its function verify() accepts every key',
-        place,
-        { remedy: 'Return undefined from verify() if the key is unknown' },
-      );
+      tell('the guard accepts even an invented API key, because its function verify() accepts every key', {
+        remedy: 'Return undefined from verify() if the key is unknown',
+      });
   }
 }
 
 /** SVC220: guards whose keys come without TLS, or that accept tokens of any type. */
 function findDoubtfulIssuers(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
-    const place = placeOfGuard(dependency.source) ?? detail.route.place;
+    const tell = aboutRoute(detail, report, placeOfGuard(dependency.source));
     for (const { issuer, jwks, allowInsecure, requireType, requiredClaims } of trustedBy(dependency.source)) {
       const hosts = typeof allowInsecure === 'object' && jwks === undefined ? allowInsecure : [];
       if (hosts.length > 0 && view.env === 'production')
-        report(
-          subjectOf(detail),
+        tell(
           `the keys of the issuer "${issuer}" may come by http from ${hosts.join(', ')}, so an attacker on the network can replace them and sign tokens for every user`,
-          place,
           {
             remedy:
               'Let the issuer use https, with its own certificate authority in the option ca, and remove allowInsecure',
           },
         );
       if (!requireType && Object.keys(requiredClaims).length === 0)
-        report(
-          subjectOf(detail),
+        tell(
           `the guard accepts tokens of the issuer "${issuer}" that may be of another kind, such as an id_token: it requires neither the type at+jwt nor a claim`,
-          place,
         );
     }
   }
@@ -471,46 +460,44 @@ function sendsMail({ inputs }: RouteDetail): boolean {
 }
 
 /** SVC204: routes for passwords, codes or tokens without a rate limit. */
-function findGuessable(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const { route, declared } = detail;
-    if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
-    const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
-    if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
-    const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
-    if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
-    else {
-      const reason =
-        route.rateLimit === false
-          ? 'the option rateLimit of the route is false'
-          : 'no rate limit applies to the route';
-      const isMail = sendsMail(detail);
-      aboutRoute(detail, report)(
-        isMail
-          ? `clients can have mails sent to any address without limit, because ${reason}`
-          : `clients can try passwords, codes or tokens without limit, because ${reason}`,
-        {
-          ...(isMail && {
-            why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
-          }),
-          about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) },
-        },
-      );
-    }
+function findGuessable(detail: RouteDetail, tell: Tell, view: ApplicationView): void {
+  const { route, declared } = detail;
+  if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') return;
+  const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
+  if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) return;
+  const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
+  if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, tell);
+  else {
+    const reason =
+      route.rateLimit === false
+        ? 'the option rateLimit of the route is false'
+        : 'no rate limit applies to the route';
+    const isMail = sendsMail(detail);
+    tell(
+      isMail
+        ? `clients can have mails sent to any address without limit, because ${reason}`
+        : `clients can try passwords, codes or tokens without limit, because ${reason}`,
+      {
+        ...(isMail && {
+          why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
+        }),
+        about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) },
+      },
+    );
   }
 }
 
 /** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
 
-function findLooseLimit(detail: RouteDetail, limits: readonly Middleware[], report: ReportFinding): void {
+function findLooseLimit(detail: RouteDetail, limits: readonly Middleware[], tell: Tell): void {
   const { route, declared } = detail;
   const perMinute = Math.min(
     ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
   );
   // a handler that calls take() of a RateLimiter limits the rate itself
   if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(declared.handler))) return;
-  aboutRoute(detail, report)(
+  tell(
     `the rate limit allows ${perMinute} attempts a minute for ${subjectOf(detail)}, too many to prevent guessing of passwords or codes`,
     { about: { option: { key: 'perMinute', value: perMinute } } },
   );

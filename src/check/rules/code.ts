@@ -10,10 +10,10 @@ import {
   takenBy,
   withoutOnce,
 } from '../reader/functions.ts';
-import { aboutRoute, dependenciesOf, layersWithPlaces, needsOf, ownRoutes, subjectOf } from '../check.ts';
+import { aboutRoute, dependenciesOf, layersWithPlaces, needsOf, ownRoutes } from '../check.ts';
 import { functionOf, viewOfDependency } from '../../routing/di.ts';
 import { closest } from '../../base/options.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Dependency } from '../../routing/di.ts';
 
 /** Rules about dependencies and the code of handlers, sorted by id. */
@@ -101,41 +101,24 @@ const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
 /** SVC501: calls that block the process. */
 function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
-    reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
+    reportBlocking(detail.declared.handler, 'the handler', aboutRoute(detail, report));
   for (const { dependency, detail } of dependenciesOf(view)) {
     // a dependency of scope 'app' is created only once, at the start, so it blocks no request
     if (dependency.scope === 'app') continue;
-    reportBlocking(
-      functionOf(dependency),
-      subjectOf(detail),
-      `the dependency ${viewOfDependency(dependency).label}`,
-      detail.route.place,
-      report,
-    );
+    const { label } = viewOfDependency(dependency);
+    reportBlocking(functionOf(dependency), `the dependency ${label}`, aboutRoute(detail, report));
   }
   for (const [layer, place] of layersWithPlaces(view))
-    reportBlocking(
-      layer.handle as AnyFunction,
-      `middleware ${layer.kind ?? layer.constructor.name}`,
-      'the middleware',
-      place,
-      report,
+    reportBlocking(layer.handle as AnyFunction, 'the middleware', (message) =>
+      report(`middleware ${layer.kind ?? layer.constructor.name}`, message, place),
     );
 }
 
-function reportBlocking(
-  fn: AnyFunction,
-  subject: string,
-  caller: string,
-  place: Parameters<ReportFinding>[2],
-  report: ReportFinding,
-): void {
+function reportBlocking(fn: AnyFunction, caller: string, tell: Tell): void {
   const calls = parser?.blockingCallsOf(fn) ?? blockingCallsInText(fn);
   if (calls.size > 0)
-    report(
-      subject,
+    tell(
       `${caller} calls ${[...calls].join(', ')}, which blocks the process: all other requests wait until the call ends`,
-      place,
     );
 }
 

@@ -15,7 +15,7 @@ import { openapiFindings } from '../../openapi/openapi.ts';
 import { JsonSchemas } from '../../schema/json-schema.ts';
 import { responseTypes } from '../../routing/spec.ts';
 import { compileType, exampleFindings, foreignWithin, plansOf, plansWithin } from '../../schema/schema.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { JsonSchema } from '../../schema/json-schema.ts';
@@ -42,7 +42,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Declare a schema of the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
     wrong: "app.post('/a', async ({ req }) => await req.json());",
     right: "app.post('/a', { body: Note }, ({ body }) => body);",
-    run: findUndescribedBodies,
+    onRoute: findUndescribedBodies,
   },
   {
     id: 'SVC302',
@@ -54,7 +54,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
       'Declare response: User without secret fields, or mark a field that must not be sent: Field(str, { secret: true })',
     wrong: "app.get('/me', ({ me }) => ({ ...me }));",
     right: "app.get('/me', { response: Me }, ({ me }) => me);",
-    run: findUndescribedReplies,
+    onRoute: findUndescribedReplies,
   },
   {
     id: 'SVC303',
@@ -65,7 +65,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Declare the status and the schema of the response that the handler sends',
     wrong: '{ status: 204, response: Note }',
     right: '{ response: Note }',
-    run: findImpossibleReplies,
+    onRoute: findImpossibleReplies,
   },
   {
     id: 'SVC304',
@@ -76,7 +76,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Limit texts and lists with maxLength, and write regular expressions without nested repetitions',
     wrong: 'Field(str)',
     right: 'Field(str, { maxLength: 200 })',
-    run: findUnbounded,
+    onRoute: findUnbounded,
   },
   {
     id: 'SVC305',
@@ -103,15 +103,11 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
 const READS_BODY = String.raw`(?:json|form)\s*\(`;
 
 /** SVC301: handlers that read a body without a schema. */
-function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const { spec, handler } = detail.declared;
-    const isDeclared = spec.body !== undefined || spec.form !== undefined;
-    if (isWrite(detail) && !isDeclared && callsOfRequest(handler, READS_BODY))
-      aboutRoute(detail, report)(
-        'the handler reads the request body, but the route declares no schema for the body',
-      );
-  }
+function findUndescribedBodies(detail: RouteDetail, tell: Tell): void {
+  const { spec, handler } = detail.declared;
+  const isDeclared = spec.body !== undefined || spec.form !== undefined;
+  if (isWrite(detail) && !isDeclared && callsOfRequest(handler, READS_BODY))
+    tell('the handler reads the request body, but the route declares no schema for the body');
 }
 
 /** Matches response objects that need no schema, such as streams and files. */
@@ -125,22 +121,19 @@ const HARMLESS_NAMES =
 const TOKEN_NAMES = /^(?:access|refresh|id)_?token$/i;
 
 /** SVC302: responses without a schema, and response fields named like secrets. */
-function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { spec, handler } = detail.declared;
-    if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
-      tell(UNDESCRIBED.message, { ...UNDESCRIBED, about: { lacks: 'response schema' } });
-    if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
-      tell('the response schema is made by another library, so it cannot mark a field as secret', {
-        severity: 'info',
-        why: 'The response contains every member of the validated value; some libraries keep undeclared members',
-        remedy:
-          'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
-      });
-    // logins and routes that create keys return secrets on purpose
-    if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, report);
-  }
+function findUndescribedReplies(detail: RouteDetail, tell: Tell): void {
+  const { spec, handler } = detail.declared;
+  if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
+    tell(UNDESCRIBED.message, { ...UNDESCRIBED, about: { lacks: 'response schema' } });
+  if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
+    tell('the response schema is made by another library, so it cannot mark a field as secret', {
+      severity: 'info',
+      why: 'The response contains every member of the validated value; some libraries keep undeclared members',
+      remedy:
+        'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
+    });
+  // logins and routes that create keys return secrets on purpose
+  if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, tell);
 }
 
 const UNDESCRIBED = {
@@ -170,8 +163,7 @@ export function findObjectsOfOthers(view: ApplicationView, objects: ReadonlySet<
   return [...found.values()];
 }
 
-function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
-  const tell = aboutRoute(detail, report);
+function findRevealingFields(detail: RouteDetail, tell: Tell): void {
   const takesSecret = isWrite(detail) && acceptsSecret(detail);
   const names = responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type));
   for (const name of new Set(names)) {
@@ -221,25 +213,22 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
 }
 
 /** SVC303: responses that the route can never send, and examples that do not match their schema. */
-function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { status, response } = detail.declared.spec;
-    const responses = responseTypes(response);
-    const statuses = responses.map(([of]) => of ?? status ?? 200);
-    const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
-    if (bodiless !== undefined)
-      tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
-    for (const { name, field, message } of exampleFindingsOf(detail))
-      tell(
-        `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
-      );
-    const all = status === undefined ? statuses : [...statuses, status];
-    if (all.length > 0 && all.every((of) => of >= 400))
-      tell(
-        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
-      );
-  }
+function findImpossibleReplies(detail: RouteDetail, tell: Tell): void {
+  const { status, response } = detail.declared.spec;
+  const responses = responseTypes(response);
+  const statuses = responses.map(([of]) => of ?? status ?? 200);
+  const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
+  if (bodiless !== undefined)
+    tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
+  for (const { name, field, message } of exampleFindingsOf(detail))
+    tell(
+      `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
+    );
+  const all = status === undefined ? statuses : [...statuses, status];
+  if (all.length > 0 && all.every((of) => of >= 400))
+    tell(
+      `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
+    );
 }
 
 /** Returns a finding for each example that is invalid under the schema that contains it. */
@@ -254,29 +243,26 @@ function exampleFindingsOf(
 }
 
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
-function findUnbounded(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { inputs } = detail;
-    if (isGuarded(detail) && !isPublic(detail)) continue;
-    const schemas = new JsonSchemas();
-    const bodies: [where: string, schema: JsonSchema][] = [];
-    if (inputs.body !== undefined) bodies.push(['body', schemas.type(inputs.body.node, 'input')]);
-    if (inputs.form !== undefined) bodies.push(['form', schemas.object(inputs.form, 'input')]);
-    const texts = inputs.texts.map(({ from, plan }) => [from, schemas.object(plan, 'input')] as const);
-    const components = schemas.components();
-    for (const [where, schema] of bodies) {
-      const found = unboundedIn(schema, where, components, new Set());
-      if (found.length > 0) tell(`every client may send ${found.join(' and ')} of any length`);
-    }
-    for (const [where, schema] of texts) {
-      const found = unboundedIn(schema, where, components, new Set());
-      if (found.length > 0)
-        tell(`every client may send ${found.join(' and ')} of up to "maxHeaderBytes" bytes`, {
-          severity: 'info',
-          why: 'A search for a text of several kilobytes is slow, and no row has such a text',
-        });
-    }
+function findUnbounded(detail: RouteDetail, tell: Tell): void {
+  const { inputs } = detail;
+  if (isGuarded(detail) && !isPublic(detail)) return;
+  const schemas = new JsonSchemas();
+  const bodies: [where: string, schema: JsonSchema][] = [];
+  if (inputs.body !== undefined) bodies.push(['body', schemas.type(inputs.body.node, 'input')]);
+  if (inputs.form !== undefined) bodies.push(['form', schemas.object(inputs.form, 'input')]);
+  const texts = inputs.texts.map(({ from, plan }) => [from, schemas.object(plan, 'input')] as const);
+  const components = schemas.components();
+  for (const [where, schema] of bodies) {
+    const found = unboundedIn(schema, where, components, new Set());
+    if (found.length > 0) tell(`every client may send ${found.join(' and ')} of any length`);
+  }
+  for (const [where, schema] of texts) {
+    const found = unboundedIn(schema, where, components, new Set());
+    if (found.length > 0)
+      tell(`every client may send ${found.join(' and ')} of up to "maxHeaderBytes" bytes`, {
+        severity: 'info',
+        why: 'A search for a text of several kilobytes is slow, and no row has such a text',
+      });
   }
 }
 

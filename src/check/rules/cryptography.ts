@@ -22,14 +22,14 @@ import { columnOf, plain } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about cryptography, sorted by id. */
-export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
+export const CRYPTOGRAPHY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC622',
     severity: 'error',
@@ -49,11 +49,9 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
     wrong: "createHash('sha256').update(password)",
     right: 'await hashPassword(password)',
-    onCall(site, report) {
-      findFastHashes(site, report);
-      findFewRounds(site, report);
-    },
+    onCall: findFastHashes,
   },
+  { id: 'SVC623', onCall: findFewRounds },
   {
     id: 'SVC628',
     severity: 'error',

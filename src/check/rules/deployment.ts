@@ -14,7 +14,8 @@ import { CONVERTERS } from '../../http/path.ts';
 import { fileLimit, within } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest, Middleware, RateLimitKey, SecurityRequirement } from '../../http/contracts.ts';
-import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, RuleText, Tell } from '../check.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
 
 /** Rules about deployment, sorted by id. */
 export const DEPLOYMENT_RULES: readonly CoreRule[] = [
@@ -98,7 +99,7 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
       'Raise maxBodyBytes above the sum of the limits of all form fields, or lower the option maxLength of the fields',
     wrong: 'form: { file: Field(file, { maxLength: 50_000_000 }) }',
     right: 'form: { file: Field(file, { maxLength: 50_000_000 }) }, maxBodyBytes: 51_000_000',
-    run: findLimitConflicts,
+    onRoute: findLimitConflicts,
   },
   {
     id: 'SVC218',
@@ -445,20 +446,16 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
 const FORM_BYTES = 10_000_000;
 
 /** SVC214: file limits of a form that are higher than the limit of its body. */
-function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
+function findLimitConflicts({ inputs, declared }: RouteDetail, tell: Tell, view: ApplicationView): void {
   const setting = view.settings.peek('maxBodyBytes');
   const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { form } = detail.inputs;
-    const cap = detail.declared.spec.maxBodyBytes ?? usual;
-    for (const { name, node } of form?.fields ?? []) {
-      const limit = fileLimit(node);
-      if (limit === undefined || limit === Infinity || limit <= cap) continue;
+  const cap = declared.spec.maxBodyBytes ?? usual;
+  for (const { name, node } of inputs.form?.fields ?? []) {
+    const limit = fileLimit(node);
+    if (limit !== undefined && limit !== Infinity && limit > cap)
       tell(
         `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`,
       );
-    }
   }
 }
 

@@ -43,6 +43,7 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'provide({ claims: Depends(BearerAuth()) }, ({ claims }) => ({ id: claims.sub }))',
     judge: findNamedClients,
   },
+  { id: 'SVC646', onRun: findFreeTokens },
   {
     id: 'SVC665',
     severity: 'warning',
@@ -145,35 +146,32 @@ function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): voi
   findOwners(trace, report);
   findTenants(trace, report);
   findChosenRoles(trace, report, seen);
-  findFreeTokens(trace, report);
 }
 
 /** Tokens for an account that the client names: of any client, or of each authenticated one. */
-function findFreeTokens(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    const calls = trace.calls.by(run);
-    const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
-    const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
-    if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
-      continue;
-    for (const { call, module, meaning, args } of calls) {
-      const [subject, , options] = args;
-      // a token with a purpose of its own, or for a device, is no login
-      const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
-      if (meaning !== 'svc.createToken' || isNamed) continue;
-      const rows = subject === undefined ? [] : rowsIn(subject);
-      const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
-      if (read !== undefined)
-        report(
-          { module, node: call },
-          `${isGuarded(run) ? 'each authenticated client' : 'every client'} gets a token of any account that it names, because nothing proves that the account is its own`,
-          {
-            remedy:
-              'Check the password or a code of the account first, or require a role: requireRoles("support")',
-          },
-        );
-    }
+function findFreeTokens(run: Run, trace: Trace, report: ReportAt): void {
+  const sent = trace.sentBy(run);
+  const calls = trace.calls.by(run);
+  const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
+  const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
+  if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
+    return;
+  for (const { call, module, meaning, args } of calls) {
+    const [subject, , options] = args;
+    // a token with a purpose of its own, or for a device, is no login
+    const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
+    if (meaning !== 'svc.createToken' || isNamed) continue;
+    const rows = subject === undefined ? [] : rowsIn(subject);
+    const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
+    if (read !== undefined)
+      report(
+        { module, node: call },
+        `${isGuarded(run) ? 'each authenticated client' : 'every client'} gets a token of any account that it names, because nothing proves that the account is its own`,
+        {
+          remedy:
+            'Check the password or a code of the account first, or require a role: requireRoles("support")',
+        },
+      );
   }
 }
 

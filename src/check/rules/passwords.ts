@@ -56,7 +56,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Respond in the same way whether the account exists or not',
     wrong: 'if (account === undefined) throw new NotFound("unknown address")',
     right: 'if (account === undefined) return { sent: true }',
-    judge: findTellingReplies,
+    onRun: findTellingReplies,
   },
   {
     id: 'SVC649',
@@ -68,7 +68,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
       'Ask for the present password: if (!(await checkPassword(body.current, row.hash))) throw new Unauthorized(). Let a link to a new address confirm it',
     wrong: "db.execute('update person set hash = ? where id = ?', [await hashPassword(body.next), me.sub])",
     right: 'if (!(await checkPassword(body.current, person.hash))) throw new Unauthorized();',
-    judge: findBareChanges,
+    onRun: findBareChanges,
   },
   {
     id: 'SVC672',
@@ -308,47 +308,45 @@ function countsTries(run: Run, trace: Trace): boolean {
 }
 
 /** SVC648: a refusal that says that there is no account, where any client may ask for a link or try passwords. */
-function findTellingReplies(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    if (run.route === undefined || isGuarded(run)) continue;
-    const sent = trace.sentBy(run);
-    const accounts = sent.filter(
-      (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
-    );
-    const checks = trace.calls.by(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
-    const isLogin = checks.length > 0;
-    if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
-    const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
-      trace
-        .compared.by(run)
-        .filter(
-          ({ sides }) =>
-            sides.includes(ABSENT) &&
-            sides.some(
-              (side) =>
-                (side.type ?? side.of) !== undefined && rows.some(({ call }) => rowsIn(side).includes(call)),
-            ),
-        );
-    const refusals = new Map<Node, SourceModule>();
-    for (const { node, module } of comparedOf(accounts)) {
-      const refusal = refusalIf(node, run.handler);
-      if (refusal !== undefined) refusals.set(refusal, module);
-    }
-    const telling = [...refusals].filter(
-      ([refusal, module]) =>
-        (!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module),
-    );
-    for (const [node, module] of telling)
-      report(
-        { module, node },
-        'the response tells each client which accounts exist, because it differs where there is none',
+function findTellingReplies(run: Run, trace: Trace, report: ReportAt): void {
+  if (run.route === undefined || isGuarded(run)) return;
+  const sent = trace.sentBy(run);
+  const accounts = sent.filter(
+    (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
+  );
+  const checks = trace.calls.by(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
+  const isLogin = checks.length > 0;
+  if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) return;
+  const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
+    trace
+      .compared.by(run)
+      .filter(
+        ({ sides }) =>
+          sides.includes(ABSENT) &&
+          sides.some(
+            (side) =>
+              (side.type ?? side.of) !== undefined && rows.some(({ call }) => rowsIn(side).includes(call)),
+          ),
       );
-    // a path names a page, which may have a password of its own
-    const named = accounts.filter(({ equal }) =>
-      equal.some(({ value }) => inputsOf(value).some((name) => /^(?:body|form)\b/.test(name))),
-    );
-    if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
+  const refusals = new Map<Node, SourceModule>();
+  for (const { node, module } of comparedOf(accounts)) {
+    const refusal = refusalIf(node, run.handler);
+    if (refusal !== undefined) refusals.set(refusal, module);
   }
+  const telling = [...refusals].filter(
+    ([refusal, module]) =>
+      (!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module),
+  );
+  for (const [node, module] of telling)
+    report(
+      { module, node },
+      'the response tells each client which accounts exist, because it differs where there is none',
+    );
+  // a path names a page, which may have a password of its own
+  const named = accounts.filter(({ equal }) =>
+    equal.some(({ value }) => inputsOf(value).some((name) => /^(?:body|form)\b/.test(name))),
+  );
+  if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
 }
 
 /** SVC648: a login that takes longer for accounts that exist, because it compares the password of these only. */
@@ -400,43 +398,41 @@ const MAIL = /^e_?mail(?:_address)?$/;
 const PROOF = /verified|confirmed/;
 
 /** SVC649: a password that is set without the present one, and an address that counts as verified before a mail has reached it. */
-function findBareChanges(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) continue;
-    const sent = trace.sentBy(run);
-    const isProved =
-      trace
-        .calls.by(run)
-        .some(({ meaning }) =>
-          /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
-        ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
-    for (const write of isProved ? [] : sent) {
-      const { outline, equal, written } = write;
-      if (outline.verb !== 'update' || equal.length === 0 || !equal.every(({ kind }) => kind === 'principal'))
-        continue;
-      const password = written.find(isPassword);
-      // a condition on the column sets the first password: and hash is null
-      if (password !== undefined && !namesAfterWhere(write, password.column))
-        report(
-          write.nodeAt(undefined),
-          `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
-        );
-      const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
-      const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
-      if (
-        mail !== undefined &&
-        proof !== undefined &&
-        !writtenBy(write).some(({ column }) => PROOF.test(column))
-      )
-        report(
-          write.nodeAt(mail.token),
-          `the address of a client changes, but the column "${proof}" stays, so an address that nothing has verified counts as verified`,
-          {
-            remedy:
-              'Send a link with a token to the new address, and write the address when the client follows it',
-          },
-        );
-    }
+function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
+  if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) return;
+  const sent = trace.sentBy(run);
+  const isProved =
+    trace
+      .calls.by(run)
+      .some(({ meaning }) =>
+        /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
+      ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
+  for (const write of isProved ? [] : sent) {
+    const { outline, equal, written } = write;
+    if (outline.verb !== 'update' || equal.length === 0 || !equal.every(({ kind }) => kind === 'principal'))
+      continue;
+    const password = written.find(isPassword);
+    // a condition on the column sets the first password: and hash is null
+    if (password !== undefined && !namesAfterWhere(write, password.column))
+      report(
+        write.nodeAt(undefined),
+        `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
+      );
+    const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
+    const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
+    if (
+      mail !== undefined &&
+      proof !== undefined &&
+      !writtenBy(write).some(({ column }) => PROOF.test(column))
+    )
+      report(
+        write.nodeAt(mail.token),
+        `the address of a client changes, but the column "${proof}" stays, so an address that nothing has verified counts as verified`,
+        {
+          remedy:
+            'Send a link with a token to the new address, and write the address when the client follows it',
+        },
+      );
   }
 }
 
@@ -450,16 +446,14 @@ const OFF =
 
 /** SVC672: a login, a key or a single row that is found although a column that other statements use switches it off. */
 function findSwitchedOff(trace: Trace, report: ReportAt): void {
-  const used = new Map<string, Set<string>>();
-  const compared = new Map<string, Set<string>>();
-  for (const each of trace.sent)
-    for (const { name } of each.outline.tokens)
-      if (OFF.test(name)) {
-        const isWritten = writtenBy(each).some(({ column }) => column === name);
-        add(used, each.target, name, isWritten);
-        add(compared, each.target, name, each.outline.verb === 'select' && namesAfterWhere(each, name));
-      }
-  if (used.size === 0) return;
+  const named = trace.sent.flatMap((by) =>
+    by.outline.tokens.flatMap(({ name }) => (OFF.test(name) ? [{ by, name }] : [])),
+  );
+  const used = named.filter(({ by, name }) => writtenBy(by).some(({ column }) => column === name));
+  const compared = named.filter(
+    ({ by, name }) => by.outline.verb === 'select' && namesAfterWhere(by, name),
+  );
+  if (used.length === 0) return;
   const logins = new Set(
     trace.runs
       .filter((run) => trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
@@ -468,9 +462,13 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   for (const sending of trace.sent) {
     const { target = '', outline, isOfOne, isByInput } = sending;
     const isCredential = logins.has(sending) ? isByInput : isOfToken(sending, trace);
-    const column = [...(used.get(target) ?? [])].find(
-      (name) => isCredential || (compared.get(target)?.has(name) === true && isOwnRow(sending, trace)),
-    );
+    const column = used.find(
+      ({ by, name }) =>
+        by.target === sending.target &&
+        (isCredential ||
+          (compared.some((each) => each.by.target === by.target && each.name === name) &&
+            isOwnRow(sending, trace))),
+    )?.name;
     if (column === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
     if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column))) continue;
     report(
@@ -478,10 +476,6 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
       `the statement finds rows of the table "${target}" that the column "${column}" switches off, although other statements ${isCredential ? 'write' : 'compare'} it`,
     );
   }
-}
-
-function add(to: Map<string, Set<string>>, key = '', name: string, isAdded: boolean): void {
-  if (isAdded) to.set(key, (to.get(key) ?? new Set()).add(name));
 }
 
 /** Whether a handler without further rights reads one row by its key. */

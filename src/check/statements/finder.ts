@@ -16,7 +16,7 @@ import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Watch } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { SentCall, SentValue, Verb } from './statement.ts';
+import type { SentCall, Verb } from './statement.ts';
 import type { Spot } from '../reader/modules.ts';
 
 /** Name of the plugin of the default database. */
@@ -119,10 +119,8 @@ function piecesOf(text: Text): readonly Piece[] | undefined {
   return pieces;
 }
 
-function boundIn(pieces: readonly Piece[]): readonly SentValue[] {
-  return pieces.flatMap((piece) =>
-    piece.bound === undefined ? [] : [{ value: boundValue(piece), spot: piece }],
-  );
+function boundIn(pieces: readonly Piece[]): Values {
+  return pieces.flatMap((piece) => (piece.bound === undefined ? [] : [boundValue(piece)]));
 }
 
 /** Returns the method of the framework that a call calls, and the database. Undefined for any other call. */
@@ -156,11 +154,13 @@ function nameIn(type: string | undefined): string | undefined {
   return name ?? (/^svc\/db\.(?:db|transaction)\b/.test(type) ? DEFAULT_NAME : undefined);
 }
 
+type Values = readonly (Value | undefined)[];
+
 /** The texts that a call may send, with the values of their placeholders. */
 interface Sent {
   readonly text: Value | undefined;
   /** Values for the placeholders of a plain text. Undefined if their number is not known. */
-  readonly values: readonly SentValue[] | undefined;
+  readonly values: Values | undefined;
   readonly options: Node | undefined;
   readonly spot: Spot;
 }
@@ -190,18 +190,18 @@ function rowOf(rows: Value | undefined): Value | undefined {
 }
 
 /** Returns the values of a list: one that is written in the call, or one whose items are all known. */
-function valuesIn(node: Node | undefined, { module, value }: Site): readonly SentValue[] | undefined {
+function valuesIn(node: Node | undefined, { value }: Site): Values | undefined {
   if (node === undefined) return [];
   if (node.type !== 'list' || node.items.some(({ type }) => type === 'spread')) {
     const list = value(node);
     return list?.members?.has('0') === true ? cellsOf(list) : undefined;
   }
-  return node.items.map((item) => ({ value: value(item), spot: { node: item, module } }));
+  return node.items.map((item) => value(item));
 }
 
-function cellsOf(row: Value | undefined): readonly SentValue[] | undefined {
+function cellsOf(row: Value | undefined): Values | undefined {
   if (row?.members === undefined || row.items !== undefined) return undefined;
-  return [...row.members.values()].map((value) => ({ value, spot: undefined }));
+  return [...row.members.values()];
 }
 
 /** Returns the expression of the option `as`. */

@@ -13,7 +13,6 @@ export interface Token {
   /** The name in lower case, without quotes. Empty for a token that is not a name. */
   readonly name: string;
   readonly start: number;
-  readonly end: number;
   /** Number of open parentheses around the token. */
   readonly depth: number;
   readonly isPlaceholder: boolean;
@@ -298,7 +297,6 @@ function tokensOf(text: string, dialect: Dialect): Token[] {
       word: lexer.kind === 'word' ? lexer.text.toLowerCase() : '',
       name: isName ? unquoted(lexer.text).toLowerCase() : '',
       start: lexer.start,
-      end: lexer.end,
       depth,
       isPlaceholder: lexer.kind === 'placeholder',
     });

@@ -130,7 +130,7 @@ export class Sending {
     const { placeholders } = this.outline;
     if (values?.length !== placeholders.length) return undefined;
     return placeholders.map((token, index) => {
-      const value = values[index]?.value;
+      const value = values[index];
       const written = this.outline.target(token);
       const listed = written === undefined ? this.outline.listed(token) : undefined;
       const compared = written === undefined ? (listed ?? this.outline.compared(token)) : undefined;

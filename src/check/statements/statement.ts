@@ -76,12 +76,6 @@ export function textsOf({ verb, statements }: SentCall, dialect: Dialect): reado
   );
 }
 
-/** A value for a placeholder. */
-export interface SentValue {
-  readonly value: Value | undefined;
-  readonly spot: Spot | undefined;
-}
-
 /** A database, or a lock file in its place. */
 export type StatementDescriber = Pick<
   Describer,
@@ -104,9 +98,9 @@ export interface Problem {
 export class Statement {
   readonly pieces: readonly Piece[];
   /** Values for the placeholders, in their order. Undefined if their number is not known. */
-  readonly values: readonly SentValue[] | undefined;
+  readonly values: readonly (Value | undefined)[] | undefined;
 
-  constructor(pieces: readonly Piece[], values: readonly SentValue[] | undefined) {
+  constructor(pieces: readonly Piece[], values: readonly (Value | undefined)[] | undefined) {
     this.pieces = pieces;
     this.values = values;
   }

@@ -9,7 +9,7 @@ import type { Constraints } from '../../schema/types.ts';
 import type { Value } from '../values/value.ts';
 import { tableNamed } from './outline.ts';
 import type { ColumnName, Outline, Token } from './outline.ts';
-import type { Problem, SentValue, StatementDescriber } from './statement.ts';
+import type { Problem, StatementDescriber } from './statement.ts';
 
 /** A value that is known well enough to be judged. */
 interface KnownValue {
@@ -24,13 +24,13 @@ interface KnownValue {
 /** Returns the problems of the values that a statement binds. `kinds` are the types of its placeholders. */
 export function judgeValues(
   outline: Outline,
-  values: readonly SentValue[],
+  values: readonly (Value | undefined)[],
   { tables, dialect }: Pick<StatementDescriber, 'tables' | 'dialect'>,
   kinds: readonly (ColumnType | undefined)[] = [],
 ): readonly Problem[] {
   if (values.length !== outline.placeholders.length) return [];
   return outline.placeholders.flatMap((placeholder, index) => {
-    const value = knownValue(values[index]!);
+    const value = knownValue(values[index]);
     if (value === undefined) return [];
     const target = outline.target(placeholder);
     const column = columnOf(outline, target ?? outline.compared(placeholder), tables);
@@ -55,7 +55,7 @@ function columnOf(
   return found.length === 1 ? found[0] : undefined;
 }
 
-function knownValue({ value }: SentValue): KnownValue | undefined {
+function knownValue(value: Value | undefined): KnownValue | undefined {
   if (value === undefined) return undefined;
   const declared = value.declared?.node;
   if (declared !== undefined) {
