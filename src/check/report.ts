@@ -168,8 +168,18 @@ function plural(count: number, what: string): string {
  * have relative paths.
  */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
-  const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
-
+  const plain = (finding: Finding): object => {
+    const { rule, severity, subject, message, remedy, place } = finding;
+    return {
+      rule,
+      severity,
+      subject,
+      message: relativeText(message, cwd),
+      why: whyOf(finding, rules) ?? null,
+      remedy,
+      place: place === undefined || place.line === 0 ? null : plainPlace(place, cwd),
+    };
+  };
   return JSON.stringify(
     {
       schemaVersion: report.schemaVersion,
@@ -190,19 +200,6 @@ export function jsonReport(report: Report, { target, cwd, rules, scope }: Report
     null,
     2,
   );
-}
-
-function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[]): object {
-  const { rule, severity, subject, message, remedy, place } = finding;
-  return {
-    rule,
-    severity,
-    subject,
-    message: relativeText(message, cwd),
-    why: whyOf(finding, rules) ?? null,
-    remedy,
-    place: place === undefined || place.line === 0 ? null : plainPlace(place, cwd),
-  };
 }
 
 const plainPlace = ({ file, ...at }: Place, cwd: string): Place => ({ file: relativeFile(file, cwd), ...at });

@@ -175,14 +175,10 @@ function mayBeNegative(value: Value | undefined): boolean {
 function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
   const marks = madeIn(value).map(({ by }) => by);
   const ids = value === undefined ? [] : idsIn(value);
-  return trace
-    .compared.by(run)
-    .some(({ sides }) =>
-      sides.some(
-        (side) =>
-          idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
-      ),
-    );
+  const sides = trace.compared.by(run).flatMap((compared) => compared.sides);
+  return sides.some(
+    (side) => idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
+  );
 }
 
 /** SVC644: a number that each delivery of a signed message changes. */

@@ -164,7 +164,8 @@ export function findObjectsOfOthers(view: ApplicationView, objects: ReadonlySet<
 }
 
 function findRevealingFields(detail: RouteDetail, tell: Tell): void {
-  const takesSecret = isWrite(detail) && acceptsSecret(detail);
+  const inputs = isWrite(detail) ? [...plansOfInputs(detail.inputs)] : [];
+  const takesSecret = inputs.some(({ fields }) => fields.some(({ isSecret }) => isSecret));
   const names = responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type));
   for (const name of new Set(names)) {
     const isExpected = HARMLESS_NAMES.test(name) || (takesSecret && TOKEN_NAMES.test(name));
@@ -176,11 +177,6 @@ function findRevealingFields(detail: RouteDetail, tell: Tell): void {
         remedy: `Remove the field, or keep the field out of responses: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
       });
   }
-}
-
-/** Whether the body or the form of a route has a secret member, such as a password. */
-function acceptsSecret({ inputs }: RouteDetail): boolean {
-  return [...plansOfInputs(inputs)].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
 
 /** Returns the names of all members of a response, including nested members, that may contain text. */

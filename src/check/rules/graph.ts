@@ -167,15 +167,15 @@ export function coveredBy<T>(
  * Returns a letter for a path segment: E (empty), O (a `str` parameter), P (a `path` parameter) or X (any
  * other segment).
  */
-function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
-  return segment === '='
-    ? 'E'
-    : segment === `:${CONVERTERS.str.name}`
-      ? 'O'
-      : segment === `:${CONVERTERS.path.name}`
-        ? 'P'
-        : 'X';
+function letterOf(segment: string): string {
+  return LETTERS.get(segment) ?? 'X';
 }
+
+const LETTERS: ReadonlyMap<string, string> = new Map([
+  ['=', 'E'],
+  [`:${CONVERTERS.str.name}`, 'O'],
+  [`:${CONVERTERS.path.name}`, 'P'],
+]);
 
 /**
  * Whether some path that begins with `word` matches none of the templates in `rests`. `word` and `rests`

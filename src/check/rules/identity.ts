@@ -141,11 +141,26 @@ const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);
 
 function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): void {
   const seen = new Set<Fn>();
-  for (const run of trace.runs)
-    for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
+  for (const run of trace.runs) for (const each of run.dependencies) judge(each);
   findOwners(trace, report);
   findTenants(trace, report);
   findChosenRoles(trace, report, seen);
+
+  /** Judges a dependency that declares `security`: does it return anything but inputs of the client? */
+  function judge({ depends, gives }: Value, depth = 0): void {
+    if (depends === undefined || depth > 6) return;
+    for (const member of depends.spec?.members?.values() ?? []) judge(member, depth + 1);
+    const fn = depends.fn?.fn;
+    if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
+    seen.add(fn);
+    const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
+    if (named === undefined) tellWords(fn, trace, report);
+    else if (!verifies(fn, trace))
+      report(
+        { module: sources.handlers.homeOf(fn), node: fn },
+        `${named.origin.what} alone says who the client is, and nothing verifies it`,
+      );
+  }
 }
 
 /** Tokens for an account that the client names: of any client, or of each authenticated one. */
@@ -173,30 +188,6 @@ function findFreeTokens(run: Run, trace: Trace, report: ReportAt): void {
         },
       );
   }
-}
-
-interface Findings {
-  readonly trace: Trace;
-  readonly report: ReportAt;
-  readonly sources: Sources;
-  readonly seen: Set<Fn>;
-}
-
-/** Judges a dependency that declares `security`: does it return anything but inputs of the client? */
-function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
-  if (depends === undefined || depth > 6) return;
-  const { trace, report, sources, seen } = findings;
-  for (const member of depends.spec?.members?.values() ?? []) judge(member, findings, depth + 1);
-  const fn = depends.fn?.fn;
-  if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
-  seen.add(fn);
-  const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
-  if (named === undefined) return tellWords(fn, trace, report);
-  if (verifies(fn, trace)) return;
-  report(
-    { module: sources.handlers.homeOf(fn), node: fn },
-    `${named.origin.what} alone says who the client is, and nothing verifies it`,
-  );
 }
 
 /** Returns the input of which a value consists; undefined if a part of the value comes from elsewhere. */
@@ -340,12 +331,11 @@ function findOwners(trace: Trace, report: ReportAt): void {
 function findTenants(trace: Trace, report: ReportAt): void {
   const seen = new Set<Token>();
   for (const run of trace.runs) {
-    if (run.dependencies.every(({ gives }) => !isWidened(gives)) || trace.requiresRights(run)) continue;
+    const widened = run.dependencies.filter(({ gives }) => isWidened(gives));
+    if (widened.length === 0 || trace.requiresRights(run)) continue;
     for (const sending of trace.sentBy(run))
       for (const { part, token } of headersIn(sending, 'equal', trace)) {
-        const isGiven = run.dependencies.some(
-          ({ gives }) => isWidened(gives) && idsIn(gives ?? KNOWN).includes(part.id),
-        );
+        const isGiven = widened.some(({ gives }) => idsIn(gives ?? KNOWN).includes(part.id));
         if (!isGiven || sending.isTied || isJudged(part, run, trace) || seen.has(token)) continue;
         seen.add(token);
         report(

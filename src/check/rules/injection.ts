@@ -380,14 +380,11 @@ export function dangerOf(
  */
 export function doubt(part: ClientPart): NonNullable<Parameters<ReportAt>[2]> {
   const { unknown } = part;
-  return unknown === undefined
-    ? isStored(part)
-      ? { severity: 'warning' }
-      : {}
-    : {
-        severity: 'info',
-        remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
-      };
+  if (unknown === undefined) return isStored(part) ? { severity: 'warning' } : {};
+  return {
+    severity: 'info',
+    remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
+  };
 }
 
 const PARSES = /^(?:libxmljs2?|libxml2-wasm|libxml-wasm|node-libxml)\./;

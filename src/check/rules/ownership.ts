@@ -418,11 +418,8 @@ function hasVerifyingMiddleware(trace: Trace, { handlers }: Sources): boolean {
 
 /** Whether a handler compares an input with a secret of the program. */
 function comparesSecret(run: Run, trace: Trace): boolean {
-  return trace
-    .compared.by(run)
-    .some(({ sides }) =>
-      sides.some((side) => madeIn(side).some(({ by }) => /^(?:process\.env\.|setting )/.test(by))),
-    );
+  const marks = trace.compared.by(run).flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
+  return marks.some(({ by }) => /^(?:process\.env\.|setting )/.test(by));
 }
 
 /** Whether a handler may verify its client or message: by itself, or through code of the project or of a package. */

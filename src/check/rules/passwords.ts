@@ -165,6 +165,9 @@ const MOST_TRIES = 600;
 const COMPARES =
   /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
+const DECIDES =
+  /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/;
+
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const limits = limitersIn(sources);
   const codes = codesIn(trace);
@@ -172,7 +175,9 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
     if (run.route === undefined || countsTries(run, trace)) continue;
     const limit = limitOfRoute(run, limits);
     if (limit <= MOST_TRIES) continue;
-    const code = chosenCode(run, trace, codes) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
+    // the handler refuses a wrong code, or lets the client in with a right one
+    const decides = trace.calls.by(run).some(({ meaning }) => DECIDES.test(meaning));
+    const code = chosenCode(run, trace, codes) ?? (decides ? guessedIn(run, trace) : undefined);
     if (code !== undefined)
       report(
         { module: sources.handlers.homeOf(run.handler), node: run.handler },
@@ -281,17 +286,6 @@ function guessable(value: Value | undefined): ClientPart | undefined {
 function returns({ outline }: Sending, column: string): boolean {
   const at = outline.tokens.findIndex(({ word }) => word === 'returning');
   return at !== -1 && (outline.hasStar || outline.isNamedAfter(at, column));
-}
-
-/** Whether the handler refuses a wrong code, or lets the client in with a right one. */
-function refuses(run: Run, trace: Trace): boolean {
-  return trace
-    .calls.by(run)
-    .some(({ meaning }) =>
-      /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(
-        meaning,
-      ),
-    );
 }
 
 /** Whether a handler counts tries: by a limiter, or in a column that it reads or compares. */

@@ -134,13 +134,8 @@ export class Sending {
       const written = this.outline.target(token);
       const listed = written === undefined ? this.outline.listed(token) : undefined;
       const compared = written === undefined ? (listed ?? this.outline.compared(token)) : undefined;
-      const use = written
-        ? 'written'
-        : compared === undefined
-          ? 'other'
-          : listed !== undefined || this.#isEqual(token)
-            ? 'equal'
-            : 'compared';
+      const isEqual = listed !== undefined || this.#isEqual(token);
+      const use = written ? 'written' : compared === undefined ? 'other' : isEqual ? 'equal' : 'compared';
       return { value, kind: kindOf(value), token, use, ...this.#column(written ?? compared) };
     });
   }

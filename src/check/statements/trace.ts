@@ -196,11 +196,8 @@ export class Trace {
 
   /** Whether a middleware of the project tests something of the principal. */
   get hasTestingMiddleware(): boolean {
-    if (this.#hasTestingMiddleware === undefined) {
-      const known = new Set(this.runs.flatMap(({ functions }) => [...functions]));
-      this.#hasTestingMiddleware = [...this.#testing].some((fn) => !known.has(fn));
-    }
-    return this.#hasTestingMiddleware;
+    const isKnown = (fn: Fn): boolean => this.runs.some(({ functions }) => functions.has(fn));
+    return (this.#hasTestingMiddleware ??= ![...this.#testing].every(isKnown));
   }
 
   /** Keeps a comparison of a row, or of an input with another value. Rules ask for no other ones. */

@@ -151,12 +151,8 @@ function tooLong({ placeholder, value, name, type }: Pair): readonly Problem[] {
   // a pattern or a format may limit the length, too
   const isFree = value.constraints?.pattern === undefined && value.constraints?.format === undefined;
   if ((length ?? (isFree ? Infinity : 0)) <= most) return [];
-  const found =
-    value.constant === undefined
-      ? length === undefined
-        ? 'of any length'
-        : `of up to ${length} characters`
-      : `of ${length} characters`;
+  const range = value.constant === undefined ? 'of up to' : 'of';
+  const found = length === undefined ? 'of any length' : `${range} ${length} characters`;
   const message = `${name} holds at most ${most} characters, but the value is a text ${found}`;
   const remedy = `Declare the input with { maxLength: ${most} }`;
   return [{ rule: 'SVC416', message, remedy, start: placeholder.start }];
