@@ -466,25 +466,19 @@ function findGuessable(detail: RouteDetail, tell: Tell, view: ApplicationView): 
   const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
   if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) return;
   const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
-  if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, tell);
-  else {
-    const reason =
-      route.rateLimit === false
-        ? 'the option rateLimit of the route is false'
-        : 'no rate limit applies to the route';
-    const isMail = sendsMail(detail);
-    tell(
-      isMail
-        ? `clients can have mails sent to any address without limit, because ${reason}`
-        : `clients can try passwords, codes or tokens without limit, because ${reason}`,
-      {
-        ...(isMail && {
-          why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
-        }),
-        about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) },
-      },
-    );
-  }
+  const isOff = route.rateLimit === false;
+  if (!isOff && limits.length > 0) return findLooseLimit(detail, limits, tell);
+  const reason = isOff ? 'the option rateLimit of the route is false' : 'no rate limit applies to the route';
+  const isMail = sendsMail(detail);
+  tell(
+    isMail
+      ? `clients can have mails sent to any address without limit, because ${reason}`
+      : `clients can try passwords, codes or tokens without limit, because ${reason}`,
+    {
+      ...(isMail && { why: 'An attacker floods the mailboxes of others, until providers refuse your mails' }),
+      about: { ...(!isOff && { lacks: 'rate limit' }) },
+    },
+  );
 }
 
 /** Rate limit, in requests per minute, above which passwords can be guessed. */

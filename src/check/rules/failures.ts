@@ -335,12 +335,8 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
           const tells = partsOf(work).some(
             (part) => part.type === 'leave' && part.how === 'return' && part.value,
           );
-          if (
-            calls.has(request) &&
-            !tells &&
-            !isTold(request, outcomes) &&
-            records.some((record) => !calls.has(record))
-          )
+          const isLater = records.some((record) => !calls.has(record));
+          if (calls.has(request) && isLater && !tells && !isTold(request, outcomes))
             report(
               { module, node },
               'a request of another service fails here without a trace, and code after it writes into a row that it was done',

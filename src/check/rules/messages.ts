@@ -370,8 +370,10 @@ function awaitedAt(node: Node): Node {
 function isConditional(branch: NodeOf<'if'>, test: Node, isWord: boolean, code: Code): boolean {
   const { yes } = branch;
   const operands = operandsOf(test);
+  const pathIn = (operand: Node): string | Node =>
+    (operand.type === 'binary' && pathOf(operand.left)) || operand;
   // one field with several words, as in `x !== 'a' && x !== 'b'`, is one test
-  const isAlone = operands.length === 1 || new Set(operands.map(comparedPath)).size === 1;
+  const isAlone = operands.length === 1 || new Set(operands.map(pathIn)).size === 1;
   // the word itself may be the credential: without it, each request is refused
   const isFurther = partsOf(yes).some(
     (part) => /^(?:if|choice)$/.test(part.type) || (part.type === 'call' && isCheck(part, code)),
@@ -383,11 +385,6 @@ function operandsOf(test: Node): readonly Node[] {
   return test.type === 'binary' && test.operator === '&&'
     ? [...operandsOf(test.left), ...operandsOf(test.right)]
     : [test];
-}
-
-/** Returns the path that a comparison compares; the operand itself if it compares none. */
-function comparedPath(operand: Node): string | Node {
-  return (operand.type === 'binary' && pathOf(operand.left)) || operand;
 }
 
 /** Whether a set switch leaves out a check: that of the other branch, or the code after a branch that lets the request pass. */

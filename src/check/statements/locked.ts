@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { differenceOf, lockDescriber, lockedMigrations } from './lock.ts';
 import { textsOf } from './statement.ts';
 import type { RuleText } from '../check.ts';
-import type { Finding } from '../../base/findings.ts';
+import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
@@ -55,16 +55,8 @@ export function staleLines(
     const plugin = plugins.find(({ name }) => name === database.name);
     const difference = differenceOf(database.migrations, migrationsOf(plugin, database.dialect));
     const reason = difference ?? 'they were described for other migrations';
-    return [
-      {
-        rule: 'SVC421',
-        severity: rule.severity,
-        subject: `database ${database.name}`,
-        message: `${stale.length} of ${database.statements.size} lines of the database are stale: ${reason}`,
-        remedy: rule.remedy,
-        place: { file: pathToFileURL(file).href, line: lineOf(text, first[0]), column: 1 },
-      },
-    ];
+    const message = `${stale.length} of ${database.statements.size} lines of the database are stale: ${reason}`;
+    return [findingOf(rule, database.name, message, { file, line: lineOf(text, first[0]) })];
   });
 }
 
@@ -76,14 +68,21 @@ export function missingLines(
 ): Finding[] {
   return [...undescribed]
     .filter(([, count]) => count > 0)
-    .map(([name, count]) => ({
-      rule: 'SVC421',
-      severity: rule.severity,
-      subject: `database ${name}`,
-      message: `${count} statement${count === 1 ? '' : 's'} cannot be checked: ${text === '' ? 'the file is missing or empty' : 'the file has no line of the database'}, and no --database is named`,
-      remedy: rule.remedy,
-      place: { file: pathToFileURL(file).href, line: 1, column: 1 },
-    }));
+    .map(([name, count]) => {
+      const why = text === '' ? 'the file is missing or empty' : 'the file has no line of the database';
+      const message = `${count} statement${count === 1 ? '' : 's'} cannot be checked: ${why}, and no --database is named`;
+      return findingOf(rule, name, message, { file, line: 1 });
+    });
+}
+
+function findingOf(
+  { severity, remedy }: RuleText,
+  name: string,
+  message: string,
+  { file, line }: Omit<Place, 'column'>,
+): Finding {
+  const place = { file: pathToFileURL(file).href, line, column: 1 };
+  return { rule: 'SVC421', severity, subject: `database ${name}`, message, remedy, place };
 }
 
 function lineOf(text: string, statement: string): number {
