@@ -187,12 +187,8 @@ function isObject(value: Value): boolean {
 
 /** Returns the members of a response, also those of its members. */
 function membersOf({ members }: Value, depth = 0): readonly (readonly [string, Value])[] {
-  return depth > 3
-    ? []
-    : [...(members ?? [])].flatMap(([name, member]) => [
-        [name, member] as const,
-        ...membersOf(member, depth + 1),
-      ]);
+  const own = depth > 3 ? [] : [...(members ?? [])];
+  return own.flatMap(([name, member]) => [[name, member] as const, ...membersOf(member, depth + 1)]);
 }
 
 /** Whether a value is a token or random text that the program makes, on each way to it. */

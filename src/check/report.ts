@@ -47,12 +47,6 @@ export interface ReportScope {
   readonly statements: StatementScope;
 }
 
-interface Counts {
-  readonly error: number;
-  readonly warning: number;
-  readonly info: number;
-}
-
 /**
  * Words for each severity: the heading in the text, the commands of GitHub, and the severities of GitLab and SARIF. `score` is
  * that of security rules, up to 10: GitHub shows 7 and above as "high", and 4 and above as "medium".
@@ -68,7 +62,7 @@ const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } 
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
 /** Returns how many findings have each severity. */
-export function countFindings(findings: readonly Finding[]): Counts {
+export function countFindings(findings: readonly Finding[]): Readonly<Record<Severity, number>> {
   const count = (severity: Severity): number =>
     findings.filter((finding) => finding.severity === severity).length;
   return { error: count('error'), warning: count('warning'), info: count('info') };
