@@ -212,7 +212,10 @@ function isConstant(value: Value, depth = 0): boolean {
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
 function isKept(value: Value): boolean {
-  return clientsIn(value.texts).some(isStored) || madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'));
+  return (
+    clientsIn(value.texts).some(isStored) ||
+    madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'))
+  );
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */

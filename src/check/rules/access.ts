@@ -243,7 +243,10 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       if (other !== undefined) {
         const weak = isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weak;
-        aboutRoute(detail, report)(
+        aboutRoute(
+          detail,
+          report,
+        )(
           `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
         );
       } else findForeignRoles(detail, before, report);
@@ -268,7 +271,10 @@ function findOddRows(view: ApplicationView, report: ReportFinding): void {
     if (place === '' || odd === undefined || others.length > 0 || details.length < LEAST_ROWS) continue;
     if (OF_ONE_CLIENT.test(odd.route.template) || usesOwnSession(odd)) continue;
     const [first] = details.filter((detail) => detail !== odd);
-    aboutRoute(odd, report)(
+    aboutRoute(
+      odd,
+      report,
+    )(
       `the other ${details.length - 1} routes of the table require more, such as ${demandsOf(first!)}, and this route accepts every authenticated client`, // the table has further routes
     );
   }
@@ -290,7 +296,10 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
         (asksForMore(other, detail) || ranksAbove(other, detail)),
     );
     if (item !== undefined)
-      aboutRoute(detail, report)(
+      aboutRoute(
+        detail,
+        report,
+      )(
         `this route deletes more than DELETE ${item.route.template}, but has weaker protection: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
       );
   }

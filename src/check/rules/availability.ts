@@ -157,7 +157,8 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
       const [isAxiosLimited, isFetchLimited] = [has(/\.defaults\.timeout\b/), has(/\bsetGlobalDispatcher\(/)];
       for (const [call, { module, meaning }] of endless) {
         const isLimited =
-          (isAxiosLimited && /^axios\b/.test(meaning)) || (isFetchLimited && /^(?:fetch|undici)\b/.test(meaning));
+          (isAxiosLimited && /^axios\b/.test(meaning)) ||
+          (isFetchLimited && /^(?:fetch|undici)\b/.test(meaning));
         if (isLimited || !sources.isReached(call)) continue;
         report(
           { module, call },

@@ -128,8 +128,7 @@ function watchStoredPasswords(report: ReportAt): Watch {
         for (const name of compared.get(call) ?? [])
           for (const table of tables) columns.add(`${table}.${name}`);
         for (const { kind, table, column } of equal)
-          if (kind === 'input' && PASSWORD.test(plain(column)))
-            columns.add(`${table}.${plain(column)}`);
+          if (kind === 'input' && PASSWORD.test(plain(column))) columns.add(`${table}.${plain(column)}`);
       }
       for (const sending of sent)
         for (const { kind, value, table, column, token } of sending.written) {

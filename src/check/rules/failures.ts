@@ -254,9 +254,7 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
   return (
     /^(?:catch|finally)$/.test(methodOf(node.value)) ||
     triesAround(node).some(
-      (around) =>
-        isWithin(around, within) &&
-        (around.finalizer !== undefined || isKept(around.handler)),
+      (around) => isWithin(around, within) && (around.finalizer !== undefined || isKept(around.handler)),
     )
   );
 }

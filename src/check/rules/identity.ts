@@ -211,8 +211,8 @@ const INDIFFERENT = /^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)|^svc\/
 function verifies(fn: Fn, trace: Trace): boolean {
   const only = { functions: new Set([fn]) };
   if (trace.sentBy(only).length > 0) return true;
-  const isCompared = trace
-    .compared.by(only)
+  const isCompared = trace.compared
+    .by(only)
     // a word of the sources is no secret
     .some(
       ({ sides }) =>
@@ -220,8 +220,8 @@ function verifies(fn: Fn, trace: Trace): boolean {
         sides.some((side) => clientIn(side) !== undefined),
     );
   if (isCompared) return true;
-  return trace
-    .calls.by(only)
+  return trace.calls
+    .by(only)
     .some(({ call, meaning, inputs }) => !call.isNew && !INDIFFERENT.test(meaning) && inputs.size > 0);
 }
 
@@ -230,8 +230,8 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
   const given = gives?.members === undefined ? [gives] : [...gives.members.values()];
   if (!given.every((value) => value === undefined || value === ABSENT || constantIn(value) !== undefined))
     return undefined;
-  const sides = trace
-    .compared.by({ functions: new Set([fn]) })
+  const sides = trace.compared
+    .by({ functions: new Set([fn]) })
     .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
     .flatMap((each) => each.sides);
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
@@ -470,8 +470,8 @@ function namesOfRuns(
       .filter((input) => !namesOf(input, run.route).some((name) => open.has(name)))
       .flatMap((input) => [
         ...namesOf(input, run.route),
-        ...trace
-          .calls.by(run)
+        ...trace.calls
+          .by(run)
           .filter((call) => BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
           .flatMap(roomsIn),
       ]),

@@ -262,9 +262,7 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
 }
 
 /** Returns a switch, unless its field or variable is none; see {@link NO_SWITCH}. */
-function switchOf(
-  found: Omit<Switch, 'what'> & { readonly what: string | undefined },
-): readonly Switch[] {
+function switchOf(found: Omit<Switch, 'what'> & { readonly what: string | undefined }): readonly Switch[] {
   const { what } = found;
   return what === undefined || NO_SWITCH.test(what) ? [] : [{ ...found, what }];
 }

@@ -165,8 +165,7 @@ const MOST_TRIES = 600;
 const COMPARES =
   /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
-const DECIDES =
-  /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/;
+const DECIDES = /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/;
 
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const limits = limitersIn(sources);
@@ -227,9 +226,7 @@ function comparedWith(
   return trace.compared.by(run).flatMap((each) =>
     each.sides.filter((_, index) => {
       const other = each.sides[1 - index];
-      return (
-        other !== undefined && rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index))
-      );
+      return other !== undefined && rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index));
     }),
   );
 }
@@ -279,7 +276,9 @@ const LEAST_CODES = 1_000;
 
 function guessable(value: Value | undefined): ClientPart | undefined {
   const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
-  return hasLongPart ? undefined : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
+  return hasLongPart
+    ? undefined
+    : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
 }
 
 /** Whether a statement returns a column that it changes. */
@@ -293,7 +292,9 @@ function countsTries(run: Run, trace: Trace): boolean {
   const sent = trace.sentBy(run);
   const isRead = (column: string): boolean =>
     sent.some((each) =>
-      addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : each.outline.names(column),
+      addedBy(each) === column
+        ? namesAfterWhere(each, column) || returns(each, column)
+        : each.outline.names(column),
     ) || trace.compared.by(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
   return (
     trace.calls.by(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
@@ -312,8 +313,8 @@ function findTellingReplies(run: Run, trace: Trace, report: ReportAt): void {
   const isLogin = checks.length > 0;
   if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) return;
   const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
-    trace
-      .compared.by(run)
+    trace.compared
+      .by(run)
       .filter(
         ({ sides }) =>
           sides.includes(ABSENT) &&
@@ -396,8 +397,8 @@ function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
   if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) return;
   const sent = trace.sentBy(run);
   const isProved =
-    trace
-      .calls.by(run)
+    trace.calls
+      .by(run)
       .some(({ meaning }) =>
         /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
       ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
@@ -444,9 +445,7 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
     by.outline.tokens.flatMap(({ name }) => (OFF.test(name) ? [{ by, name }] : [])),
   );
   const used = named.filter(({ by, name }) => writtenBy(by).some(({ column }) => column === name));
-  const compared = named.filter(
-    ({ by, name }) => by.outline.verb === 'select' && namesAfterWhere(by, name),
-  );
+  const compared = named.filter(({ by, name }) => by.outline.verb === 'select' && namesAfterWhere(by, name));
   if (used.length === 0) return;
   const logins = new Set(
     trace.runs
@@ -464,7 +463,8 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
             isOwnRow(sending, trace))),
     )?.name;
     if (column === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
-    if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column))) continue;
+    if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column)))
+      continue;
     report(
       sending.nodeAt(undefined),
       `the statement finds rows of the table "${target}" that the column "${column}" switches off, although other statements ${isCredential ? 'write' : 'compare'} it`,

@@ -427,10 +427,7 @@ function watchUncaught(report: ReportAt, sources: Sources): Watch {
               /^(?:shutdown|stop|close)$/.test(methodOf(each.call)),
           );
         if (!ends)
-          report(
-            at,
-            'the process goes on after an exception that nothing has caught, in an unknown state',
-          );
+          report(at, 'the process goes on after an exception that nothing has caught, in an unknown state');
       }
     },
   };

@@ -66,8 +66,7 @@ function findStaleWrites(run: Run, trace: Trace, report: ReportAt): void {
         (each) =>
           each.target === write.target &&
           ((selects(each, column) &&
-            (isComputedFrom(write, token, each) ||
-              (isRelative(write, column) && compared.has(each.call)))) ||
+            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call)))) ||
             (!isChosen(write, token) &&
               isTested(run, trace, each, column) &&
               sent.some((other) => countsTwice(other, write, trace)))),
@@ -181,8 +180,8 @@ function isStale({ outline, isInTransaction }: Sending, isLoose = false): boolea
 
 /** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */
 function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
-  const ordered = trace
-    .compared.by(run)
+  const ordered = trace.compared
+    .by(run)
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   return new Set(ordered.flatMap(({ sides }) => sides.flatMap((side) => rowsIn(side))));
 }

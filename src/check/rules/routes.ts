@@ -465,7 +465,8 @@ function watchMessages(report: ReportAt): Watch {
       const { call, meaning, module, route, value } = site;
       for (const id of errorsOf(site)) errors.add(id);
       const [body = call] = call.args;
-      if (MAKES_REPLY.test(meaning) && !declaresResponse(route)) replies.push([value(body), { node: body, module }]);
+      if (MAKES_REPLY.test(meaning) && !declaresResponse(route))
+        replies.push([value(body), { node: body, module }]);
       if (REFUSES.test(meaning))
         for (const node of call.args) replies.push([{ texts: value(node)?.texts ?? [] }, { node, module }]);
     },

@@ -139,8 +139,7 @@ export function neededSecrets(
     for (const key of plugin.secrets ?? [])
       need(key, `the plugin ${plugin.name}`, { place: placeOfPlugin(plugin) });
   const layers = new Map<Middleware, Placed>(view.middleware.map((layer) => [layer, { place: undefined }]));
-  for (const { declared, route } of view.details)
-    for (const layer of declared.use) layers.set(layer, route);
+  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route);
   for (const [layer, by] of layers)
     for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, by);
   const seen = new Set<unknown>();

@@ -195,8 +195,8 @@ function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sourc
       end === undefined ||
       // another statement may delete the rows that have ended
       trace.sent.some((each) => each.target === target && compares(each, end)) ||
-      trace
-        .compared.by(run)
+      trace.compared
+        .by(run)
         .some(
           ({ node, sides }) =>
             node.type === 'binary' &&
@@ -261,8 +261,8 @@ function unreadIn(
 
 /** SVC624: an end of a signed link that the signature leaves out, so that the client chooses it. */
 function findUnsigned(run: Run, trace: Trace, report: ReportAt): void {
-  const signed = trace
-    .calls.by(run)
+  const signed = trace.calls
+    .by(run)
     .filter(
       ({ meaning, call }) =>
         /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning) && call.args.length > 0,

@@ -64,7 +64,11 @@ const TAKERS: readonly Taker[] = [
   { function: /^svc\.CSRFMiddleware$/, where: 'secrets', what: 'CSRFMiddleware', purpose: 'CSRF tokens' },
   { function: /^svc\.(?:createToken|verifyToken)$/, where: 1, what: 'the token', purpose: 'tokens' },
   { function: /^svc\/oauth\.keycloakProvider$/, where: 3, what: 'the provider' },
-  { function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/, where: 1, what: 'the provider' },
+  {
+    function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/,
+    where: 1,
+    what: 'the provider',
+  },
   { function: /^svc\/oauth\.(?:oidc|auth0|cognito|okta)Provider$/, where: 2, what: 'the provider' },
   { function: /^svc\/oauth\.\w*[pP]rovider$/, where: 'clientSecret', what: 'the provider' },
   { function: /^crypto\.createHmac$/, where: 1, what: 'the HMAC', purpose: 'signatures' },

@@ -106,9 +106,7 @@ function judge(pair: Pair): readonly Problem[] {
   if (!isOfOtherType(pair)) return isWritten ? tooLong(pair) : [];
   const what =
     value.constant === undefined ? `a value of the type ${value.kind}` : JSON.stringify(value.constant);
-  return [
-    { rule: 'SVC415', message: `${name} has the type ${type.kind}, which cannot hold ${what}`, start },
-  ];
+  return [{ rule: 'SVC415', message: `${name} has the type ${type.kind}, which cannot hold ${what}`, start }];
 }
 
 /** Numbers as the engines read them from a text. */
