@@ -13,7 +13,7 @@ import { declaredColumns, sqlTexts } from './statements/written-schema.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, lineOfRoute, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
-import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { Finding, Place } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
@@ -89,7 +89,8 @@ export function examineSources(
       const key = `${rule} ${module.file} ${node.start}`;
       const earlier = findings.get(key);
       // the first finding at a place counts, unless a later one is more severe
-      if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
+      if (earlier !== undefined && SEVERITIES.indexOf(earlier.severity) <= SEVERITIES.indexOf(severity))
+        return;
       if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
       const place = module.placeAt(node.start);
       const subject = subjectOf(node, module, sources);
@@ -261,10 +262,6 @@ function documentsIn(texts: readonly string[]): ReadonlySet<string> {
       .filter((part) => part.some(({ word }) => /^jsonb?$/.test(word)))
       .flatMap(([first]) => first?.name ?? []),
   );
-}
-
-function rankOf(severity: Severity): number {
-  return SEVERITIES.indexOf(severity);
 }
 
 /** Returns listeners that pass on what they receive to all watches. */

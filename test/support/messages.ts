@@ -4,7 +4,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { readProject } from '../../src/check/reader/modules.ts';
-import { calledName, walk } from '../../src/check/reader/nodes.ts';
+import { walk } from '../../src/check/reader/nodes.ts';
 import { ROOT } from './build.ts';
 import type { Call, Node } from '../../src/check/reader/nodes.ts';
 
@@ -36,9 +36,8 @@ export function patternOf(texts: readonly string[]): string {
   return texts.map((text) => RegExp.escape(text)).join('[^]*');
 }
 
-/** The message of `report(place, message)`, `tell(message)` or `aboutRoute(detail, report)(message)`. */
+/** The message of `report(place, message)` or `tell(message)`. */
 function messageOf({ callee, args }: Call): Node | undefined {
-  if (callee.type === 'call') return calledName(callee) === 'aboutRoute' ? args[0] : undefined;
   if (callee.type === 'member') return callee.property === '#report' ? args[1] : undefined;
   const name = callee.type === 'name' ? callee.name : '';
   return name === 'tell' ? args[0] : name === 'report' ? args[1] : undefined;

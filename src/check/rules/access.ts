@@ -240,16 +240,14 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       const before = inOrder.slice(0, index);
       const stricter = before.find((other) => asksForMore(other, detail));
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
+      const tell = aboutRoute(detail, report);
       if (other !== undefined) {
         const weak = isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
         const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weak;
-        aboutRoute(
-          detail,
-          report,
-        )(
+        tell(
           `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
         );
-      } else findForeignRoles(detail, before, report);
+      } else findForeignRoles(detail, before, tell);
     });
   }
   findWeakerBulk(view, report);
@@ -271,10 +269,8 @@ function findOddRows(view: ApplicationView, report: ReportFinding): void {
     if (place === '' || odd === undefined || others.length > 0 || details.length < LEAST_ROWS) continue;
     if (OF_ONE_CLIENT.test(odd.route.template) || usesOwnSession(odd)) continue;
     const [first] = details.filter((detail) => detail !== odd);
-    aboutRoute(
-      odd,
-      report,
-    )(
+    const tell = aboutRoute(odd, report);
+    tell(
       `the other ${details.length - 1} routes of the table require more, such as ${demandsOf(first!)}, and this route accepts every authenticated client`, // the table has further routes
     );
   }
@@ -288,6 +284,7 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
   const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
   for (const detail of all) {
     const { template } = detail.route;
+    const tell = aboutRoute(detail, report);
     if (OF_ONE_CLIENT.test(template)) continue;
     const item = all.find(
       (other) =>
@@ -296,10 +293,7 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
         (asksForMore(other, detail) || ranksAbove(other, detail)),
     );
     if (item !== undefined)
-      aboutRoute(
-        detail,
-        report,
-      )(
+      tell(
         `this route deletes more than DELETE ${item.route.template}, but has weaker protection: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
       );
   }
@@ -356,7 +350,7 @@ function ranksOf({ route: { security } }: RouteDetail): number[] {
 }
 
 /** Reports two methods of one path if both change data and no role may call both. */
-function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
+function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], tell: Tell): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
   const own = rolesOf(detail);
@@ -366,7 +360,7 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
       isWrite(earlier) && rolesOf(earlier).length > 0 && !rolesOf(earlier).some((role) => own.includes(role)),
   );
   if (other !== undefined)
-    aboutRoute(detail, report)(
+    tell(
       `two methods of the path require different roles: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
       {
         severity: 'info',
@@ -398,7 +392,8 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (isPublic(detail) || (!isGuarded(detail) && (isWrite(detail) || isAboutSecrets(detail)))) continue;
       if (detail.route.security.some(isQualified)) continue;
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
-      aboutRoute(detail, report)(
+      const tell = aboutRoute(detail, report);
+      tell(
         `this route accepts every ${isGuarded(detail) ? 'authenticated client' : 'client'}, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
         {
           remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,

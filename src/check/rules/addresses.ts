@@ -362,13 +362,9 @@ function leavesPath({ part, before }: Place): boolean {
 /** A note for a request to a compared host whose redirects no code compares. */
 function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
   const parts = clientsIn(value(call.args[0])?.texts ?? []);
+  const isCompared = parts.some(({ hasKnownHost }) => hasKnownHost === true);
   const options = value(call.args[1])?.members;
-  if (
-    !parts.some(({ hasKnownHost }) => hasKnownHost === true) ||
-    !/fetch$/.test(meaning) ||
-    options?.has('redirect') === true
-  )
-    return;
+  if (!isCompared || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
   report(
     { module, call },
     'the host of the address is compared, but not the hosts to which its responses redirect, so a redirect on one of them leads into the internal network',

@@ -266,7 +266,8 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
       if (names.has(name!)) continue;
       const near = closest(name!, names);
-      aboutRoute(detail, report)(
+      const tell = aboutRoute(detail, report);
+      tell(
         `the handler asks for the URL of the route "${name}", but no route has that name` +
           (near === undefined ? '' : `: did you mean "${near}"?`),
         { severity: 'warning', remedy: 'Use the name of an existing route' },
@@ -296,7 +297,8 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
-      aboutRoute(detail, report)(
+      const tell = aboutRoute(detail, report);
+      tell(
         `a stream or a background task uses the dependency "${name}" after its clean-up: with the scope "handler", clean-up runs before the response is sent`,
         {
           severity: 'warning',

@@ -216,26 +216,18 @@ function findImpossibleReplies(detail: RouteDetail, tell: Tell): void {
   const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
   if (bodiless !== undefined)
     tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
-  for (const { name, field, message } of exampleFindingsOf(detail))
-    tell(
-      `the example of "${field}" in ${name} does not match the schema of the field: the example ${message}`,
-    );
+  const plans = plansOfRoute(detail);
+  for (const { plan } of detail.inputs.texts) plansOf(plan, plans);
+  for (const plan of plans)
+    for (const { field, message } of exampleFindings(plan))
+      tell(
+        `the example of "${field}" in ${plan.name} does not match the schema of the field: the example ${message}`,
+      );
   const all = status === undefined ? statuses : [...statuses, status];
   if (all.length > 0 && all.every((of) => of >= 400))
     tell(
       `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
     );
-}
-
-/** Returns a finding for each example that is invalid under the schema that contains it. */
-function exampleFindingsOf(
-  detail: RouteDetail,
-): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
-  const plans = plansOfRoute(detail);
-  for (const { plan } of detail.inputs.texts) plansOf(plan, plans);
-  return [...plans].flatMap((plan) =>
-    exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
-  );
 }
 
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */

@@ -244,7 +244,8 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
   for (const arg of call.args) {
     const given = value(arg);
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
-    if (options.some((each) => isOff(each?.members?.get('rejectUnauthorized'))))
+    const checks = options.map((each) => each?.members?.get('rejectUnauthorized'));
+    if (checks.some((each) => each?.constant === false && constantIn(each) === 'false'))
       report(
         { module, node: entryOf(arg, 'rejectUnauthorized') ?? arg },
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
@@ -268,10 +269,6 @@ function findUnverifiedProcess(sources: Sources, report: ReportAt): void {
 
 /** Functions that return a buffer of zeros, or of one repeated byte. */
 const ALLOCATES = /^Buffer\.alloc$|^buffer\.Buffer\.alloc$|^Uint8Array$/;
-
-function isOff(value: Value | undefined): boolean {
-  return value?.constant === false && constantIn(value) === 'false';
-}
 
 /** SVC622: values that others can compute, where only a secret belongs. */
 function watchChance(report: ReportAt): Watch {

@@ -204,10 +204,8 @@ function findUnreachable(view: ApplicationView, report: ReportFinding): void {
     const takers = coveredBy(declared.template, rivals, (rival) => rival.declared.template);
     if (takers.length === 0) continue;
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
-    aboutRoute(
-      detail,
-      report,
-    )(`no request can reach the route, because more specific routes match all of its paths: ${names}`);
+    const tell = aboutRoute(detail, report);
+    tell(`no request can reach the route, because more specific routes match all of its paths: ${names}`);
   }
 }
 
@@ -230,10 +228,8 @@ function findTwins(view: ApplicationView, report: ReportFinding): void {
       // routes of one static mount are not reported: they differ in the final slash on purpose
       const other = `${twin.route.template}${at(twin.route.place)}`;
       const hasSameLetters = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase();
-      aboutRoute(
-        detail,
-        report,
-      )(
+      const tell = aboutRoute(detail, report);
+      tell(
         hasSameLetters
           ? `the path differs from ${other} only in upper and lower case`
           : `the path differs from ${other} only in a slash at the end`,

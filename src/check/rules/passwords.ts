@@ -26,7 +26,7 @@ import { COMPARES_HASH } from './cryptography.ts';
 import { limitOfRoute, limitersIn } from './routes.ts';
 import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
-import type { Sending } from '../statements/sending.ts';
+import type { Binding, Sending } from '../statements/sending.ts';
 import type { Compared, KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -232,10 +232,7 @@ function comparedWith(
 }
 
 /** A column of numbers that a statement of the program has drawn. */
-interface CodeColumn {
-  readonly column: string;
-  readonly target: string | undefined;
-}
+type CodeColumn = Pick<Binding, 'column'> & Pick<Sending, 'target'>;
 
 function codesIn({ sent }: Trace): readonly CodeColumn[] {
   return sent.flatMap(({ written, target }) =>

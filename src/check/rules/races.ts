@@ -226,15 +226,10 @@ export function columnsOf(bindings: readonly Binding[]): readonly string[] {
   return bindings.map(({ column }) => column);
 }
 
-interface Written {
-  readonly column: string;
-  readonly token: Token;
-}
-
 /** Returns the columns that an update sets, with a token in the assigned value. */
-export function writtenBy({ outline, target }: Sending): readonly Written[] {
+export function writtenBy({ outline, target }: Sending): readonly Pick<Binding, 'column' | 'token'>[] {
   const { tokens } = outline;
-  return outline.before('where').flatMap((token, index): readonly Written[] => {
+  return outline.before('where').flatMap((token, index) => {
     const before = tokens[index - 1];
     const isSet = tokens[index + 1]?.text === '=' && (before?.word === 'set' || before?.text === ',');
     const value = tokens[index + 2];

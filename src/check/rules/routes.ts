@@ -175,13 +175,12 @@ function isPublic(call: Call, module: SourceModule): boolean {
 function findChosenKeys(sources: Sources, report: ReportAt): void {
   const limits = sources.called(LIMITER).toArray();
   const isByAddress = limits.some(({ module, node }) => countsByAddress(node.args[0], module));
-  const judge = (options: Node | undefined, module: SourceModule): void =>
-    judgeKey(options, module, sources, report);
-  if (!isByAddress) for (const { module, node } of limits) judge(node.args[0], module);
+  if (!isByAddress) for (const { module, node } of limits) judgeKey(node.args[0], module, sources, report);
   // the option of a route replaces the limit of the first middleware, so the second one must count by address
   if (isByAddress && limits.length > 1) return;
   for (const { module, node: call } of sources.all('call'))
-    if (sources.handlers.isRoute(call)) judge(entryOf(specOf({ call, module }), 'rateLimit'), module);
+    if (sources.handlers.isRoute(call))
+      judgeKey(entryOf(specOf({ call, module }), 'rateLimit'), module, sources, report);
 }
 
 /** Whether the options of a rate limit have no key, neither of their own nor in a rule. */

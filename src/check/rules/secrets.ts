@@ -119,9 +119,7 @@ function isRefused(secret: string): boolean {
 }
 
 /** `place` may be a getter, so that the place is computed only if a finding needs it. */
-interface Placed {
-  readonly place: Place | undefined;
-}
+type Placed = Pick<NeededSecret, 'place'>;
 
 /**
  * Returns the secret settings that plugins, middleware and dependencies need. Each entry names the first part
