@@ -77,9 +77,7 @@ function allowancesOf(module: SourceModule): Map<number, InlineAllowance[]> {
       while (/^\s*(?:\/\/.*|\/\*.*\*\/\s*)?$/.test(lines[line - 1] ?? 'end'));
     }
     const allowance = { rules: rules!.split(/\s*,\s*/), reason, until };
-    const same = byLine.get(line);
-    if (same === undefined) byLine.set(line, [allowance]);
-    else same.push(allowance);
+    byLine.set(line, [...(byLine.get(line) ?? []), allowance]);
   }
   return byLine;
 }

@@ -10,7 +10,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { SvcError } from '../base/errors.ts';
-import { nearest } from '../base/options.ts';
+import { nearest, onePer } from '../base/options.ts';
 import { thrown } from '../routing/compile.ts';
 import { functionOf, viewOfDependency } from '../routing/di.ts';
 import { segmentsOf } from '../http/middleware/exemptions.ts';
@@ -87,7 +87,12 @@ export type ReportFinding = (
 export interface CoreRule extends Omit<Rule, 'run' | 'phase'>, Explanation {
   readonly phase: Rule['phase'] | 'load' | 'source';
   run?(view: ApplicationView, report: ReportFinding): Awaitable<void>;
+  /** Judges one route that the application declares; see {@link ownRoutes}. */
+  onRoute?(detail: RouteDetail, tell: Tell, view: ApplicationView): void;
 }
+
+/** Function that reports findings about a route, at the place of its declaration. */
+export type Tell = (message: string, particulars?: Particulars) => void;
 
 /** The properties of a rule that `svc check` shows in lists and explanations. */
 export type RuleText = Pick<CoreRule, 'id' | 'severity' | 'why' | 'remedy' | 'phase'> & Partial<Explanation>;
@@ -109,7 +114,8 @@ interface Entry {
 /** Ids of the rules that only `svc check` loads, because they read sources. */
 const READS_SOURCES = /^SVC(?:21[5-7]|4[12]\d|6\d\d)$/;
 const PHASES: readonly CoreRule['phase'][] = ['graph', 'security', 'contract', 'environment'];
-const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
+/** Severities, the most severe first. */
+export const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 const DAY_MS = 86_400_000;
 
 /**
@@ -180,7 +186,10 @@ export function checkedRule(
 
 function runRule(rule: CoreRule | Rule, view: ApplicationView, entries: Entry[]): void {
   try {
-    const pending: unknown = rule.run?.(view, reporterOf(rule, view, entries));
+    const report = reporterOf(rule, view, entries);
+    const pending: unknown = rule.run?.(view, report);
+    if ('onRoute' in rule)
+      for (const detail of ownRoutes(view)) rule.onRoute?.(detail, aboutRoute(detail, report), view);
     if (!(pending instanceof Promise)) return;
     // prevents an unhandled rejection: the next line reports the promise as an error of the rule
     pending.catch(() => undefined);
@@ -224,21 +233,12 @@ function reporterOf(rule: RuleText, view: ApplicationView, entries: Entry[]): Re
   };
 }
 
-/** Routes by names such as `POST /users`. Cached, because there may be thousands of routes and findings. */
-const routes = new WeakMap<ApplicationView, ReadonlyMap<string, CompiledRoute>>();
-
-function routesOf(view: ApplicationView): ReadonlyMap<string, CompiledRoute> {
-  let named = routes.get(view);
-  if (named === undefined)
-    routes.set(
-      view,
-      // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
-      (named = new Map(
-        view.routes.toReversed().map((route) => [`${route.method} ${route.template}`, route]),
-      )),
-    );
-  return named;
-}
+/** Returns routes by names such as `POST /users`. Cached, because there may be thousands of routes and findings. */
+const routesOf = onePer(
+  ({ routes }: ApplicationView): ReadonlyMap<string, CompiledRoute> =>
+    // if two routes have the same name, the first counts. A Map keeps the last, so the order is reversed.
+    new Map(routes.toReversed().map((route) => [`${route.method} ${route.template}`, route])),
+);
 
 /**
  * Returns where a route or plugin is declared. `subject` is its name in findings, such as `POST /users` or
@@ -259,11 +259,9 @@ function reportOf(view: ApplicationView, entries: readonly Entry[]): Examination
     suppressed.push(entry.finding);
     return [];
   });
+  const findings = kept.map((entry) => entry.finding);
   return {
-    report: makeReport(
-      kept.map((entry) => entry.finding),
-      suppressed,
-    ),
+    report: makeReport(findings, suppressed),
     refuses: kept.some(({ finding, refuses }) => refuses && finding.severity === 'error'),
   };
 }
@@ -300,16 +298,13 @@ function compareText(left: string, right: string): number {
  */
 function judge(entry: Entry, allowing: readonly RouteDetail[], nowMs: number): Entry | undefined {
   const { finding } = entry;
-  let problem: string | undefined;
-  for (const { declared, route } of allowing) {
-    if (!isAbout(finding, declared, route.method)) continue;
-    for (const allowance of declared.spec.allow!) {
-      if (allowance?.rule !== finding.rule) continue;
-      const found = issueOf(allowance, nowMs);
-      if (found === undefined) return undefined;
-      problem ??= found;
-    }
-  }
+  const problems = allowing
+    .filter(({ declared, route }) => isAbout(finding, declared, route.method))
+    .flatMap(({ declared }) => declared.spec.allow!)
+    .filter((allowance) => allowance?.rule === finding.rule)
+    .map((allowance) => issueOf(allowance, nowMs));
+  if (problems.includes(undefined)) return undefined;
+  const [problem] = problems;
   if (problem === undefined) return entry;
   const refused: Finding = { ...finding, severity: 'error', message: `${finding.message}; ${problem}` };
   abouts.set(refused, abouts.get(finding) ?? {});
@@ -369,16 +364,10 @@ export function findRule(
   rules: readonly RuleText[],
 ): { readonly rule: RuleText } | { readonly near: string | undefined } {
   const rule = rules.find((candidate) => candidate.id.toLowerCase() === id.toLowerCase());
-  return rule === undefined
-    ? {
-        near: nearest(
-          id,
-          rules.map((candidate) => candidate.id),
-          // maximum edit distance: ids of rules have few digits, so 2 would find unrelated rules
-          1,
-        ),
-      }
-    : { rule };
+  if (rule !== undefined) return { rule };
+  const ids = rules.map((candidate) => candidate.id);
+  // maximum edit distance: ids of rules have few digits, so 2 would find unrelated rules
+  return { near: nearest(id, ids, 1) };
 }
 
 /** Methods that change nothing (RFC 9110 §9.2.1). */
@@ -389,12 +378,10 @@ export function subjectOf({ route }: RouteDetail): string {
   return `${route.method} ${route.template}`;
 }
 
-/** Returns a function that reports findings about a route, at the place of its declaration. */
-export function aboutRoute(
-  detail: RouteDetail,
-  report: ReportFinding,
-): (message: string, particulars?: Particulars) => void {
-  return (message, particulars) => report(subjectOf(detail), message, detail.route.place, particulars);
+/** Returns a function that reports findings about a route, at the place of its declaration or of a part of it. */
+export function aboutRoute(detail: RouteDetail, report: ReportFinding, place?: Place): Tell {
+  return (message, particulars) =>
+    report(subjectOf(detail), message, place ?? detail.route.place, particulars);
 }
 
 /** Whether the HTTP method of a route may change data. False for WebSockets. */
@@ -493,13 +480,18 @@ export async function probe(view: ApplicationView, textOf: () => string = () => 
     // `allowed` is defined, because the filter above removes items without `allowed`
     ({ allowed, place }) => allowed!.settle(`${sourceAt(place)}\n${text}`, LIMIT_MS),
   );
+  const isTrue = (verdict: unknown): boolean => verdict === true;
   if (view.metricsGuard !== undefined)
-    pending.push(probeGuard(view.metricsGuard, (verdict) => verdict === true));
+    pending.push(probeGuard(view.metricsGuard, [[strangeContext()]], isTrue));
   for (const { dependency } of dependenciesOf(view)) {
     if (viewOfDependency(dependency).label === 'APIKeyAuth')
-      pending.push(probeGuard(functionOf(dependency), (client) => client !== undefined && client !== null));
+      pending.push(
+        probeGuard(functionOf(dependency), [[strangeContext()]], (client) => (client ?? null) !== null),
+      );
     const predicate = predicateOf(dependency.source);
-    if (predicate !== undefined) pending.push(probeCondition(predicate));
+    const context = { req: strangeRequest() };
+    const calls = CLAIMS.map((claims) => [claims, context]);
+    if (predicate !== undefined) pending.push(probeGuard(predicate, calls, isTrue));
   }
   await Promise.allSettled(pending);
 }
@@ -527,35 +519,29 @@ export function letsStrangersIn(guard: Guard): boolean {
   return openGuards.has(guard);
 }
 
-/**
- * Calls a guard with a request that has no valid credential. Remembers the guard if it accepts the request.
- */
-async function probeGuard(guard: Guard, accepts: (verdict: unknown) => boolean): Promise<void> {
+/** Claims of tokens: none, and every claim with the value true. */
+const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
+
+/** Calls a guard, or the condition of one, with arguments of a test. Remembers it if it accepts all of them. */
+async function probeGuard(
+  guard: Guard,
+  calls: readonly (readonly unknown[])[],
+  accepts: (verdict: unknown) => boolean,
+): Promise<void> {
   try {
-    const req = strangeRequest();
-    const context = { ...req, req, audit: { refused: () => undefined } };
-    const verdict = Promise.try(() => guard(context as never));
-    if (accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) openGuards.add(guard);
+    for (const args of calls) {
+      const verdict = Promise.try(() => guard(...(args as never[])));
+      if (!accepts(await within(systemClock, LIMIT_MS, verdict, () => undefined))) return;
+    }
+    openGuards.add(guard);
   } catch {
     // the guard threw an error, perhaps because the test request lacks a member, so the result is unknown
   }
 }
 
-/** Claims of tokens: none, and every claim with the value true. */
-const CLAIMS: readonly object[] = [{}, new Proxy({}, { get: () => true })];
-
-/** Remembers the condition of a guard if it is true for a token without claims, and for one with every claim. */
-async function probeCondition(predicate: Guard): Promise<void> {
-  try {
-    const context = { req: strangeRequest() };
-    for (const claims of CLAIMS) {
-      const verdict = Promise.try(() => predicate(claims as never, context as never));
-      if ((await within(systemClock, LIMIT_MS, verdict, () => undefined)) !== true) return;
-    }
-    openGuards.add(predicate);
-  } catch {
-    // the condition reads what the test lacks, so the result is unknown
-  }
+function strangeContext(): object {
+  const req = strangeRequest();
+  return { ...req, req, audit: { refused: () => undefined } };
 }
 
 /**

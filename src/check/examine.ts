@@ -2,17 +2,18 @@
 import { basename } from 'node:path';
 import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
 import { abouts } from '../base/findings.ts';
+import { SEVERITIES } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
 import { leadsToHost } from './rules/tokens.ts';
 import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
-import { Sources, isInPage, meaningOfCall } from './sources.ts';
+import { Sources, isInPage } from './sources.ts';
 import { Trace } from './statements/trace.ts';
 import { declaredColumns, sqlTexts } from './statements/written-schema.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, lineOfRoute, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
-import type { Finding, Place, Severity } from '../base/findings.ts';
+import type { Finding, Place } from '../base/findings.ts';
 import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
@@ -21,14 +22,12 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { isStored } from './values/text.ts';
+import { clientsIn, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
-import { KNOWN, madeIn } from './values/value.ts';
+import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
 import type { Value } from './values/value.ts';
 import type { Site } from './values/calls.ts';
-
-const SEVERITIES: readonly Severity[] = ['error', 'warning', 'info'];
 
 /** Whether the sources write a response as it is, name each of its members, or neither. The later one counts. */
 const OPENNESS = ['constant', 'named', 'open'] as const;
@@ -91,7 +90,8 @@ export function examineSources(
       const key = `${rule} ${module.file} ${node.start}`;
       const earlier = findings.get(key);
       // the first finding at a place counts, unless a later one is more severe
-      if (earlier !== undefined && rankOf(earlier.severity) <= rankOf(severity)) return;
+      if (earlier !== undefined && SEVERITIES.indexOf(earlier.severity) <= SEVERITIES.indexOf(severity))
+        return;
       if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
       const place = module.placeAt(node.start);
       const subject = subjectOf(node, module, sources);
@@ -141,7 +141,7 @@ export function examineSources(
     },
   });
   const trace = new Trace(project, migrations, engines);
-  watches.push(trace.watch);
+  watches.push(trace.watch, sources.columns.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   new Interpreter(project, sources.handlers, {
     ...heard([...watches, statements]),
@@ -156,7 +156,11 @@ export function examineSources(
   }).run();
   // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
-  for (const part of SOURCE_PARTS) part.judge?.(trace, reportOf(part), sources);
+  for (const part of SOURCE_PARTS) {
+    part.judge?.(trace, reportOf(part), sources);
+    for (const run of part.onRun === undefined ? [] : trace.runs)
+      part.onRun?.(run, trace, reportOf(part), sources);
+  }
   for (const each of watches) each.finish?.();
   return {
     findings: [...findings.values()],
@@ -173,24 +177,20 @@ export function examineSources(
 }
 
 /** Whether a value is certainly an object, rows, or a list of objects: not an error response such as `[{ … }, 404]`. */
-function isObject({ type, members, items, whole }: Value): boolean {
+function isObject(value: Value): boolean {
+  const { type, members, items, whole } = value;
   if (type !== undefined && type !== 'svc.Schema' && whole === undefined) return false;
   if (whole !== undefined && whole.by !== 'process.env') return true;
   const names = [...(members?.keys() ?? [])];
   const isList = items !== undefined || names.every((name) => /^\d+$/.test(name));
   if (!isList) return true;
-  const all = [...(members?.values() ?? []), ...(items === undefined ? [] : [items])];
-  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && all.some(isObject);
+  return !/^[45]\d\d$/.test(constantIn(members?.get('1')) ?? '') && innerOf(value).some(isObject);
 }
 
 /** Returns the members of a response, also those of its members. */
 function membersOf({ members }: Value, depth = 0): readonly (readonly [string, Value])[] {
-  return depth > 3
-    ? []
-    : [...(members ?? [])].flatMap(([name, member]) => [
-        [name, member] as const,
-        ...membersOf(member, depth + 1),
-      ]);
+  const own = depth > 3 ? [] : [...(members ?? [])];
+  return own.flatMap(([name, member]) => [[name, member] as const, ...membersOf(member, depth + 1)]);
 }
 
 /** Whether a value is a token or random text that the program makes, on each way to it. */
@@ -214,10 +214,10 @@ function isConstant(value: Value, depth = 0): boolean {
 
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
 function isKept(value: Value): boolean {
-  const isStoredPart = value.texts.some((text) =>
-    text.some((part) => part.kind === 'client' && isStored(part)),
+  return (
+    clientsIn(value.texts).some(isStored) ||
+    madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'))
   );
-  return isStoredPart || madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'));
 }
 
 /** Whether the sources name each member of a value: no row, input or unknown object is a part of it as a whole. */
@@ -234,9 +234,7 @@ function isNamed(value: Value, isDocument: (column: string) => boolean, depth = 
       isSingle(type) &&
       (declared !== undefined || texts.every((text) => !text.some((part) => isOpen(part, isDocument))))
     );
-  return [...(members?.values() ?? []), ...(items === undefined ? [] : [items])].every((each) =>
-    isNamed(each, isDocument, depth + 1),
-  );
+  return innerOf(value).every((each) => isNamed(each, isDocument, depth + 1));
 }
 
 /** Whether a value of a type gains no members later: no type is known, or it is a text, a number, the column that scalar() reads, or an entry that the program puts into a session. */
@@ -267,10 +265,6 @@ function documentsIn(texts: readonly string[]): ReadonlySet<string> {
   );
 }
 
-function rankOf(severity: Severity): number {
-  return SEVERITIES.indexOf(severity);
-}
-
 /** Returns listeners that pass on what they receive to all watches. */
 function heard(watches: readonly Watch[]): Required<Omit<Watch, 'finish' | 'onStatement'>> {
   return {
@@ -294,11 +288,8 @@ const OPENS = /(?:^|\.)(?:openDatabase|openMigrator|createConnection|createPool|
  * source, because the stack trace of a connecting driver does not contain the code of the application.
  */
 export function openedAtImport(project: Project): Place | undefined {
-  const sources = new Sources(project);
-  for (const { module, node } of sources.all('call'))
-    if (functionAround(node) === undefined && OPENS.test(meaningOfCall(node, module)))
-      return module.placeAt(node.start);
-  return undefined;
+  const opened = new Sources(project).called(OPENS).find(({ node }) => functionAround(node) === undefined);
+  return opened?.module.placeAt(opened.node.start);
 }
 
 /** Returns the subject of a finding: the route, the function or the file that contains the node. */

@@ -47,20 +47,22 @@ export interface ReportScope {
   readonly statements: StatementScope;
 }
 
-interface Counts {
-  readonly error: number;
-  readonly warning: number;
-  readonly info: number;
-}
-
-const HEADINGS: Readonly<Record<Severity, string>> = { error: 'Errors', warning: 'Warnings', info: 'Notes' };
+/**
+ * Words for each severity: the heading in the text, the commands of GitHub, and the severities of GitLab and SARIF. `score` is
+ * that of security rules, up to 10: GitHub shows 7 and above as "high", and 4 and above as "medium".
+ */
+const WORDS = {
+  error: { heading: 'Errors', command: 'error', gitlab: 'critical', sarif: 'error', score: '8.0' },
+  warning: { heading: 'Warnings', command: 'warning', gitlab: 'minor', sarif: 'warning', score: '5.0' },
+  info: { heading: 'Notes', command: 'notice', gitlab: 'info', sarif: 'note', score: '2.0' },
+} as const;
 const COLOURS = { error: '31', warning: '33', info: '36', dim: '2', bold: '1' } as const;
 
 /** Colours a text. Returns it unchanged if the report has no colours. */
 type Paint = (colour: keyof typeof COLOURS, text: string) => string;
 
 /** Returns how many findings have each severity. */
-export function countFindings(findings: readonly Finding[]): Counts {
+export function countFindings(findings: readonly Finding[]): Readonly<Record<Severity, number>> {
   const count = (severity: Severity): number =>
     findings.filter((finding) => finding.severity === severity).length;
   return { error: count('error'), warning: count('warning'), info: count('info') };
@@ -81,7 +83,7 @@ export function humanReport(
     const findings = report.findings.filter((finding) => finding.severity === severity);
     if (findings.length === 0) return [];
     return [
-      paint('bold', HEADINGS[severity]),
+      paint('bold', WORDS[severity].heading),
       ...findings.flatMap((finding) => describe(finding, cwd, newWhyOf(finding), paint)),
       '',
     ];
@@ -160,8 +162,18 @@ function plural(count: number, what: string): string {
  * have relative paths.
  */
 export function jsonReport(report: Report, { target, cwd, rules, scope }: ReportContext): string {
-  const plain = (finding: Finding): object => plainFinding(finding, cwd, rules);
-
+  const plain = (finding: Finding): object => {
+    const { rule, severity, subject, message, remedy, place } = finding;
+    return {
+      rule,
+      severity,
+      subject,
+      message: relativeText(message, cwd),
+      why: whyOf(finding, rules) ?? null,
+      remedy,
+      place: place === undefined || place.line === 0 ? null : plainPlace(place, cwd),
+    };
+  };
   return JSON.stringify(
     {
       schemaVersion: report.schemaVersion,
@@ -170,35 +182,18 @@ export function jsonReport(report: Report, { target, cwd, rules, scope }: Report
       counts: { ...countFindings(report.findings), suppressed: report.suppressed.length },
       findings: report.findings.map(plain),
       suppressed: report.suppressed.map(plain),
-      ...(scope === undefined
-        ? {}
-        : {
-            scope: {
-              ...scope,
-              unread: scope.unread.map(({ file, why }) => ({ file: relativeFile(file, cwd), why })),
-              statements: {
-                ...scope.statements,
-                unknown: scope.statements.unknown.map((place) => plainPlace(place, cwd)),
-              },
-            },
-          }),
+      scope: scope && {
+        ...scope,
+        unread: scope.unread.map(({ file, why }) => ({ file: relativeFile(file, cwd), why })),
+        statements: {
+          ...scope.statements,
+          unknown: scope.statements.unknown.map((place) => plainPlace(place, cwd)),
+        },
+      },
     },
     null,
     2,
   );
-}
-
-function plainFinding(finding: Finding, cwd: string, rules: readonly RuleText[]): object {
-  const { rule, severity, subject, message, remedy, place } = finding;
-  return {
-    rule,
-    severity,
-    subject,
-    message: relativeText(message, cwd),
-    why: whyOf(finding, rules) ?? null,
-    remedy,
-    place: place === undefined || place.line === 0 ? null : plainPlace(place, cwd),
-  };
 }
 
 const plainPlace = ({ file, ...at }: Place, cwd: string): Place => ({ file: relativeFile(file, cwd), ...at });
@@ -222,13 +217,6 @@ export function relativeFile(file: string, cwd: string): string {
 function relativeText(text: string, cwd: string): string {
   return text.replaceAll(`${pathToFileURL(cwd).href}/`, '').replaceAll(`${cwd}${sep}`, '');
 }
-
-const COMMANDS: Readonly<Record<Severity, string>> = { error: 'error', warning: 'warning', info: 'notice' };
-const GITLAB_SEVERITIES: Readonly<Record<Severity, string>> = {
-  error: 'critical',
-  warning: 'minor',
-  info: 'info',
-};
 
 /** A finding with its file and its message as they are from one folder. The line is 1 for a finding without a place. */
 interface Row extends Omit<Finding, 'place'> {
@@ -261,20 +249,14 @@ function rowsOf(
 function unreadOf(context: ReportContext): readonly { file: string; why: string }[] {
   const { scope, target, cwd, root = cwd } = context;
   const { described = 0, other = 0, unknown = [], remedy } = scope?.statements ?? {};
-  return [
-    ...(scope?.unread ?? []).map(({ file, why }) => ({
-      file: relativeFile(file, root),
-      why: `the file was not read: ${relativeText(why, root)}`,
-    })),
-    ...(remedy === undefined
-      ? []
-      : [
-          {
-            file: relativeFile(resolve(cwd, fileOf(target)), root),
-            why: `SQL statements that were not judged: ${other} of ${described + other + unknown.length}; ${remedy}`,
-          },
-        ]),
-  ];
+  const unread = (scope?.unread ?? []).map(({ file, why }) => ({
+    file: relativeFile(file, root),
+    why: `the file was not read: ${relativeText(why, root)}`,
+  }));
+  if (remedy === undefined) return unread;
+  const file = relativeFile(resolve(cwd, fileOf(target)), root);
+  const why = `SQL statements that were not judged: ${other} of ${described + other + unknown.length}; ${remedy}`;
+  return [...unread, { file, why }];
 }
 
 /**
@@ -287,7 +269,7 @@ export function githubReport(report: Report, context: ReportContext): string {
   return [
     ...rowsOf(report.findings, context).map(({ file, line, column, isKnown, ...row }) =>
       workflowCommand(
-        COMMANDS[row.severity],
+        WORDS[row.severity].command,
         { file, ...(isKnown ? { line, col: column } : {}), title: `${row.rule} ${row.subject}` },
         `${row.message}\nFix: ${row.remedy}`,
       ),
@@ -332,7 +314,7 @@ export function gitlabReport(report: Report, context: ReportContext): string {
           description: `${subject}: ${message}. Fix: ${remedy}`,
           check_name: rule,
           fingerprint: prints[index]!,
-          severity: GITLAB_SEVERITIES[severity],
+          severity: WORDS[severity].gitlab,
           location: { path: file, lines: { begin: line } },
         }),
       ),
@@ -340,7 +322,7 @@ export function gitlabReport(report: Report, context: ReportContext): string {
         description: why,
         check_name: 'svc check',
         fingerprint: digestOf('unread', file),
-        severity: GITLAB_SEVERITIES.info,
+        severity: WORDS.info.gitlab,
         location: { path: file, lines: { begin: 1 } },
       })),
     ],
@@ -477,16 +459,6 @@ function escapeXml(text: string): string {
  * severe findings.
  */
 const MAX_RESULTS = 25_000;
-const LEVELS: Readonly<Record<Severity, 'error' | 'warning' | 'note'>> = {
-  error: 'error',
-  warning: 'warning',
-  info: 'note',
-};
-/**
- * Severity of security rules, as a score up to 10. GitHub shows 7 and above as "high", and 4 and above as
- * "medium".
- */
-const SECURITY_SEVERITY: Readonly<Record<Severity, string>> = { error: '8.0', warning: '5.0', info: '2.0' };
 
 /**
  * Returns a SARIF 2.1.0 document. `isLoaded` is true if the application could be loaded; `version` is the
@@ -533,13 +505,13 @@ function ruleOf({ id, severity, why, remedy, phase, cwe = [] }: RuleText): objec
       text: `Why: ${sentence(why)}\nFix: ${sentence(remedy)}`,
       markdown: `**Why:** ${sentence(why)}\n\n**Fix:** ${sentence(remedy)}`,
     },
-    defaultConfiguration: { level: LEVELS[severity] },
+    defaultConfiguration: { level: WORDS[severity].sarif },
     properties: {
       tags: [
         ...(isSecurity ? ['security'] : [phase]),
         ...cwe.map((each) => `external/cwe/cwe-${String(each).padStart(3, '0')}`),
       ],
-      ...(isSecurity ? { 'security-severity': SECURITY_SEVERITY[severity] } : {}),
+      ...(isSecurity ? { 'security-severity': WORDS[severity].score } : {}),
     },
   };
 }
@@ -550,7 +522,7 @@ function resultOf(row: Row, fingerprint: string, rules: readonly RuleText[]): ob
   return {
     ruleId: rule,
     ...(ruleIndex === -1 ? {} : { ruleIndex }),
-    level: LEVELS[severity],
+    level: WORDS[severity].sarif,
     message: { text: `${subject}: ${message}. Fix: ${sentence(remedy)}` },
     locations: [
       {

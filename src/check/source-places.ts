@@ -148,11 +148,8 @@ function judged(
 /** Whether an environment variable decides a setting of the application, which may be another one in production. */
 function isOfEnvironment(key: string, { place }: Finding, sources: Sources): boolean {
   return sources
-    .all('call')
-    .filter(
-      ({ module, node }) =>
-        meaningOfCall(node, module) === 'svc.Svc' && lineOf(module.placeAt(node.start)) === lineOf(place),
-    )
+    .called(/^svc\.Svc$/)
+    .filter(({ module, node }) => lineOf(module.placeAt(node.start)) === lineOf(place))
     .some(({ module, node }) => {
       const options = node.args[0] && constantOf(node.args[0], module);
       const value = entryOf(options?.node, key);
@@ -331,12 +328,9 @@ function findSecrets(
         : `the ${owner === 'the database' ? 'password' : 'secret'} of ${owner} is written in the source code${weakness === undefined ? '' : `, and ${weakness}`}`;
     const at = place ?? declared.place;
     const subject = `module ${basename(fileOfPlace(at))}`;
-    return [
-      {
-        call: declared.place,
-        finding: { rule: id as 'SVC205', severity, subject, message, remedy: WRITTEN_REMEDY, place: at },
-      },
-    ];
+    const remedy = WRITTEN_REMEDY;
+    const finding: Finding = { rule: id as 'SVC205', severity, subject, message, remedy, place: at };
+    return [{ call: declared.place, finding }];
   });
 }
 

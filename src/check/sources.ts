@@ -7,15 +7,16 @@ import { isSecret } from '../observability/redact.ts';
 import { variableOf } from '../base/config.ts';
 import { Functions } from './values/functions.ts';
 import { FALLBACK } from './values/marks.ts';
+import { WrittenColumns } from './statements/sending.ts';
 import { madeIn } from './values/value.ts';
-import { calledName, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
+import { calledName, functionAround, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule, Spot } from './reader/modules.ts';
 import type { RouteCall } from './values/functions.ts';
-import type { Call, Fn, Node } from './reader/nodes.ts';
+import type { Call, Node } from './reader/nodes.ts';
 import type { About, Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
-import type { Trace } from './statements/trace.ts';
+import type { Run, Trace } from './statements/trace.ts';
 import type { Site, ValueListeners } from './values/calls.ts';
 import type { Made } from './values/text.ts';
 import type { Value } from './values/value.ts';
@@ -27,6 +28,8 @@ export interface SourcePart {
   find?(sources: Sources, report: ReportAt): void;
   /** Judges one call, with the values of its arguments. */
   onCall?(site: Site, report: ReportAt, sources: Sources): void;
+  /** Judges what one handler does, after all of them have run. */
+  onRun?(run: Run, trace: Trace, report: ReportAt, sources: Sources): void;
   /** Judges what the handlers do, after all of them have run. */
   judge?(trace: Trace, report: ReportAt, sources: Sources): void;
   /** Returns the listeners of a search that needs more than one call. */
@@ -68,6 +71,7 @@ export class Sources {
   readonly isServedByMany: boolean;
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
+  readonly columns: WrittenColumns = new WrittenColumns();
   /** Nodes by their types, and the module of each node. */
   readonly #nodes = new Map<Node['type'], { readonly nodes: Node[]; readonly homes: SourceModule[] }>();
   readonly #unjudged = new Map<string, Unjudged>();
@@ -124,12 +128,25 @@ export class Sources {
     return this.#ofBrowsers.has(module);
   }
 
-  /**
-   * Returns the handler through which requests reach a function: the function itself or, for example, its
-   * caller. Undefined if no request reaches it.
-   */
-  reachedFrom(fn: Fn | undefined): Fn | undefined {
-    return this.handlers.reachedFrom(fn);
+  /** Whether requests reach the code of a node. */
+  isReached(node: Node): boolean {
+    return this.handlers.reachedFrom(functionAround(node)) !== undefined;
+  }
+
+  /** Returns the calls of functions with such an original name; see {@link meaningOfCall}. */
+  called(meaning: RegExp): IteratorObject<Located<'call'>, undefined> {
+    return this.all('call').filter(({ module, node }) => meaning.test(meaningOfCall(node, module)));
+  }
+
+  /** Returns the names that refer to a variable, without its declaration. With `name`, only those of this spelling. */
+  usesOf(declarator: Node, name?: string): readonly Located<'name'>[] {
+    return this.all('name')
+      .filter(({ module, node }) => {
+        if ((name !== undefined && node.name !== name) || node.parent === declarator) return false;
+        const binding = module.lookup(node.name, node);
+        return binding?.kind === 'declared' && binding.node === declarator;
+      })
+      .toArray();
   }
 }
 

@@ -11,7 +11,7 @@ import { before, test } from 'node:test';
 import { Svc } from 'svc';
 import { jsonReport } from '../../src/check/report.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
-import { patternOf, reportsIn, textsOf } from '../support/messages.ts';
+import { messagesIn, patternOf, textsOf } from '../support/messages.ts';
 import { folder, run } from '../support/run.ts';
 import { severityOf } from '../support/severities.ts';
 import { allCases } from './corpus.ts';
@@ -164,7 +164,7 @@ function checkMessages(): void {
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => readFileSync(join(import.meta.dirname, name), 'utf8'))
     .join('\n');
-  const written = reportsIn('src/check/rules', false).flatMap(({ args }) => textsOf(args[1]));
+  const written = messagesIn('src/check/rules', false).flatMap(textsOf);
   assert.ok(written.length >= 50, `${written.length}`);
   const missing = written.filter(
     (texts) =>

@@ -8,19 +8,20 @@ import { walk } from '../../src/check/reader/nodes.ts';
 import { ROOT } from './build.ts';
 import type { Call, Node } from '../../src/check/reader/nodes.ts';
 
-/** The calls of report() in the files of a folder: of rules that read sources, or of the other ones. The second argument is the message. */
-export function reportsIn(folder: string, isOfSources: boolean): Call[] {
+/** The messages of findings in the files of a folder: of rules that read sources, or of the other ones. */
+export function messagesIn(folder: string, isOfSources: boolean): Node[] {
   const path = join(ROOT, folder);
   const files = readdirSync(path)
     .filter((name) => name.endsWith('.ts'))
     .map((name) => join(path, name));
-  const calls: Call[] = [];
+  const messages: Node[] = [];
   for (const { body, text } of readProject(files).modules)
     if (text?.includes('ReportAt') === isOfSources)
       walk(body, (node) => {
-        if (node.type === 'call' && isReport(node.callee)) calls.push(node);
+        const message = node.type === 'call' ? messageOf(node) : undefined;
+        if (message !== undefined) messages.push(message);
       });
-  return calls;
+  return messages;
 }
 
 /** The literal parts of a message: several messages where a condition chooses, none where a name holds the message. */
@@ -35,8 +36,9 @@ export function patternOf(texts: readonly string[]): string {
   return texts.map((text) => RegExp.escape(text)).join('[^]*');
 }
 
-function isReport(callee: Node): boolean {
-  return callee.type === 'name'
-    ? callee.name === 'report'
-    : callee.type === 'member' && callee.property === '#report';
+/** The message of `report(place, message)` or `tell(message)`. */
+function messageOf({ callee, args }: Call): Node | undefined {
+  if (callee.type === 'member') return callee.property === '#report' ? args[1] : undefined;
+  const name = callee.type === 'name' ? callee.name : '';
+  return name === 'tell' ? args[0] : name === 'report' ? args[1] : undefined;
 }

@@ -216,6 +216,20 @@ export function loopAround(node: Node): NodeOf<'loop'> | undefined {
   return found?.type === 'loop' ? found : undefined;
 }
 
+/** Returns the `try` statements in whose block a node is, the nearest first. */
+export function triesAround(node: Node): IteratorObject<NodeOf<'try'>, undefined> {
+  return nodesAround(node)
+    .filter((around) => around.type === 'try')
+    .filter(({ block }) => isWithin(node, block));
+}
+
+/** Returns the nearest `catch` block around a node. */
+export function catchAround(node: Node): Node | undefined {
+  return nodesAround(node).find(
+    (around) => around.parent?.type === 'try' && around.parent.handler === around,
+  );
+}
+
 /** Returns the class around a node. */
 export function classAround(node: Node): ClassNode | undefined {
   return nodesAround(node).find((around) => around.type === 'class');

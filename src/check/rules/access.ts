@@ -14,6 +14,7 @@ import { predicateOf } from '../../auth/require.ts';
 import { functionOf } from '../../routing/di.ts';
 import { plansOf, plansWithin } from '../../schema/schema.ts';
 import {
+  aboutRoute,
   dependenciesOf,
   layersWithPlaces,
   letsStrangersIn,
@@ -26,7 +27,7 @@ import {
   shapeOf,
   subjectOf,
 } from '../check.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Middleware, SecurityRequirement } from '../../http/contracts.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { ObjectPlan } from '../../schema/schema.ts';
@@ -44,7 +45,8 @@ export const ACCESS_RULES: readonly CoreRule[] = [
       'Add a guard: me: Depends(BearerAuth()). For a guard of your own, declare what it checks: provide({ security: { scheme: "bearer", scopes: [], roles: [] } }, check). If every client may call the route, say so with a reason: public: "sign up"',
     wrong: "app.post('/notes', { body: Note }, save);",
     right: "app.post('/notes', { body: Note, me: Depends(BearerAuth()) }, save);",
-    run: findUnguardedWrites,
+    run: findIdleGuards,
+    onRoute: findUnguardedWrites,
   },
   {
     id: 'SVC202',
@@ -82,7 +84,7 @@ export const ACCESS_RULES: readonly CoreRule[] = [
     remedy: 'Add app.use(new RateLimitMiddleware()), and the option rateLimit: { perMinute: 5 } of the route',
     wrong: "app.post('/login', { form: Login }, login);",
     right: "app.post('/login', { form: Login, rateLimit: { perMinute: 5 } }, login);",
-    run: findGuessable,
+    onRoute: findGuessable,
   },
   {
     id: 'SVC206',
@@ -113,17 +115,13 @@ export const ACCESS_RULES: readonly CoreRule[] = [
 ];
 
 /** SVC201: routes that change data without authenticating the client. rules/routes.ts judges WebSockets and MCP tools. */
-function findUnguardedWrites(view: ApplicationView, report: ReportFinding): void {
-  findIdleGuards(view, report);
-  for (const detail of ownRoutes(view))
-    if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
-      report(
-        subjectOf(detail),
-        detail.route.security.length === 0
-          ? 'the route changes data, but no guard authenticates the client'
-          : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
-        detail.route.place,
-      );
+function findUnguardedWrites(detail: RouteDetail, tell: Tell): void {
+  if (isWrite(detail) && !isGuarded(detail) && !isPublic(detail))
+    tell(
+      detail.route.security.length === 0
+        ? 'the route changes data, but no guard authenticates the client'
+        : 'the route changes data, but its guard accepts requests without a credential (optional: true)',
+    );
 }
 
 /** Matches the code of a function that always returns true. */
@@ -132,45 +130,36 @@ const ALWAYS_TRUE =
 
 function findIdleGuards(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
+    const tell = aboutRoute(detail, report, placeOfGuard(dependency.source));
     const predicate = predicateOf(dependency.source);
     if (predicate !== undefined && (letsStrangersIn(predicate) || ALWAYS_TRUE.test(codeOf(predicate).trim())))
-      report(
-        subjectOf(detail),
-        'the condition is always true, so the guard accepts every authenticated client',
-        placeOfGuard(dependency.source) ?? detail.route.place,
-        { remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")' },
-      );
+      tell('the condition is always true, so the guard accepts every authenticated client', {
+        remedy: 'Test the claims of the token: requireIf((claims) => claims.department === "billing")',
+      });
     if (letsStrangersIn(functionOf(dependency)))
-      report(
-        subjectOf(detail),
-        'the guard accepts even an invented API key, because its function verify() accepts every key',
-        placeOfGuard(dependency.source) ?? detail.route.place,
-        { remedy: 'Return undefined from verify() if the key is unknown' },
-      );
+      tell('the guard accepts even an invented API key, because its function verify() accepts every key', {
+        remedy: 'Return undefined from verify() if the key is unknown',
+      });
   }
 }
 
 /** SVC220: guards whose keys come without TLS, or that accept tokens of any type. */
 function findDoubtfulIssuers(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
-    const place = placeOfGuard(dependency.source) ?? detail.route.place;
+    const tell = aboutRoute(detail, report, placeOfGuard(dependency.source));
     for (const { issuer, jwks, allowInsecure, requireType, requiredClaims } of trustedBy(dependency.source)) {
       const hosts = typeof allowInsecure === 'object' && jwks === undefined ? allowInsecure : [];
       if (hosts.length > 0 && view.env === 'production')
-        report(
-          subjectOf(detail),
+        tell(
           `the keys of the issuer "${issuer}" may come by http from ${hosts.join(', ')}, so an attacker on the network can replace them and sign tokens for every user`,
-          place,
           {
             remedy:
               'Let the issuer use https, with its own certificate authority in the option ca, and remove allowInsecure',
           },
         );
       if (!requireType && Object.keys(requiredClaims).length === 0)
-        report(
-          subjectOf(detail),
+        tell(
           `the guard accepts tokens of the issuer "${issuer}" that may be of another kind, such as an id_token: it requires neither the type at+jwt nor a claim`,
-          place,
         );
     }
   }
@@ -214,22 +203,16 @@ function findForgeable(view: ApplicationView, report: ReportFinding): void {
       guards.length === 0
         ? 'no CSRF middleware is registered'
         : 'the route is exempt from the CSRF middleware';
+    const tell = aboutRoute(detail, report);
     if (needsPreflight(detail, view))
-      report(
-        subjectOf(detail),
+      tell(
         `only the CORS preflight keeps other sites from sending this request with the session cookie, because ${because}`,
-        route.place,
         {
           severity: 'warning',
           why: 'A CORS rule that allows an origin, now or later, also allows it to change data in the name of the visitor',
         },
       );
-    else
-      report(
-        subjectOf(detail),
-        `other sites can make a browser send this request with the session cookie, because ${because}`,
-        route.place,
-      );
+    else tell(`other sites can make a browser send this request with the session cookie, because ${because}`);
   }
 }
 
@@ -257,14 +240,14 @@ function findWeaker(view: ApplicationView, report: ReportFinding): void {
       const before = inOrder.slice(0, index);
       const stricter = before.find((other) => asksForMore(other, detail));
       const other = stricter ?? before.find((earlier) => ranksAbove(earlier, detail));
+      const tell = aboutRoute(detail, report);
       if (other !== undefined) {
-        const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weakDemandOf(detail);
-        report(
-          subjectOf(detail),
+        const weak = isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
+        const demand = stricter === undefined ? `requires only ${demandsOf(detail)}` : weak;
+        tell(
           `the method ${detail.route.method} changes more than the method ${other.route.method} of the same path, but has weaker protection: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} ${demand}`,
-          detail.route.place,
         );
-      } else findForeignRoles(detail, before, report);
+      } else findForeignRoles(detail, before, tell);
     });
   }
   findWeakerBulk(view, report);
@@ -286,10 +269,9 @@ function findOddRows(view: ApplicationView, report: ReportFinding): void {
     if (place === '' || odd === undefined || others.length > 0 || details.length < LEAST_ROWS) continue;
     if (OF_ONE_CLIENT.test(odd.route.template) || usesOwnSession(odd)) continue;
     const [first] = details.filter((detail) => detail !== odd);
-    report(
-      subjectOf(odd),
+    const tell = aboutRoute(odd, report);
+    tell(
       `the other ${details.length - 1} routes of the table require more, such as ${demandsOf(first!)}, and this route accepts every authenticated client`, // the table has further routes
-      odd.route.place,
     );
   }
 }
@@ -302,6 +284,7 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
   const all = ownRoutes(view).filter(({ route }) => route.method === 'DELETE');
   for (const detail of all) {
     const { template } = detail.route;
+    const tell = aboutRoute(detail, report);
     if (OF_ONE_CLIENT.test(template)) continue;
     const item = all.find(
       (other) =>
@@ -310,10 +293,8 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
         (asksForMore(other, detail) || ranksAbove(other, detail)),
     );
     if (item !== undefined)
-      report(
-        subjectOf(detail),
+      tell(
         `this route deletes more than DELETE ${item.route.template}, but has weaker protection: DELETE ${item.route.template} requires ${demandsOf(item)}, and this route requires only ${demandsOf(detail)}`,
-        detail.route.place,
       );
   }
 }
@@ -321,10 +302,6 @@ function findWeakerBulk(view: ApplicationView, report: ReportFinding): void {
 /** Whether a route starts or ends the session of its client, which needs no more than the client itself. */
 function usesOwnSession({ declared: { handler } }: RouteDetail): boolean {
   return /\.session\.(?:regenerate|destroy)\s*\(/.test(codeOf(handler));
-}
-
-function weakDemandOf(detail: RouteDetail): string {
-  return isGuarded(detail) ? 'accepts every authenticated client' : 'requires no credential';
 }
 
 /**
@@ -373,7 +350,7 @@ function ranksOf({ route: { security } }: RouteDetail): number[] {
 }
 
 /** Reports two methods of one path if both change data and no role may call both. */
-function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], report: ReportFinding): void {
+function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], tell: Tell): void {
   const rolesOf = ({ route: { security } }: RouteDetail): readonly string[] =>
     security.flatMap(({ roles }) => roles);
   const own = rolesOf(detail);
@@ -383,10 +360,8 @@ function findForeignRoles(detail: RouteDetail, before: readonly RouteDetail[], r
       isWrite(earlier) && rolesOf(earlier).length > 0 && !rolesOf(earlier).some((role) => own.includes(role)),
   );
   if (other !== undefined)
-    report(
-      subjectOf(detail),
+    tell(
       `two methods of the path require different roles: ${other.route.method} requires ${demandsOf(other)}, and ${detail.route.method} requires ${demandsOf(detail)}`,
-      detail.route.place,
       {
         severity: 'info',
         remedy:
@@ -417,10 +392,9 @@ function findUnguardedCorners(view: ApplicationView, report: ReportFinding): voi
       if (isPublic(detail) || (!isGuarded(detail) && (isWrite(detail) || isAboutSecrets(detail)))) continue;
       if (detail.route.security.some(isQualified)) continue;
       if (OF_ONE_CLIENT.test(detail.route.template)) continue;
-      report(
-        subjectOf(detail),
+      const tell = aboutRoute(detail, report);
+      tell(
         `this route accepts every ${isGuarded(detail) ? 'authenticated client' : 'client'}, but another route below ${corner} requires more: ${subjectOf(stricter)} requires ${demandsOf(stricter)}`,
-        detail.route.place,
         {
           remedy: `Require a role for every route below ${corner}, for example with new Router({ prefix, deps: { me: … } })`,
         },
@@ -490,54 +464,39 @@ function sendsMail({ inputs }: RouteDetail): boolean {
 }
 
 /** SVC204: routes for passwords, codes or tokens without a rate limit. */
-function findGuessable(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const { route, declared } = detail;
-    if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') continue;
-    const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
-    if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) continue;
-    const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
-    if (route.rateLimit !== false && limits.length > 0) findLooseLimit(detail, limits, report);
-    else {
-      const reason =
-        route.rateLimit === false
-          ? 'the option rateLimit of the route is false'
-          : 'no rate limit applies to the route';
-      const isMail = sendsMail(detail);
-      report(
-        subjectOf(detail),
-        isMail
-          ? `clients can have mails sent to any address without limit, because ${reason}`
-          : `clients can try passwords, codes or tokens without limit, because ${reason}`,
-        route.place,
-        {
-          ...(isMail && {
-            why: 'An attacker floods the mailboxes of others, until providers refuse your mails',
-          }),
-          about: { ...(route.rateLimit !== false && { lacks: 'rate limit' }) },
-        },
-      );
-    }
-  }
+function findGuessable(detail: RouteDetail, tell: Tell, view: ApplicationView): void {
+  const { route, declared } = detail;
+  if (!isWrite(detail) || isGuarded(detail) || route.meta['rateLimit'] === 'own') return;
+  const isAboutCodes = isAboutSecrets(detail) || wordsOf(detail).some((word) => CODE_WORDS.test(word));
+  if (!isAboutCodes && !/\bcheckPassword\s*\(/.test(codeOf(declared.handler))) return;
+  const limits = layersOf(view, declared).filter((layer) => layer.kind === 'rate-limit');
+  const isOff = route.rateLimit === false;
+  if (!isOff && limits.length > 0) return findLooseLimit(detail, limits, tell);
+  const reason = isOff ? 'the option rateLimit of the route is false' : 'no rate limit applies to the route';
+  const isMail = sendsMail(detail);
+  tell(
+    isMail
+      ? `clients can have mails sent to any address without limit, because ${reason}`
+      : `clients can try passwords, codes or tokens without limit, because ${reason}`,
+    {
+      ...(isMail && { why: 'An attacker floods the mailboxes of others, until providers refuse your mails' }),
+      about: { ...(!isOff && { lacks: 'rate limit' }) },
+    },
+  );
 }
 
 /** Rate limit, in requests per minute, above which passwords can be guessed. */
 const MOST_TRIES = 600;
 
-function findLooseLimit(
-  { route, declared: { handler } }: RouteDetail,
-  limits: readonly Middleware[],
-  report: ReportFinding,
-): void {
+function findLooseLimit(detail: RouteDetail, limits: readonly Middleware[], tell: Tell): void {
+  const { route, declared } = detail;
   const perMinute = Math.min(
     ...limits.map((layer) => (layer instanceof RateLimitMiddleware ? layer.perMinuteOf(route) : 0)),
   );
   // a handler that calls take() of a RateLimiter limits the rate itself
-  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(handler))) return;
-  report(
-    `${route.method} ${route.template}`,
-    `the rate limit allows ${perMinute} attempts a minute for ${route.method} ${route.template}, too many to prevent guessing of passwords or codes`,
-    route.place,
+  if (perMinute <= MOST_TRIES || /\.take\s*\(/.test(codeOf(declared.handler))) return;
+  tell(
+    `the rate limit allows ${perMinute} attempts a minute for ${subjectOf(detail)}, too many to prevent guessing of passwords or codes`,
     { about: { option: { key: 'perMinute', value: perMinute } } },
   );
 }

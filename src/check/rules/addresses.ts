@@ -2,8 +2,8 @@
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
 import { entryOf, methodOf } from '../reader/nodes.ts';
-import { hasAny, isLocal, literalOf } from '../values/text.ts';
-import { dangerIn, dangerOf, doubt } from './injection.ts';
+import { clientsIn, hasAny, isLocal, literalOf } from '../values/text.ts';
+import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
@@ -116,17 +116,13 @@ function isSecretParameter(part: Part, before: Text, variables: Variables): bool
 /** Inputs that a link on another site cannot set to an address. */
 const CANNOT_CHOOSE: ReadonlySet<string> = new Set(['headers', 'cookies', 'params']);
 
-/** A redirect to a text that an earlier request kept: the names of entries of the session, or of cookies. */
-interface Returning extends Spot {
-  readonly from: readonly string[];
-}
-
 /** SVC605: redirects to an address that a client sends, also one that a session or a cookie keeps in between. */
 function watchRedirects(report: ReportAt): Watch {
   /** Inputs that choose a site, by the name of the entry or cookie that keeps them. */
   const kept = new Map<string, string>();
   const tested = new Set<string>();
-  const returning: Returning[] = [];
+  /** Redirects to a text that an earlier request kept: the names of entries of the session, or of cookies. */
+  const returning: (Spot & { readonly from: readonly string[] })[] = [];
   return {
     onCall(site) {
       findRedirects(site, report);
@@ -199,15 +195,13 @@ function namesIn(value: Value | undefined): readonly string[] {
 /** SVC605: client input in the target of a redirect. */
 function findRedirects(site: Site, report: ReportAt): void {
   const target = redirectTarget(site);
-  const danger = dangerIn(
-    site,
-    target,
+  const danger = dangerOf(
+    site.value(target),
     (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
   );
   if (danger === undefined) return;
-  const { node, module } = site.written(target!); // dangerIn() found a part in it
   report(
-    { module, node },
+    site.written(target!), // dangerOf() found a part in it
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
     doubt(danger),
   );
@@ -248,7 +242,7 @@ const TWO_PATHS = /(?:copyFile|cp|rename|symlink)(?:Sync)?$/;
 /** SVC606: client input in file paths. */
 function findPaths(site: Site, report: ReportAt): void {
   for (const path of pathsOf(site)) {
-    const danger = dangerIn(site, path, leavesFolder);
+    const danger = dangerOf(site.value(path), leavesFolder);
     if (danger === undefined) continue;
     const { entry } = danger;
     report(
@@ -293,16 +287,11 @@ function endsInDot(before: Text): boolean {
 const ASKS =
   /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
-/** A request with a part of a client in the path of its address, and the marks of what it carries. */
-interface Carrying extends Spot {
-  readonly danger: ClientPart;
-  readonly carried: readonly Made[];
-}
-
 function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
   /** Tests of hosts, by the address. */
   const tests = new Map<string, Spot>();
-  const carrying: Carrying[] = [];
+  /** Requests with a part of a client in the path of their address, and the marks of what they carry. */
+  const carrying: (Spot & { readonly danger: ClientPart; readonly carried: readonly Made[] })[] = [];
   return {
     onTest({ value, node, module }) {
       for (const [id, { hasKnownHost }] of [...(value.yes ?? []), ...(value.no ?? [])])
@@ -311,13 +300,8 @@ function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
     onCall(site) {
       const { call, meaning, module, value } = site;
       const [node, options] = call.args;
-      if (
-        !ASKS.test(meaning) ||
-        node === undefined ||
-        hasAgent(call) ||
-        findAddresses(site, node, tests, report)
-      )
-        return;
+      if (!ASKS.test(meaning) || node === undefined || hasAgent(call)) return;
+      if (findAddresses(site, node, tests, report)) return;
       const danger = dangerOf(value(node), leavesPath);
       if (danger !== undefined) carrying.push({ node, module, danger, carried: madeIn(value(options)) });
       findRedirected(site, report);
@@ -349,16 +333,15 @@ function findAddresses(
   report: ReportAt,
 ): boolean {
   const value = site.value(address);
+  const members = value?.members;
   const isSent = (place: Place): boolean => place.part.origin.input !== 'headers';
   const danger =
-    value?.members === undefined
-      ? dangerOf(value, (place) => isSent(place) && choosesHost(place))
-      : (dangerOf(value.members.get('url'), (place) => isSent(place) && choosesHost(place)) ??
-        // the last part of a host says who owns it
-        dangerOf(
-          value.members.get('hostname') ?? value.members.get('host'),
-          (place) => isSent(place) && place.after.length === 0,
-        ));
+    dangerOf(members ? members.get('url') : value, (place) => isSent(place) && choosesHost(place)) ??
+    // the last part of a host says who owns it
+    dangerOf(
+      members?.get('hostname') ?? members?.get('host'),
+      (place) => isSent(place) && place.after.length === 0,
+    );
   if (danger === undefined) return false;
   const node = entryOf(address, 'url') ?? entryOf(address, 'hostname') ?? entryOf(address, 'host') ?? address;
   const test = tests.get(danger.id);
@@ -378,11 +361,10 @@ function leavesPath({ part, before }: Place): boolean {
 
 /** A note for a request to a compared host whose redirects no code compares. */
 function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
-  const isCompared = value(call.args[0])?.texts.some((text) =>
-    text.some((part) => part.kind === 'client' && part.hasKnownHost === true),
-  );
+  const parts = clientsIn(value(call.args[0])?.texts ?? []);
+  const isCompared = parts.some(({ hasKnownHost }) => hasKnownHost === true);
   const options = value(call.args[1])?.members;
-  if (isCompared !== true || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
+  if (!isCompared || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;
   report(
     { module, call },
     'the host of the address is compared, but not the hosts to which its responses redirect, so a redirect on one of them leads into the internal network',
@@ -415,9 +397,14 @@ const WRITES = /^fs(?:\/promises|\.promises)?\.(?:writeFile|createWriteStream|op
 const READS =
   /^fs(?:\/promises|\.promises)?\.(?:readFile|createReadStream|open|rm|unlink|chmod|chown)(?:Sync)?$/;
 
+interface Asked {
+  readonly path: string;
+  readonly isOfKind: boolean;
+}
+
 /** SVC652: a path that a client chooses, which a handler tests, and then writes or reads by its name. */
 function watchPaths(report: ReportAt): Watch {
-  const asked = new Map<Fn, { readonly path: string; readonly isOfKind: boolean }[]>();
+  const asked = new Map<Fn, Asked[]>();
   const judged = new Set<Node>();
   return {
     onCall(site) {
@@ -427,7 +414,7 @@ function watchPaths(report: ReportAt): Watch {
       const before = asked.get(handler) ?? [];
       const isOfKind = TESTS_KIND.test(meaning);
       if (isOfKind || TESTS.test(meaning)) asked.set(handler, [...before, { path, isOfKind }]);
-      const isUse = (each: { readonly path: string; readonly isOfKind: boolean }): boolean =>
+      const isUse = (each: Asked): boolean =>
         each.path === path && (each.isOfKind ? READS.test(meaning) : WRITES.test(meaning) && makes(site));
       if (!before.some(isUse) || judged.has(call)) return;
       judged.add(call);

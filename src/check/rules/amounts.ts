@@ -5,7 +5,6 @@
  */
 import { literal } from '../reader/constants.ts';
 import { functionAround, methodOf, objectOf, partsIn, pathOf } from '../reader/nodes.ts';
-import { meaningOfCall } from '../sources.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
@@ -25,7 +24,8 @@ import type { Value } from '../values/value.ts';
 
 /** Rules about amounts, dates and numbers, sorted by id. */
 export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
-  { id: 'SVC641', judge: findOwnPrices },
+  { id: 'SVC641', onRun: findOwnPrices },
+  { id: 'SVC644', onRun: findReusable },
   {
     id: 'SVC644',
     severity: 'warning',
@@ -46,7 +46,7 @@ export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Declare the minimum, and count in whole cents: Field(int, { ge: 1, le: 1_000_000 })',
     wrong: 'cents: Field(int) … update wallet set cents = cents - ?',
     right: 'cents: Field(int, { ge: 1, le: 1_000_000 }) … update wallet set cents = cents - ?',
-    judge: findAmounts,
+    onRun: findAmounts,
   },
   {
     id: 'SVC660',
@@ -69,11 +69,8 @@ export const AMOUNT_RULES: readonly (SourceRule | SourcePart)[] = [
  * SVC641: a number of a client from which an amount is computed, although the row that the client names beside it has a
  * column of this name.
  */
-function findOwnPrices(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) if (!decidesByRights(run, trace)) judgePrices(run, trace, report);
-}
-
-function judgePrices(run: Run, trace: Trace, report: ReportAt): void {
+function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
+  if (decidesByRights(run, trace)) return;
   const sent = trace.sentBy(run);
   const found = sent
     .filter(({ outline }) => outline.verb === 'select')
@@ -117,35 +114,34 @@ function parentOf(input: string): string {
   return input.slice(0, input.lastIndexOf('.') + 1);
 }
 
-function findAmounts(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs)
-    for (const sending of trace.sentBy(run)) {
-      for (const binding of sending.bindings ?? []) judgeComputed(binding, run, trace, report);
-      for (const added of addedTo(sending))
-        if (isFloat(added.value) && AMOUNT.test(addedBy(sending) ?? ''))
-          report(
-            sending.nodeAt(added.token),
-            'the amount that the statement adds to a column is an input that is a floating-point number, whose sums are not exact',
-          );
-      for (const taken of takenFrom(sending)) {
-        const problem = isFloat(taken.value)
-          ? 'is a floating-point number, whose sums are not exact'
-          : mayBeNegative(taken.value) && !isCompared(taken.value, run, trace)
-            ? 'may be negative, so a client adds to the column instead'
-            : undefined;
-        if (problem === undefined) continue;
+function findAmounts(run: Run, trace: Trace, report: ReportAt): void {
+  for (const sending of trace.sentBy(run)) {
+    for (const binding of sending.bindings ?? []) judgeComputed(binding, run, trace, report);
+    for (const added of addedTo(sending))
+      if (isFloat(added.value) && AMOUNT.test(addedBy(sending) ?? ''))
+        report(
+          sending.nodeAt(added.token),
+          'the amount that the statement adds to a column is an input that is a floating-point number, whose sums are not exact',
+        );
+    for (const taken of takenFrom(sending)) {
+      const problem = isFloat(taken.value)
+        ? 'is a floating-point number, whose sums are not exact'
+        : mayBeNegative(taken.value) && !isCompared(taken.value, run, trace)
+          ? 'may be negative, so a client adds to the column instead'
+          : undefined;
+      if (problem !== undefined)
         report(
           sending.nodeAt(taken.token),
           `the amount that the statement takes from a column is an input that ${problem}`,
         );
-      }
     }
+  }
 }
 
 /** Reports a product for a column of an amount, with a number of the client that may be negative or is no whole number. */
 function judgeComputed({ value, column }: Binding, run: Run, trace: Trace, report: ReportAt): void {
   const marks = new Set(madeIn(value).map(({ node }) => node));
-  for (const { node, module, sides } of trace.sumsOf(run)) {
+  for (const { node, module, sides } of trace.sums.by(run)) {
     if (!marks.has(node) || node.type !== 'binary') continue;
     const given = sides.find((side) => side.declared?.number !== undefined);
     const isOfRow = sides.some((side) => side !== given && rowsIn(side).length > 0);
@@ -179,25 +175,17 @@ function mayBeNegative(value: Value | undefined): boolean {
 function isCompared(value: Value | undefined, run: Run, trace: Trace): boolean {
   const marks = madeIn(value).map(({ by }) => by);
   const ids = value === undefined ? [] : idsIn(value);
-  return trace
-    .comparedBy(run)
-    .some(({ sides }) =>
-      sides.some(
-        (side) =>
-          idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
-      ),
-    );
+  const sides = trace.compared.by(run).flatMap((compared) => compared.sides);
+  return sides.some(
+    (side) => idsIn(side).some((id) => ids.includes(id)) || madeIn(side).some(({ by }) => marks.includes(by)),
+  );
 }
 
 /** SVC644: a number that each delivery of a signed message changes. */
 function findRepeated(trace: Trace, report: ReportAt, sources: Sources): void {
-  findReusable(trace, report);
-  const isOnce = sources
-    .all('call')
-    .some(({ module, node }) => meaningOfCall(node, module) === 'svc.IdempotencyMiddleware');
-  if (isOnce) return;
+  if (sources.called(/^svc\.IdempotencyMiddleware$/).some(() => true)) return;
   for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
+    const calls = trace.calls.by(run);
     if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
     const sent = trace.sentBy(run);
     if (sent.some((each) => remembers(each, trace)) || calls.some(isLookup)) continue;
@@ -230,31 +218,29 @@ function bookedBy({ outline, written }: Sending): string | undefined {
 }
 
 /** SVC644: a password that a random token of the client sets, while the token stays. */
-function findReusable(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    // a session is such a row, too, and stays on purpose
-    if (isGuarded(run) || trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')) continue;
-    const sent = trace.sentBy(run);
-    for (const write of sent) {
-      if (!write.written.some(isPassword)) continue;
-      const keys = write.equal.flatMap(({ value }) => value ?? []);
-      const read = sent.find(
-        (each) =>
-          (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
-          each.outline.verb !== 'delete' &&
-          isOfToken(each, trace),
-      );
-      if (read === undefined || sent.some((each) => removes(each, read))) continue;
-      // a token in the row of the account ends in the statement that sets the password
-      report(
-        (read.target === write.target ? write : read).nodeAt(undefined),
-        `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
-        {
-          remedy:
-            'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
-        },
-      );
-    }
+function findReusable(run: Run, trace: Trace, report: ReportAt): void {
+  // a session is such a row, too, and stays on purpose
+  if (isGuarded(run) || trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword')) return;
+  const sent = trace.sentBy(run);
+  for (const write of sent) {
+    if (!write.written.some(isPassword)) continue;
+    const keys = write.equal.flatMap(({ value }) => value ?? []);
+    const read = sent.find(
+      (each) =>
+        (each === write || keys.some((key) => rowsIn(key, [ROW]).includes(each.call))) &&
+        each.outline.verb !== 'delete' &&
+        isOfToken(each, trace),
+    );
+    if (read === undefined || sent.some((each) => removes(each, read))) continue;
+    // a token in the row of the account ends in the statement that sets the password
+    report(
+      (read.target === write.target ? write : read).nodeAt(undefined),
+      `the token of the table "${read.target}" sets a password, and stays valid: each holder of the link sets it again`,
+      {
+        remedy:
+          'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
+      },
+    );
   }
 }
 
@@ -294,11 +280,7 @@ function isLookup({ call, meaning, isOfBody }: KeptCall): boolean {
 /** SVC660: months that code adds to a date, whose day stays, and days of one time zone that code writes in another one. */
 function findDates(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
-    if (
-      cutsDay(call) &&
-      isLocalDay(objectOf(call)) &&
-      sources.reachedFrom(functionAround(call)) !== undefined
-    )
+    if (cutsDay(call) && isLocalDay(objectOf(call)) && sources.isReached(call))
       report(
         { module, call },
         'the day begins in the time zone of the process, and toISOString() writes it in UTC: east of Greenwich, that is the day before',
@@ -308,7 +290,7 @@ function findDates(sources: Sources, report: ReportAt): void {
         },
       );
     const isMoved = addsMonths(call) || makesMonths(call);
-    if (isMoved && !knowsDay(call) && sources.reachedFrom(functionAround(call)) !== undefined)
+    if (isMoved && !knowsDay(call) && sources.isReached(call))
       report(
         { module, call },
         'the day stays the same in another month: where the month is shorter, the date is in the month after it',

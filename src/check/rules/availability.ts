@@ -6,6 +6,7 @@ import { analysePattern } from '../../schema/pattern.ts';
 import { isBlockingName } from '../reader/functions.ts';
 import {
   calledName,
+  catchAround,
   functionAround,
   isRaw,
   isWithin,
@@ -151,9 +152,14 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
         endless.set(call, { module, meaning });
     },
     finish() {
-      const isLimited = limitedClients(sources);
+      const has = (code: RegExp): boolean => sources.project.modules.some(({ source }) => code.test(source));
+      // limits that a project sets once for all requests of a client
+      const [isAxiosLimited, isFetchLimited] = [has(/\.defaults\.timeout\b/), has(/\bsetGlobalDispatcher\(/)];
       for (const [call, { module, meaning }] of endless) {
-        if (isLimited.test(meaning) || sources.reachedFrom(functionAround(call)) === undefined) continue;
+        const isLimited =
+          (isAxiosLimited && /^axios\b/.test(meaning)) ||
+          (isFetchLimited && /^(?:fetch|undici)\b/.test(meaning));
+        if (isLimited || !sources.isReached(call)) continue;
         report(
           { module, call },
           `${meaning.replace('undici.', '')}() has no time limit${meaning.endsWith('fetch') ? ' below 300 s' : ''}: if the called service is slow, the client of this server waits just as long`,
@@ -167,7 +173,7 @@ function watchEndless(report: ReportAt, sources: Sources): Watch {
 function findEndlessWaits(sources: Sources, report: ReportAt): void {
   for (const { module, node: loop } of sources.all('loop')) {
     if (loop.kind === 'of' || !loop.head.every((part) => isRaw(part, 'true'))) continue;
-    if (sources.reachedFrom(functionAround(loop)) === undefined) continue;
+    if (!sources.isReached(loop)) continue;
     const parts = partsOf(loop);
     const ends = parts.some(
       (part) =>
@@ -180,9 +186,7 @@ function findEndlessWaits(sources: Sources, report: ReportAt): void {
     const waits = parts.some(
       (part) =>
         part.type === 'await' &&
-        !nodesAround(part).some(
-          (around) => around.parent?.type === 'try' && around.parent.handler === around,
-        ) &&
+        catchAround(part) === undefined &&
         partsIn(part).some((each) => each.type === 'call' && isPause(each, module)),
     );
     if (waits && !ends)
@@ -204,7 +208,7 @@ export function isCount(part: Node): boolean {
 }
 
 /** Whether a call waits for some time. */
-function isPause(call: Call, module: SourceModule): boolean {
+export function isPause(call: Call, module: SourceModule): boolean {
   const meaning = meaningOfCall(call, module);
   return isTimer(meaning) || meaning.startsWith('timers/promises.');
 }
@@ -239,19 +243,6 @@ function isDropped(call: Call): boolean {
   return at.parent?.type === 'statement' && !/^https?\./.test(pathOf(call.callee) ?? '');
 }
 
-/**
- * Returns a regular expression that matches the HTTP clients for which the project sets a time limit once, as
- * in `axios.defaults.timeout = 5_000`.
- */
-function limitedClients({ project }: Sources): RegExp {
-  const has = (pattern: RegExp): boolean => project.modules.some(({ source }) => pattern.test(source));
-  const limited = [
-    ...(has(/\.defaults\.timeout\b/) ? ['axios'] : []),
-    ...(has(/\bsetGlobalDispatcher\(/) ? ['fetch', 'undici'] : []),
-  ];
-  return new RegExp(`^(?:${limited.join('|') || '(?!)'})\\b`);
-}
-
 /** SVC501: blocking calls in functions that handlers call. */
 function findBlockingHelpers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -259,7 +250,7 @@ function findBlockingHelpers(sources: Sources, report: ReportAt): void {
     const blocking = meaningOfCall(call, module).split('.').at(-1) ?? '';
     if (name === undefined || !(isBlockingName(name) || isBlockingName(blocking))) continue;
     const around = functionAround(call);
-    const from = sources.reachedFrom(around);
+    const from = sources.handlers.reachedFrom(around);
     // rules/code.ts already reports blocking calls in the handler itself
     if (from === undefined || isWithin(call, from) || isOnce(call, module)) continue;
     if (isCalledOnce(around!, sources)) continue;
@@ -292,9 +283,8 @@ function findSlowPatterns(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('pattern')) {
     // exponential backtracking requires at least two repetitions
     if (!/[+*}][^]*[+*}]/.test(node.source)) continue;
-    const fn = functionAround(node);
-    if (fn !== undefined ? sources.reachedFrom(fn) === undefined : !isUsedByHandlers(node, module, sources))
-      continue;
+    const isOfModule = functionAround(node) === undefined;
+    if (isOfModule ? !isUsedByHandlers(node, module, sources) : !sources.isReached(node)) continue;
     if (isExponential(node.source, node.flags)) report({ module, node }, NESTED);
   }
 }
@@ -312,20 +302,13 @@ function findSlowMatches({ call, module, receiver, value }: Site, report: Report
   // only the limit of the body ends a text without a maximum
   const most = declared?.most ?? (isOfBody && declared?.node?.kind === 'str' ? MOST_BODY : undefined);
   const at = MATCHES.test(method) ? call.args[0] : objectOf(call);
-  if (
-    pattern !== undefined &&
-    at !== undefined &&
-    most !== undefined &&
-    most > MOST_TEXT &&
-    isPolynomial(pattern)
-  ) {
-    const made = constantOf(at, module) ?? { node: call, module };
+  if (pattern === undefined || at === undefined) return;
+  if (most !== undefined && most > MOST_TEXT && isPolynomial(pattern))
     report(
-      made,
+      constantOf(at, module) ?? { node: call, module },
       `the time of the regular expression grows with the square of the text, and a client may send ${most} characters`,
     );
-  }
-  if (pattern?.isBuilt !== true || givenOf(text) === undefined) return;
+  if (pattern.isBuilt !== true || givenOf(text) === undefined) return;
   if (isExponential(pattern.source, pattern.flags)) report({ module, call }, NESTED);
 }
 
@@ -359,7 +342,7 @@ function isUsedByHandlers(node: Node, module: SourceModule, sources: Sources): b
   const { name } = at.target;
   for (const { module: other, node: use } of sources.all('name')) {
     if (use.name !== name && other === module) continue;
-    if (use.parent === at || sources.reachedFrom(functionAround(use)) === undefined) continue;
+    if (use.parent === at || !sources.isReached(use)) continue;
     const binding = other.lookup(use.name, use);
     if (binding?.kind === 'declared' && binding.node === at) return true;
   }

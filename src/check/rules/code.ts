@@ -4,10 +4,10 @@
  */
 import { codeOf, givesNothing, takenBy } from '../reader/functions.ts';
 import { blockingCallsOf } from '../reader/once.ts';
-import { dependenciesOf, needsOf, ownRoutes, subjectOf } from '../check.ts';
+import { aboutRoute, dependenciesOf, layersWithPlaces, needsOf, ownRoutes } from '../check.ts';
 import { functionOf, viewOfDependency } from '../../routing/di.ts';
 import { closest } from '../../base/options.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Dependency } from '../../routing/di.ts';
 
 /** Rules about dependencies and the code of handlers, sorted by id. */
@@ -81,44 +81,24 @@ type AnyFunction = (...args: never[]) => unknown;
 /** SVC501: calls that block the process. */
 function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
-    reportBlocking(detail.declared.handler, subjectOf(detail), 'the handler', detail.route.place, report);
+    reportBlocking(detail.declared.handler, 'the handler', aboutRoute(detail, report));
   for (const { dependency, detail } of dependenciesOf(view)) {
     // a dependency of scope 'app' is created only once, at the start, so it blocks no request
     if (dependency.scope === 'app') continue;
-    reportBlocking(
-      functionOf(dependency),
-      subjectOf(detail),
-      `the dependency ${viewOfDependency(dependency).label}`,
-      detail.route.place,
-      report,
-    );
+    const { label } = viewOfDependency(dependency);
+    reportBlocking(functionOf(dependency), `the dependency ${label}`, aboutRoute(detail, report));
   }
-  const layers = new Map(view.middleware.map((layer) => [layer, view.placeOfMiddleware(layer)]));
-  for (const { declared, route } of ownRoutes(view))
-    for (const layer of declared.use) layers.set(layer, route.place);
-  for (const [layer, place] of layers)
-    reportBlocking(
-      layer.handle as AnyFunction,
-      `middleware ${layer.kind ?? layer.constructor.name}`,
-      'the middleware',
-      place,
-      report,
+  for (const [layer, place] of layersWithPlaces(view))
+    reportBlocking(layer.handle as AnyFunction, 'the middleware', (message) =>
+      report(`middleware ${layer.kind ?? layer.constructor.name}`, message, place),
     );
 }
 
-function reportBlocking(
-  fn: AnyFunction,
-  subject: string,
-  caller: string,
-  place: Parameters<ReportFinding>[2],
-  report: ReportFinding,
-): void {
+function reportBlocking(fn: AnyFunction, caller: string, tell: Tell): void {
   const calls = blockingCallsOf(fn);
   if (calls.size > 0)
-    report(
-      subject,
+    tell(
       `${caller} calls ${[...calls].join(', ')}, which blocks the process: all other requests wait until the call ends`,
-      place,
     );
 }
 
@@ -133,24 +113,20 @@ function findLostCleanUp(view: ApplicationView, report: ReportFinding): void {
   for (const { dependency, detail } of dependenciesOf(view)) {
     const code = codeOf(functionOf(dependency));
     if (!/^(?:async\s+)?(?:function\s*\*|\*)/.test(code)) continue;
-    const subject = subjectOf(detail);
+    const tell = aboutRoute(detail, report);
     const { label } = viewOfDependency(dependency);
     const after = code.slice(code.lastIndexOf('yield'));
     const cleansUp = /[;\n][^}]*[\w$]+\s*[(.]/.test(after);
     // code in `finally`, or in a `catch` after `yield`, also runs after an error
     const seesFailures = /\bfinally\b/.test(code) || /\bcatch\b/.test(after);
     if (cleansUp && !seesFailures)
-      report(
-        subject,
+      tell(
         `if a request fails, the code after yield in the dependency ${label} does not run, because there is no finally block`,
-        detail.route.place,
       );
     const forgotten = code.startsWith('async') ? forgottenIn(code) : undefined;
     if (forgotten !== undefined)
-      report(
-        subject,
+      tell(
         `the dependency ${label} does not await ${forgotten}() in its clean-up, so errors of the call are lost`,
-        detail.route.place,
         { about: { cleanUp: { of: label, call: forgotten } } },
       );
   }
@@ -261,11 +237,10 @@ export function findUnknownNames(view: ApplicationView, report: ReportFinding): 
       .matchAll(/\burlFor\s*\(\s*(['"])([^'"\\]+)\1/g)) {
       if (names.has(name!)) continue;
       const near = closest(name!, names);
-      report(
-        subjectOf(detail),
+      const tell = aboutRoute(detail, report);
+      tell(
         `the handler asks for the URL of the route "${name}", but no route has that name` +
           (near === undefined ? '' : `: did you mean "${near}"?`),
-        detail.route.place,
         { severity: 'warning', remedy: 'Use the name of an existing route' },
       );
     }
@@ -293,10 +268,9 @@ export function findOutlived(view: ApplicationView, report: ReportFinding): void
         return new RegExp(`(?<![\\w$.])${local}(?![\\w$])`).test(rest);
       });
       if (name === undefined) continue;
-      report(
-        subjectOf(detail),
+      const tell = aboutRoute(detail, report);
+      tell(
         `a stream or a background task uses the dependency "${name}" after its clean-up: with the scope "handler", clean-up runs before the response is sent`,
-        detail.route.place,
         {
           severity: 'warning',
           remedy:

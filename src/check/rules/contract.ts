@@ -24,7 +24,7 @@ import {
   plansOf,
   plansWithin,
 } from '../../schema/schema.ts';
-import type { ApplicationView, CoreRule, ReportFinding } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, Tell } from '../check.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { RouteDetail } from '../../routing/compile.ts';
 import type { JsonSchema } from '../../schema/json-schema.ts';
@@ -51,7 +51,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Declare a schema of the body: body: User, or form: { name: Field(str, { maxLength: 40 }) }',
     wrong: "app.post('/a', async ({ req }) => await req.json());",
     right: "app.post('/a', { body: Note }, ({ body }) => body);",
-    run: findUndescribedBodies,
+    onRoute: findUndescribedBodies,
   },
   {
     id: 'SVC302',
@@ -63,7 +63,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
       'Declare response: User without secret fields, or mark a field that must not be sent: Field(str, { secret: true })',
     wrong: "app.get('/me', ({ me }) => ({ ...me }));",
     right: "app.get('/me', { response: Me }, ({ me }) => me);",
-    run: findUndescribedReplies,
+    onRoute: findUndescribedReplies,
   },
   {
     id: 'SVC303',
@@ -74,7 +74,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Declare the status and the schema of the response that the handler sends',
     wrong: '{ status: 204, response: Note }',
     right: '{ response: Note }',
-    run: findImpossibleReplies,
+    onRoute: findImpossibleReplies,
   },
   {
     id: 'SVC304',
@@ -85,7 +85,7 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
     remedy: 'Limit texts and lists with maxLength, and write regular expressions without nested repetitions',
     wrong: 'Field(str)',
     right: 'Field(str, { maxLength: 200 })',
-    run: findUnbounded,
+    onRoute: findUnbounded,
   },
   {
     id: 'SVC305',
@@ -112,19 +112,11 @@ export const CONTRACT_RULES: readonly CoreRule[] = [
 const READS_BODY = String.raw`(?:json|form)\s*\(`;
 
 /** SVC301: handlers that read a body without a schema. */
-function findUndescribedBodies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { body, form } = detail.declared.spec;
-    if (
-      !isWrite(detail) ||
-      body !== undefined ||
-      form !== undefined ||
-      !callsOfRequest(detail.declared.handler, READS_BODY)
-    )
-      continue;
+function findUndescribedBodies(detail: RouteDetail, tell: Tell): void {
+  const { spec, handler } = detail.declared;
+  const isDeclared = spec.body !== undefined || spec.form !== undefined;
+  if (isWrite(detail) && !isDeclared && callsOfRequest(handler, READS_BODY))
     tell('the handler reads the request body, but the route declares no schema for the body');
-  }
 }
 
 /** Matches response objects that need no schema, such as streams and files. */
@@ -138,22 +130,19 @@ const HARMLESS_NAMES =
 const TOKEN_NAMES = /^(?:access|refresh|id)_?token$/i;
 
 /** SVC302: responses without a schema, and response fields named like secrets. */
-function findUndescribedReplies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { spec, handler } = detail.declared;
-    if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
-      tell(UNDESCRIBED.message, { ...UNDESCRIBED, about: { lacks: 'response schema' } });
-    if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
-      tell('the response schema is made by another library, so it cannot mark a field as secret', {
-        severity: 'info',
-        why: 'The response contains every member of the validated value; some libraries keep undeclared members',
-        remedy:
-          'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
-      });
-    // logins and routes that create keys return secrets on purpose
-    if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, report);
-  }
+function findUndescribedReplies(detail: RouteDetail, tell: Tell): void {
+  const { spec, handler } = detail.declared;
+  if (spec.response === undefined && !OTHER_REPLY.test(codeOf(handler)) && repliesWithObject(handler))
+    tell(UNDESCRIBED.message, { ...UNDESCRIBED, about: { lacks: 'response schema' } });
+  if (responseTypes(spec.response).some(([, type]) => foreignWithin(compileType(type).node).size > 0))
+    tell('the response schema is made by another library, so it cannot mark a field as secret', {
+      severity: 'info',
+      why: 'The response contains every member of the validated value; some libraries keep undeclared members',
+      remedy:
+        'Check that the schema removes undeclared members, or use a class that extends Schema for secret fields',
+    });
+  // logins and routes that create keys return secrets on purpose
+  if (!isAboutSecrets(detail) && !isIssuing(detail)) findRevealingFields(detail, tell);
 }
 
 const UNDESCRIBED = {
@@ -183,9 +172,9 @@ export function findObjectsOfOthers(view: ApplicationView, objects: ReadonlySet<
   return [...found.values()];
 }
 
-function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
-  const tell = aboutRoute(detail, report);
-  const takesSecret = isWrite(detail) && acceptsSecret(detail);
+function findRevealingFields(detail: RouteDetail, tell: Tell): void {
+  const inputs = isWrite(detail) ? [...plansOfInputs(detail.inputs)] : [];
+  const takesSecret = inputs.some(({ fields }) => fields.some(({ isSecret }) => isSecret));
   const names = responseTypes(detail.declared.spec.response).flatMap(([, type]) => namesIn(type));
   for (const name of new Set(names)) {
     const isExpected = HARMLESS_NAMES.test(name) || (takesSecret && TOKEN_NAMES.test(name));
@@ -197,11 +186,6 @@ function findRevealingFields(detail: RouteDetail, report: ReportFinding): void {
         remedy: `Remove the field, or keep the field out of responses: Field(str, { secret: true }). Or allow the finding: allow: [{ rule: 'SVC302', reason: '…' }]`,
       });
   }
-}
-
-/** Whether the body or the form of a route has a secret member, such as a password. */
-function acceptsSecret({ inputs }: RouteDetail): boolean {
-  return [...plansOfInputs(inputs)].some(({ fields }) => fields.some(({ isSecret }) => isSecret));
 }
 
 /** Returns the names of all members of a response, including nested members, that may contain text. */
@@ -234,24 +218,24 @@ function walk(schemas: readonly unknown[], visit: (schema: JsonSchema) => void):
 }
 
 /** SVC303: responses that the route can never send, and examples that do not match their schema. */
-function findImpossibleReplies(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { status, response } = detail.declared.spec;
-    const responses = responseTypes(response);
-    const statuses = responses.map(([of]) => of ?? status ?? 200);
-    const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
-    if (bodiless !== undefined)
-      tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
-    for (const { name, field, message } of exampleFindingsOf(detail))
-      tell(`the example of "${field}" in ${name} does not match the schema of the field: ${message}`);
-    for (const problem of lostExamples(detail)) tell(problem, REMEDY_OF_EXAMPLES);
-    const all = status === undefined ? statuses : [...statuses, status];
-    if (all.length > 0 && all.every((of) => of >= 400))
-      tell(
-        `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
-      );
-  }
+function findImpossibleReplies(detail: RouteDetail, tell: Tell): void {
+  const { status, response } = detail.declared.spec;
+  const responses = responseTypes(response);
+  const statuses = responses.map(([of]) => of ?? status ?? 200);
+  const bodiless = statuses.find((of) => of === 204 || of === 205 || of === 304);
+  if (bodiless !== undefined)
+    tell(`the response of status ${bodiless} has a schema, but responses with this status have no body`);
+  const plans = plansOfRoute(detail);
+  for (const { plan } of detail.inputs.texts) plansOf(plan, plans);
+  for (const plan of plans)
+    for (const { field, message } of exampleFindings(plan))
+      tell(`the example of "${field}" in ${plan.name} does not match the schema of the field: ${message}`);
+  for (const problem of lostExamples(detail)) tell(problem, REMEDY_OF_EXAMPLES);
+  const all = status === undefined ? statuses : [...statuses, status];
+  if (all.length > 0 && all.every((of) => of >= 400))
+    tell(
+      `the route declares only error statuses (${[...new Set(all)].join(', ')}), and no status of a successful response`,
+    );
 }
 
 const REMEDY_OF_EXAMPLES = {
@@ -279,43 +263,32 @@ function lostExamples({ declared: { spec } }: RouteDetail): readonly string[] {
   });
 }
 
-/** Returns a finding for each example that is invalid under the schema that contains it. */
-function exampleFindingsOf(
-  detail: RouteDetail,
-): readonly { readonly name: string; readonly field: string; readonly message: string }[] {
-  const plans = plansOfRoute(detail);
-  for (const { plan } of detail.inputs.texts) plansOf(plan, plans);
-  return [...plans].flatMap((plan) =>
-    exampleFindings(plan).map((finding) => ({ name: plan.name, ...finding })),
-  );
-}
-
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
-function findUnbounded(view: ApplicationView, report: ReportFinding): void {
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { inputs } = detail;
-    if (isGuarded(detail) && !isPublic(detail)) continue;
-    const schemas = new JsonSchemas();
-    const bodies: [where: string, schema: JsonSchema][] = [];
-    if (inputs.body !== undefined) bodies.push(['body', schemas.type(inputs.body.node, 'input')]);
-    if (inputs.form !== undefined) bodies.push(['form', schemas.object(inputs.form, 'input')]);
-    const texts = inputs.texts.map(({ from, plan }) => [from, schemas.object(plan, 'input')] as const);
-    const components = schemas.components();
-    for (const [where, schema] of bodies) {
-      const found = unboundedIn(schema, where, components, new Set());
-      if (found.length > 0) tell(`every client may send ${found.join(' and ')} of any length`);
-    }
-    for (const [where, schema] of texts) {
-      const found = unboundedIn(schema, where, components, new Set());
-      if (found.length > 0)
-        tell(`every client may send ${found.join(' and ')} of up to "maxHeaderBytes" bytes`, {
-          severity: 'info',
-          why: 'A search for a text of several kilobytes is slow, and no row has such a text',
-        });
-    }
+function findUnbounded(detail: RouteDetail, tell: Tell): void {
+  const { inputs } = detail;
+  if (isGuarded(detail) && !isPublic(detail)) return;
+  const schemas = new JsonSchemas();
+  const bodies: [where: string, schema: JsonSchema][] = [];
+  if (inputs.body !== undefined) bodies.push(['body', schemas.type(inputs.body.node, 'input')]);
+  if (inputs.form !== undefined) bodies.push(['form', schemas.object(inputs.form, 'input')]);
+  const texts = inputs.texts.map(({ from, plan }) => [from, schemas.object(plan, 'input')] as const);
+  const components = schemas.components();
+  for (const [where, schema] of bodies) {
+    const found = unboundedIn(schema, where, components, new Set());
+    if (found.length > 0) tell(`every client may send ${found.join(' and ')} of any length`);
+  }
+  for (const [where, schema] of texts) {
+    const found = unboundedIn(schema, where, components, new Set());
+    if (found.length > 0)
+      tell(`every client may send ${found.join(' and ')} of up to "maxHeaderBytes" bytes`, {
+        severity: 'info',
+        why: 'A search for a text of several kilobytes is slow, and no row has such a text',
+      });
   }
 }
+
+/** Keywords that limit texts. */
+const BOUNDS = /^(?:maxLength|enum|const|format|pattern|contentEncoding|contentMediaType)$/;
 
 /** Returns the paths of strings and lists without a maximum length, such as `body.tags[]`. */
 function unboundedIn(
@@ -333,42 +306,34 @@ function unboundedIn(
   }
   if (schema['readOnly'] === true) return [];
   const types = [schema['type']].flat();
-  const isBounded = [
-    'maxLength',
-    'enum',
-    'const',
-    'format',
-    'pattern',
-    'contentEncoding',
-    'contentMediaType',
-  ].some((keyword) => keyword in schema);
+  const isBounded = Object.keys(schema).some((keyword) => BOUNDS.test(keyword));
   const found =
     (types.includes('string') && !isBounded) || (types.includes('array') && !('maxItems' in schema))
       ? [path]
       : [];
+  const within = (at: string, members: unknown): string[] =>
+    [members ?? []]
+      .flat()
+      .flatMap((member) =>
+        typeof member === 'object' ? unboundedIn(member as JsonSchema, at, components, seen) : [],
+      );
   const inside = [
-    ...Object.entries((schema['properties'] ?? {}) as Record<string, JsonSchema>).map(
-      ([name, member]) => [`${path}.${name}`, member] as const,
-    ),
-    ...[schema['items'] ?? []].flat().map((item) => [`${path}[]`, item as JsonSchema] as const),
-    ...[schema['additionalProperties']]
-      .filter((member) => typeof member === 'object')
-      .map((member) => [`${path}.*`, member as JsonSchema] as const),
-    ...['oneOf', 'anyOf', 'allOf']
-      .flatMap((keyword) => (schema[keyword] ?? []) as JsonSchema[])
-      .map((member) => [path, member] as const),
+    ...Object.entries(schema['properties'] ?? {}).flatMap(([name, each]) => within(`${path}.${name}`, each)),
+    ...within(`${path}[]`, schema['items']),
+    ...within(`${path}.*`, schema['additionalProperties']),
+    ...['oneOf', 'anyOf', 'allOf'].flatMap((keyword) => within(path, schema[keyword])),
   ];
-  return [
-    ...new Set([...found, ...inside.flatMap(([at, member]) => unboundedIn(member, at, components, seen))]),
-  ];
+  return [...new Set([...found, ...inside])];
 }
 
 /** SVC305: problems of the OpenAPI document and of MCP tools. */
 function reportDocument(view: ApplicationView, report: ReportFinding): void {
   const problems = openapiFindings(view);
-  const counts = problems.length === 0 ? new Map<string, number>() : countsOf(view);
+  // ignores the names of path parameters
+  const keyOf = (detail: RouteDetail): string => `${detail.route.method} ${shapeOf(detail)}`;
+  const same = Map.groupBy(problems.length === 0 ? [] : view.details, keyOf);
   for (const { subject, message, detail } of problems)
-    if ((counts.get(`${detail.route.method} ${shapeOf(detail)}`) ?? 0) < 2)
+    if ((same.get(keyOf(detail))?.length ?? 0) < 2)
       report(subject, message, detail.route.place, {
         severity: 'info',
         remedy:
@@ -390,16 +355,6 @@ function reportDocument(view: ApplicationView, report: ReportFinding): void {
   }
   findNamesakes(view, report);
   reportTools(view, report);
-}
-
-/** Counts the routes of each method and path. Ignores the names of path parameters. */
-function countsOf({ details }: ApplicationView): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const detail of details) {
-    const key = `${detail.route.method} ${shapeOf(detail)}`;
-    counts.set(key, (counts.get(key) ?? 0) + 1);
-  }
-  return counts;
 }
 
 /** Reports two schema classes of the same name, because the OpenAPI document must rename one of them. */
@@ -439,17 +394,11 @@ function reportTools({ details, tools }: ApplicationView, report: ReportFinding)
       description = typeof mcp === 'object' ? mcp.description : undefined,
       summary,
     } = detail.declared.spec;
-    if (
-      isWrite(detail) &&
-      (isMounted || mcp !== undefined) &&
-      description === undefined &&
-      summary === undefined
-    ) {
+    if (isWrite(detail) && (isMounted || mcp !== undefined) && (description ?? summary) === undefined)
       tell('the MCP tool of the route changes data, but has no description', {
         severity: 'warning',
         remedy: 'Add a description to the route: MCP clients choose tools by their descriptions',
       });
-    }
     const earlier = first.get(wanted);
     const isMeant = typeof mcp === 'object' && mcp.name !== undefined;
     if (earlier === undefined) first.set(wanted, detail);

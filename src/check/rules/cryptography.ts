@@ -16,20 +16,20 @@ import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
 import { PRINCIPAL, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { isLasting, isStored, literalOf } from '../values/text.ts';
+import { clientsIn as partsOfClients, isLasting, isStored, literalOf } from '../values/text.ts';
 import { clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about cryptography, sorted by id. */
-export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
+export const CRYPTOGRAPHY_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC622',
     severity: 'error',
@@ -49,11 +49,9 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
     remedy: 'Hash with await hashPassword(password), and compare with checkPassword()',
     wrong: "createHash('sha256').update(password)",
     right: 'await hashPassword(password)',
-    onCall(site, report) {
-      findFastHashes(site, report);
-      findFewRounds(site, report);
-    },
+    onCall: findFastHashes,
   },
+  { id: 'SVC623', onCall: findFewRounds },
   {
     id: 'SVC628',
     severity: 'error',
@@ -92,16 +90,10 @@ export const CRYPTOGRAPHY_RULES: readonly SourceRule[] = [
   },
 ];
 
-/** Functions that compare a password with its hash, and the argument that is the hash. */
-const COMPARE_HASH: ReadonlyMap<string, number> = new Map([
-  ['svc.checkPassword', 1],
-  ['bcrypt.compare', 1],
-  ['bcrypt.compareSync', 1],
-  ['bcryptjs.compare', 1],
-  ['bcryptjs.compareSync', 1],
-  ['argon2.verify', 0],
-]);
-const PASSWORD_COLUMN = /(?:password|passwd|pwd|passphrase|passcode)$/;
+/** Functions that compare a password with its hash. */
+export const COMPARES_HASH: RegExp =
+  /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
+const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /**
  * SVC677: inputs in columns whose rows log clients in: a function compares the column as a hash, or code compares a column
@@ -116,14 +108,14 @@ function watchStoredPasswords(report: ReportAt): Watch {
     const names = [
       ...madeIn(value).map(({ column = '' }) => plain(column)),
       ...clientsIn(value).map((part) => columnOf(part)?.name ?? ''),
-    ].filter((name) => (isHash ? true : PASSWORD_COLUMN.test(name)));
+    ].filter((name) => isHash || PASSWORD.test(name));
     for (const node of names.length === 0 ? [] : rowsIn(value, [ROW]))
       compared.set(node, new Set([...(compared.get(node) ?? []), ...names]));
   };
   return {
     onCall({ meaning, call, value }) {
-      const hash = COMPARE_HASH.get(meaning);
-      if (hash !== undefined) note(value(call.args[hash]), true);
+      const hash = call.args[meaning === 'argon2.verify' ? 0 : 1];
+      if (COMPARES_HASH.test(meaning)) note(value(hash), true);
     },
     onCompare({ sides }) {
       const isOfInput = sides.some((side) => clientsIn(side).some((part) => !isStored(part)));
@@ -136,14 +128,13 @@ function watchStoredPasswords(report: ReportAt): Watch {
         for (const name of compared.get(call) ?? [])
           for (const table of tables) columns.add(`${table}.${name}`);
         for (const { kind, table, column } of equal)
-          if (kind === 'input' && PASSWORD_COLUMN.test(plain(column)))
-            columns.add(`${table}.${plain(column)}`);
+          if (kind === 'input' && PASSWORD.test(plain(column))) columns.add(`${table}.${plain(column)}`);
       }
       for (const sending of sent)
         for (const { kind, value, table, column, token } of sending.written) {
           const name = plain(column);
           const isPassword =
-            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD_COLUMN.test(name));
+            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD.test(name));
           const parts = kind === 'input' && value !== undefined ? clientsIn(value) : [];
           const given = parts.find(({ unknown }) => unknown === undefined);
           if (!isPassword || given === undefined || given.origin.what.match(/hash|digest|encrypt/i)) continue;
@@ -253,7 +244,8 @@ function findUnverifiedServers({ call, fn, meaning, module, value }: Site, repor
   for (const arg of call.args) {
     const given = value(arg);
     const options = [given, ...['tls', 'ssl', 'connect'].map((key) => given?.members?.get(key))];
-    if (options.some((each) => isOff(each?.members?.get('rejectUnauthorized'))))
+    const checks = options.map((each) => each?.members?.get('rejectUnauthorized'));
+    if (checks.some((each) => each?.constant === false && constantIn(each) === 'false'))
       report(
         { module, node: entryOf(arg, 'rejectUnauthorized') ?? arg },
         'the connection does not check the certificate of the server, so an attacker on the network can read and change what is sent',
@@ -278,10 +270,6 @@ function findUnverifiedProcess(sources: Sources, report: ReportAt): void {
 /** Functions that return a buffer of zeros, or of one repeated byte. */
 const ALLOCATES = /^Buffer\.alloc$|^buffer\.Buffer\.alloc$|^Uint8Array$/;
 
-function isOff(value: Value | undefined): boolean {
-  return value?.constant === false && constantIn(value) === 'false';
-}
-
 /** SVC622: values that others can compute, where only a secret belongs. */
 function watchChance(report: ReportAt): Watch {
   /** Keys of maps of the process, and the maps in which cookies or header fields are looked up. */
@@ -303,7 +291,8 @@ function watchChance(report: ReportAt): Watch {
     onReply: ({ value }) => tell(secretMemberIn(value)),
     onCall(site) {
       const { call, receiver, value } = site;
-      findHashedChance(site, tell);
+      if (KEEPS_SECRET.test(site.meaning))
+        tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
       for (const field of fieldsOf(site)) if (field.name === 'set-cookie') tell(chanceIn(field.value));
       const method = methodOf(call);
       const first = value(call.args[0]);
@@ -363,15 +352,8 @@ function parameterIn(value: Value | undefined): Made | undefined {
 const KEEPS_SECRET =
   /^crypto\.(?:create(?:Hash|Hmac)(?:\.update)*|hash|scrypt|scryptSync|pbkdf2|pbkdf2Sync)$|^svc\.hashPassword$/;
 
-/** SVC622: a number of Math.random() in a text that code hashes, or signs with. */
-function findHashedChance({ call, meaning, value }: Site, tell: (made: Made | undefined) => void): void {
-  if (!KEEPS_SECRET.test(meaning)) return;
-  tell(call.args.flatMap((arg) => madeIn(value(arg))).find(({ by }) => by === 'Math.random'));
-}
-
 /** Functions that return a fast hash, and the methods that add text to it. */
 const HASHES = /^crypto\.createHash\.(?:update\.)*update$|^(?:md5|sha1|sha256)$/;
-const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /** SVC623: inputs that are passwords by their declared names, with a fast hash. */
 function findFastHashes({ call, meaning, module, value, passed }: Site, report: ReportAt): void {
@@ -380,7 +362,9 @@ function findFastHashes({ call, meaning, module, value, passed }: Site, report: 
   // a helper may hash any text: the mistake is the call that hands it a password
   const given = passed(text, true);
   const at = given.node !== text && given.node.parent?.type === 'call' ? given.node.parent : call;
-  if ([call, at].some(isCompared) || replaces(call, text) || HASHES.test(makerOfCall(text, module))) return;
+  // only the inner call of md5(md5(password)) is reported
+  const isOuter = text.type === 'call' && HASHES.test(meaningOfCall(text, module));
+  if (isOuter || [call, at].some(isCompared) || replaces(call, text)) return;
   report(
     { module: at === call ? module : given.module, node: at },
     'the password is hashed by a fast function: an attacker with a copy of the hash can try billions of passwords a second',
@@ -405,14 +389,9 @@ function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt)
 }
 
 function holdsPassword(value: Value | undefined): boolean {
-  return (value?.texts ?? [])
-    .flat()
-    .some((part) => part.kind === 'client' && PASSWORD.test(bare(part.origin.what.split('.').at(-1) ?? '')));
-}
-
-/** Returns the function whose result an argument is: only the inner call of `md5(md5(password))` is reported. */
-function makerOfCall(node: Node, module: SourceModule): string {
-  return node.type === 'call' ? meaningOfCall(node, module) : '';
+  return partsOfClients(value?.texts ?? []).some(({ origin }) =>
+    PASSWORD.test(bare(origin.what.split('.').at(-1) ?? '')),
+  );
 }
 
 /**
@@ -420,15 +399,12 @@ function makerOfCall(node: Node, module: SourceModule): string {
  * or repeats the fast hash in a loop.
  */
 function isSlowLater(call: Call, module: SourceModule): boolean {
-  if (isHashedAgain(module) || loopAround(call) !== undefined) return true;
+  // the module also uses a slow password hash, or a service that lists leaked passwords
+  const isHashedAgain = /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(module.source);
+  if (isHashedAgain || loopAround(call) !== undefined) return true;
   const fn = functionAround(call);
   const code = fn === undefined ? '' : module.source.slice(fn.start, fn.end);
   return ASKS_SERVICE.test(code) || /timingSafeEqual|createCipheriv|createDecipheriv/.test(code);
-}
-
-/** Whether the module also uses a slow password hash, or a service that lists leaked passwords. */
-function isHashedAgain({ source }: SourceModule): boolean {
-  return /pwnedpasswords|haveibeenpwned|bcrypt|argon2|scrypt|pbkdf2/i.test(source);
 }
 
 const ASKS_SERVICE =

@@ -15,7 +15,8 @@ import { IdempotencyMiddleware } from '../../http/middleware/idempotency.ts';
 import { fileLimit, within } from '../../schema/schema.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest, Middleware, RateLimitKey, SecurityRequirement } from '../../http/contracts.ts';
-import type { ApplicationView, CoreRule, ReportFinding, RuleText } from '../check.ts';
+import type { ApplicationView, CoreRule, ReportFinding, RuleText, Tell } from '../check.ts';
+import type { RouteDetail } from '../../routing/compile.ts';
 
 /** Rules about deployment, sorted by id. */
 export const DEPLOYMENT_RULES: readonly CoreRule[] = [
@@ -99,7 +100,8 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
       'Raise maxBodyBytes above the sum of the limits of all form fields, or lower the option maxLength of the fields',
     wrong: 'form: { file: Field(file, { maxLength: 50_000_000 }) }',
     right: 'form: { file: Field(file, { maxLength: 50_000_000 }) }, maxBodyBytes: 51_000_000',
-    run: findLimitConflicts,
+    onRoute: findLimitConflicts,
+    run: findKeyedLimits,
   },
   {
     id: 'SVC218',
@@ -237,34 +239,28 @@ export function findUnnamedHosts(
   if (view.env !== 'production') return [];
   const { settings, middleware, place } = view;
   const finding = { rule: 'SVC219', severity, subject: 'the application', place } as const;
+  const found: Finding[] = [];
   const namesHosts = middleware.some((layer) => layer.kind === 'trusted-host');
   const hasLogins = ownRoutes(view).some(({ route }) => route.security.length > 0);
   const hasTls = settings.peek('trustProxy') !== undefined || settings.peek('tlsCert') !== undefined;
   // without the setting `host`, the server listens on 127.0.0.1
   const host = String(settings.peek('host') ?? '127.0.0.1');
-  return [
-    ...(namesHosts || !hasLinks
-      ? []
-      : [
-          {
-            ...finding,
-            message:
-              'the server accepts requests for any host name, so a client can choose the host of links that are built from req.host',
-            remedy,
-          },
-        ]),
-    ...(hasTls || !hasLogins || settings.peek('socket') !== undefined || LOOPBACK.test(host)
-      ? []
-      : [
-          {
-            ...finding,
-            message: `clients log in without TLS: the server listens on ${host}, and neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY) is configured`,
-            why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
-            remedy:
-              'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
-          },
-        ]),
-  ];
+  if (hasLinks && !namesHosts)
+    found.push({
+      ...finding,
+      message:
+        'the server accepts requests for any host name, so a client can choose the host of links that are built from req.host',
+      remedy,
+    });
+  if (hasLogins && !hasTls && settings.peek('socket') === undefined && !LOOPBACK.test(host))
+    found.push({
+      ...finding,
+      message: `clients log in without TLS: the server listens on ${host}, and neither a certificate (SVC_TLS_CERT) nor a trusted proxy (SVC_TRUST_PROXY) is configured`,
+      why: 'Without TLS, every machine on the network path can read and change requests, with their cookies and tokens',
+      remedy:
+        'If a proxy terminates TLS and redirects http to https, set trustProxy, for example to 1. Otherwise give the server a certificate',
+    });
+  return found;
 }
 
 /**
@@ -399,7 +395,6 @@ const GREATEST = {
   sendTimeoutMs: 600_000,
   maxBodyBytes: 1_073_741_824,
 } as const;
-const GREATEST_UPLOAD = 1_073_741_824;
 /** Matches a call of `req.body()` without a limit, which reads the whole body. */
 const READS_ALL = String.raw`body\s*\(\s*\)`;
 
@@ -430,12 +425,10 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
         remedy: 'Set a limit: req.body({ maxBytes: 1_000_000 }), or the option maxBodyBytes of the route',
       });
     }
-    if ((spec.maxBodyBytes ?? 0) > GREATEST_UPLOAD)
+    if ((spec.maxBodyBytes ?? 0) > GREATEST.maxBodyBytes)
       tell(
         `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
-        {
-          severity: 'warning',
-        },
+        { severity: 'warning' },
       );
     // a limit of the body also limits its files; if that limit is too high, the warning above is enough
     if (spec.maxBodyBytes !== undefined) continue;
@@ -454,30 +447,29 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
 /** Default limit of form bodies in bytes. */
 const FORM_BYTES = 10_000_000;
 
-/** SVC214: limits of files above that of their body, and limits of bodies above that of requests with an idempotency key. */
-function findLimitConflicts(view: ApplicationView, report: ReportFinding): void {
-  const setting = view.settings.peek('maxBodyBytes');
-  const usual = Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
-  for (const detail of ownRoutes(view)) {
-    const tell = aboutRoute(detail, report);
-    const { form } = detail.inputs;
-    const cap = detail.declared.spec.maxBodyBytes ?? usual;
-    for (const { name, node } of form?.fields ?? []) {
-      const limit = fileLimit(node);
-      if (limit === undefined || limit === Infinity || limit <= cap) continue;
+function usualFormBytes({ settings }: ApplicationView): number {
+  const setting = settings.peek('maxBodyBytes');
+  return Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
+}
+
+/** SVC214: file limits of a form that are higher than the limit of its body. */
+function findLimitConflicts({ inputs, declared }: RouteDetail, tell: Tell, view: ApplicationView): void {
+  const cap = declared.spec.maxBodyBytes ?? usualFormBytes(view);
+  for (const { name, node } of inputs.form?.fields ?? []) {
+    const limit = fileLimit(node);
+    if (limit !== undefined && limit !== Infinity && limit > cap)
       tell(
         `the file "${name}" may have ${limit} bytes, but the request body only ${cap}: the server refuses larger bodies with status 413`,
       );
-    }
   }
-  findKeyedLimits(view, usual, report);
 }
 
 /** Greatest value of the option maxBodyBytes of IdempotencyMiddleware. */
 const MOST_KEYED = 1_000_000_000;
 
 /** SVC214: bodies and files that a route accepts, but IdempotencyMiddleware does not. */
-function findKeyedLimits(view: ApplicationView, usual: number, report: ReportFinding): void {
+function findKeyedLimits(view: ApplicationView, report: ReportFinding): void {
+  const usual = usualFormBytes(view);
   const ofAll = Number(view.settings.peek('maxBodyBytes') ?? 0);
   const reported = new Set<Middleware>();
   for (const detail of ownRoutes(view)) {
@@ -511,6 +503,8 @@ function findKeyedLimits(view: ApplicationView, usual: number, report: ReportFin
 /** Highest limit of a WebSocket message that still protects the process. */
 const LARGE_MESSAGE_BYTES = 67_108_864;
 
+const NAME_ORIGINS = "Name the sites that may open the WebSocket: origins: ['https://app.example']";
+
 function findUnguardedSockets(view: ApplicationView, report: ReportFinding): void {
   for (const detail of view.details) {
     const tell = aboutRoute(detail, report);
@@ -519,15 +513,12 @@ function findUnguardedSockets(view: ApplicationView, report: ReportFinding): voi
     const { options, guard } = socket;
     const warn = (message: string, remedy: string): void => tell(message, { severity: 'warning', remedy });
     if (guard.origin.allowed?.isAny)
-      warn(
-        "pages of every site may open the WebSocket: origins: '*'",
-        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
-      );
+      warn("pages of every site may open the WebSocket: origins: '*'", NAME_ORIGINS);
     const stranger = guard.origin.allowed?.strangerAmong();
     if (stranger !== undefined)
       warn(
         `pages of unknown sites may open the WebSocket: its origin function accepts ${stranger}`,
-        "Name the sites that may open the WebSocket: origins: ['https://app.example']",
+        NAME_ORIGINS,
       );
     if (options.heartbeatMs === false && options.idleTimeoutMs === false)
       warn(
@@ -550,25 +541,19 @@ const KEEPS_SECRETS = /\.(?:key|pem|p12|pfx|sqlite3?|db|sql|bak)$/i;
 
 /** SVC213: static folders that serve private files. */
 function findExposed({ details, place }: ApplicationView, report: ReportFinding): void {
-  for (const {
-    route,
-    declared: { mount, template },
-  } of details) {
+  for (const { route, declared } of details) {
+    const { mount, template } = declared;
     if (mount === undefined || !('folder' in mount)) continue;
     // only the route with a `path` parameter serves the files
     if (template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
-    const subject = `GET ${route.template}`;
+    const tell = (message: string): void => report(`GET ${route.template}`, message, route.place);
     if (mount.followsSymlinks)
-      report(
-        subject,
+      tell(
         'clients can read files outside of the static directory through links, because the option followSymlinks is set',
-        route.place,
       );
     if (mount.dotfiles === 'allow')
-      report(
-        subject,
+      tell(
         "the static directory serves files whose names begin with a dot, because the option dotfiles is 'allow'",
-        route.place,
       );
     const { directory } = mount.folder;
     const found = PRIVATE.filter((name) => existsSync(join(directory, name)));
@@ -576,10 +561,8 @@ function findExposed({ details, place }: ApplicationView, report: ReportFinding)
     if (found.length === 0 && dirname(own) === resolve(directory)) found.push(basename(own));
     found.push(...readdirSync(directory).filter((name) => KEEPS_SECRETS.test(name)));
     if (found.length > 0)
-      report(
-        subject,
+      tell(
         `the static directory ${resolve(directory)} contains files that are not public: ${found.join(', ')}`,
-        route.place,
       );
   }
 }

@@ -168,21 +168,16 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
 }
 
 /**
- * Release lines of Node.js. `floor` is the first release without known vulnerabilities; undefined accepts
- * every release. `endsOn` is the day on which support ends.
+ * Release lines of Node.js. `floor` is the first release without known vulnerabilities, by its minor and patch number; without
+ * it, every release is accepted. `endsOn` is the day on which support ends.
  */
-const LINES: Readonly<
-  Record<
-    number,
-    { readonly floor: readonly [minor: number, patch: number] | undefined; readonly endsOn: string }
-  >
-> = {
-  20: { floor: undefined, endsOn: '2026-04-30' },
-  22: { floor: [23, 2], endsOn: '2027-04-30' },
-  24: { floor: [18, 1], endsOn: '2028-04-30' },
-  25: { floor: undefined, endsOn: '2026-06-01' },
-  26: { floor: [5, 1], endsOn: '2029-04-30' },
-  27: { floor: undefined, endsOn: '2030-04-30' },
+const LINES: Readonly<Record<number, { readonly endsOn: string; readonly floor?: [number, number] }>> = {
+  20: { endsOn: '2026-04-30' },
+  22: { endsOn: '2027-04-30', floor: [23, 2] },
+  24: { endsOn: '2028-04-30', floor: [18, 1] },
+  25: { endsOn: '2026-06-01' },
+  26: { endsOn: '2029-04-30', floor: [5, 1] },
+  27: { endsOn: '2030-04-30' },
 };
 /** Supported versions of Node.js. Equal to `engines.node` in package.json. */
 export const SUPPORTED_NODE = '^24.18.1 || >=26.5.1';
@@ -210,12 +205,8 @@ function findOldNode({ nodeVersion, nowMs }: ApplicationView, report: ReportFind
   const problems: string[] = [];
   if (major !== 24 && major < 26)
     problems.push(`the version is outside the supported range (${SUPPORTED_NODE})`);
-  else if (
-    line?.floor !== undefined &&
-    (minor < line.floor[0] || (minor === line.floor[0] && patch < line.floor[1]))
-  ) {
+  else if (line?.floor !== undefined && order([major, minor, patch], [major, ...line.floor]) < 0)
     problems.push(`the version lacks the security fixes of ${major}.${line.floor.join('.')}`);
-  }
   if (line !== undefined && nowMs >= Date.parse(`${line.endsOn}T00:00:00Z`))
     problems.push(`this release line of Node.js reached its end of life on ${line.endsOn}`);
   for (const problem of problems) report(`Node.js ${nodeVersion}`, problem);
@@ -277,35 +268,28 @@ function compares(version: Version, comparator: string): boolean | undefined {
   const wanted = versionOf(rest);
   if (wanted === undefined) return undefined;
   const { from, parts } = wanted;
-  const below = nextOf(from, parts);
+  const isFrom = order(version, from) >= 0;
+  // whether the version begins with as many parts of the wanted one, or is below it
+  const isUpTo = (fixed: number): boolean => {
+    const next = nextOf(from, fixed);
+    return next === undefined || order(version, next) < 0;
+  };
   switch (operator) {
     case '>=':
-      return order(version, from) >= 0;
+      return isFrom;
     case '>':
-      return below === undefined
-        ? false
-        : order(version, parts === 3 ? from : below) > (parts === 3 ? 0 : -1);
+      return !isUpTo(parts);
     case '<':
-      return order(version, from) < 0;
+      return !isFrom;
     case '<=':
-      return below === undefined || order(version, below) < 0;
+      return isUpTo(parts);
     case '~':
-      return order(version, from) >= 0 && before(version, nextOf(from, Math.min(parts, 2)));
+      return isFrom && isUpTo(Math.min(parts, 2));
     case '^':
-      return (
-        order(version, from) >= 0 &&
-        before(
-          version,
-          nextOf(from, parts === 0 ? 0 : from[0] > 0 || parts === 1 ? 1 : from[1] > 0 || parts === 2 ? 2 : 3),
-        )
-      );
+      return isFrom && isUpTo(Math.min(parts, from[0] > 0 ? 1 : from[1] > 0 ? 2 : 3));
     default:
-      return order(version, from) >= 0 && before(version, below);
+      return isFrom && isUpTo(parts);
   }
-}
-
-function before(version: Version, limit: Version | undefined): boolean {
-  return limit === undefined || order(version, limit) < 0;
 }
 
 /**

@@ -39,20 +39,15 @@ export const FAIL_OPEN_RULES: readonly (SourceRule | SourcePart)[] = [
     wrong: 'try { return await ask(id); } catch { return true; }',
     right:
       "try { return await ask(id); } catch (cause) { throw new HTTPException(503, 'no decision', { cause }); }",
-    find: findKept,
+    find: findSwallowed,
     watch: watchOptionalSignatures,
     onCall: findLooseSearches,
   },
-  { id: 'SVC645', watch: watchFallbacks },
+  { id: 'SVC645', watch: watchFallbacks, find: findUnthrown },
 ];
 
 /** Functions are followed to this depth. */
 const MAX_DEPTH = 4;
-
-function findKept(sources: Sources, report: ReportAt): void {
-  findSwallowed(sources, report);
-  findUnthrown(sources, report);
-}
 
 /** SVC645: checks whose results, after an error, let requests pass. */
 function watchFallbacks(report: ReportAt): Watch {
@@ -101,9 +96,7 @@ function findUnthrown(sources: Sources, report: ReportAt): void {
       report(
         { module, node },
         'the error is made, but not thrown: the code after it runs as if nothing had happened',
-        {
-          remedy: 'Throw it: throw new Forbidden()',
-        },
+        { remedy: 'Throw it: throw new Forbidden()' },
       );
   }
 }
@@ -132,8 +125,7 @@ function findSwallowed(sources: Sources, report: ReportAt): void {
     const isRefusal = partsOf(block).some(
       (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
     );
-    const isReached = sources.reachedFrom(functionAround(node)) !== undefined;
-    if (isRefusal && handler !== undefined && !leaveIn(handler) && isReached)
+    if (isRefusal && handler !== undefined && !leaveIn(handler) && sources.isReached(node))
       report(
         { module, node: handler },
         'the catch block keeps the refusal that the block above throws, so every client passes the check',
@@ -354,15 +346,13 @@ function passesWithout(
   // a token with another word may have a proof of its own
   const isVerified = (absent: Node | undefined): boolean =>
     isWord && absent !== undefined && (proves(absent) || usesPackage(absent, module));
-  if (parent?.type === 'choice' && parent.test === at) {
-    const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
-    if (isVerified(absent)) return false;
-    const isRefusal = (absent.type === 'value' && absent.raw !== 'true') || absent.type === 'name';
-    return proves(present) && !isRefusal;
-  }
-  if (parent?.type !== 'if' || parent.test !== at) return false;
+  if ((parent?.type !== 'choice' && parent?.type !== 'if') || parent.test !== at) return false;
   const [present, absent] = isPresent ? [parent.yes, parent.no] : [parent.no, parent.yes];
   if (isVerified(absent)) return false;
+  if (parent.type === 'choice') {
+    const isRefusal = (absent?.type === 'value' && absent.raw !== 'true') || absent?.type === 'name';
+    return proves(present) && !isRefusal;
+  }
   if (proves(present))
     return !ends(present!) && (absent === undefined || !leaveIn(absent)) && !isRefused(parent);
   const fn = functionAround(parent);

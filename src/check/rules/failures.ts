@@ -3,6 +3,7 @@
  * and successful responses for work that failed (SVC657 … SVC659).
  */
 import {
+  catchAround,
   functionAround,
   isRaw,
   isWithin,
@@ -13,11 +14,12 @@ import {
   partsIn,
   partsOf,
   pathOf,
+  triesAround,
 } from '../reader/nodes.ts';
-import { callsIn, meaningOfCall } from '../sources.ts';
+import { callsIn } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { constantIn } from '../values/tests.ts';
-import { ASKS, isCount } from './availability.ts';
+import { ASKS, isCount, isPause } from './availability.ts';
 import { isLog } from './logs.ts';
 import { MAKES_REPLY } from './replies.ts';
 import { methodsOf } from './routes.ts';
@@ -75,9 +77,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
   const asks = (node: Node, module: SourceModule): boolean =>
     callsIn(node, module, sources).some(({ call }) => asking.has(call));
   const waits = (node: Node, module: SourceModule): boolean =>
-    callsIn(node, module, sources)
-      .map((each) => meaningOfCall(each.call, each.module))
-      .some((meaning) => isTimer(meaning) || meaning.startsWith('timers/promises.'));
+    callsIn(node, module, sources).some((each) => isPause(each.call, each.module));
   return {
     onCall({ call, meaning }) {
       if (ASKS.test(meaning)) asking.add(call);
@@ -85,8 +85,7 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
     finish() {
       if (asking.size === 0) return;
       for (const { module, node: loop } of sources.all('loop')) {
-        const isServed = sources.reachedFrom(functionAround(loop)) !== undefined;
-        if (!isServed || loop.head.some((part) => !isTrue(part)) || isCounted(loop)) continue;
+        if (!sources.isReached(loop) || loop.head.some((part) => !isTrue(part)) || isCounted(loop)) continue;
         const repeated = partsOf(loop.body).some(
           (part) => part.type === 'call' && !changes(part, loop) && asks(part, module),
         );
@@ -111,12 +110,9 @@ function watchRetries(report: ReportAt, sources: Sources): Watch {
     const isSame = call.args.every(
       (arg, index) => arg.type === 'name' && arg.name === pathOf(fn.params[index] ?? arg),
     );
-    if (!isSame || sources.reachedFrom(fn) === undefined) return false;
-    const branch = nodesAround(call).find(
-      (around) =>
-        around.type === 'block' && around.parent?.type === 'try' && around.parent.handler === around,
-    );
-    return !isCounted(branch ?? fn) && asks(fn, module) && !waits(branch ?? fn, module);
+    if (!isSame || !sources.isReached(call)) return false;
+    const branch = catchAround(call) ?? fn;
+    return !isCounted(branch) && asks(fn, module) && !waits(branch, module);
   }
 }
 
@@ -151,7 +147,7 @@ function findKeptLocks(sources: Sources, report: ReportAt): void {
   for (const { module, body } of lists)
     body.forEach((statement, index) => {
       const isRelease = lockedBy(statement, module);
-      if (isRelease === undefined || sources.reachedFrom(functionAround(statement)) === undefined) return;
+      if (isRelease === undefined || !sources.isReached(statement)) return;
       const end = body.findIndex((each, at) => at > index && isRelease(each));
       if (end === -1 || !body.slice(index + 1, end).some(mayEnd)) return;
       const isOpened = callOf(body[end]!)?.callee.type === 'member' && statement.type === 'declare';
@@ -257,12 +253,8 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
     handler !== undefined && leaveIn(handler) === undefined;
   return (
     /^(?:catch|finally)$/.test(methodOf(node.value)) ||
-    nodesAround(node).some(
-      (around) =>
-        around.type === 'try' &&
-        isWithin(around, within) &&
-        isWithin(node, around.block) &&
-        (around.finalizer !== undefined || isKept(around.handler)),
+    triesAround(node).some(
+      (around) => isWithin(around, within) && (around.finalizer !== undefined || isKept(around.handler)),
     )
   );
 }
@@ -341,12 +333,8 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
           const tells = partsOf(work).some(
             (part) => part.type === 'leave' && part.how === 'return' && part.value,
           );
-          if (
-            calls.has(request) &&
-            !tells &&
-            !isTold(request, outcomes) &&
-            records.some((record) => !calls.has(record))
-          )
+          const isLater = records.some((record) => !calls.has(record));
+          if (calls.has(request) && isLater && !tells && !isTold(request, outcomes))
             report(
               { module, node },
               'a request of another service fails here without a trace, and code after it writes into a row that it was done',

@@ -6,7 +6,7 @@
  * (rules.ts).
  */
 import { findOutlived, findRebound, findUnknownNames, findUnused } from './code.ts';
-import { layersOf, ownRoutes, shapeOf } from '../check.ts';
+import { aboutRoute, layersOf, ownRoutes, shapeOf } from '../check.ts';
 import { segmentsOf } from '../../http/middleware/exemptions.ts';
 import { IdempotencyMiddleware } from '../../http/middleware/idempotency.ts';
 import { CONVERTERS, variantsOf } from '../../http/path.ts';
@@ -159,27 +159,23 @@ export function coveredBy<T>(
       return word === 'P' || word.includes('X') ? [] : [{ other, word }];
     }),
   );
-  return leavesGap(
-    rests.map((rest) => rest.word),
-    '',
-  )
-    ? []
-    : rests.map((rest) => rest.other);
+  const words = rests.map((rest) => rest.word);
+  return leavesGap(words, '') ? [] : rests.map((rest) => rest.other);
 }
 
 /**
  * Returns a letter for a path segment: E (empty), O (a `str` parameter), P (a `path` parameter) or X (any
  * other segment).
  */
-function letterOf(segment: string): 'E' | 'O' | 'P' | 'X' {
-  return segment === '='
-    ? 'E'
-    : segment === `:${CONVERTERS.str.name}`
-      ? 'O'
-      : segment === `:${CONVERTERS.path.name}`
-        ? 'P'
-        : 'X';
+function letterOf(segment: string): string {
+  return LETTERS.get(segment) ?? 'X';
 }
+
+const LETTERS: ReadonlyMap<string, string> = new Map([
+  ['=', 'E'],
+  [`:${CONVERTERS.str.name}`, 'O'],
+  [`:${CONVERTERS.path.name}`, 'P'],
+]);
 
 /**
  * Whether some path that begins with `word` matches none of the templates in `rests`. `word` and `rests`
@@ -199,8 +195,8 @@ function leavesGap(rests: readonly string[], word: string): boolean {
 
 /** SVC102: routes that never run because more specific routes match all their paths. */
 function findUnreachable(view: ApplicationView, report: ReportFinding): void {
-  for (const { route, declared } of view.details) {
-    if (declared.template.parameters.at(-1)?.converter !== CONVERTERS.path) continue;
+  for (const detail of view.details.filter(takesRest)) {
+    const { route, declared } = detail;
     const rivals = view.details.filter(
       (other) =>
         other.route.method === route.method || (route.method === 'HEAD' && other.route.method === 'GET'),
@@ -208,11 +204,8 @@ function findUnreachable(view: ApplicationView, report: ReportFinding): void {
     const takers = coveredBy(declared.template, rivals, (rival) => rival.declared.template);
     if (takers.length === 0) continue;
     const names = [...new Set(takers.map((taker) => taker.route.template))].join(', ');
-    report(
-      `${route.method} ${route.template}`,
-      `no request can reach the route, because more specific routes match all of its paths: ${names}`,
-      route.place,
-    );
+    const tell = aboutRoute(detail, report);
+    tell(`no request can reach the route, because more specific routes match all of its paths: ${names}`);
   }
 }
 
@@ -235,12 +228,11 @@ function findTwins(view: ApplicationView, report: ReportFinding): void {
       // routes of one static mount are not reported: they differ in the final slash on purpose
       const other = `${twin.route.template}${at(twin.route.place)}`;
       const hasSameLetters = shapeOf(twin).toLowerCase() === shapeOf(detail).toLowerCase();
-      report(
-        `${route.method} ${route.template}`,
+      const tell = aboutRoute(detail, report);
+      tell(
         hasSameLetters
           ? `the path differs from ${other} only in upper and lower case`
           : `the path differs from ${other} only in a slash at the end`,
-        route.place,
       );
     }
   }
@@ -256,23 +248,19 @@ function findContradictions(view: ApplicationView, report: ReportFinding): void 
   const gets = new Map(
     view.details.filter(({ route }) => route.method === 'GET').map((detail) => [shapeOf(detail), detail]),
   );
-  for (const { route, declared, isOperation } of view.details) {
-    if (isOperation || declared.mount !== undefined || !declared.methods.includes(route.method)) continue;
-    const subject = `${route.method} ${route.template}`;
-    const get = gets.get(shapeOf({ declared }));
-    if (route.method === 'HEAD' && get === undefined)
-      report(subject, 'the path has a HEAD route, but no GET route', route.place);
+  for (const detail of ownRoutes(view)) {
+    const { route, declared } = detail;
+    if (!declared.methods.includes(route.method)) continue;
+    const tell = aboutRoute(detail, report);
+    const get = gets.get(shapeOf(detail));
+    if (route.method === 'HEAD' && get === undefined) tell('the path has a HEAD route, but no GET route');
     else if (route.method === 'HEAD' && get!.declared !== declared)
-      report(
-        subject,
+      tell(
         `HEAD has another handler than GET of the same path${at(get!.route.place)}, so the two responses can differ`,
-        route.place,
       );
     if (route.method === 'OPTIONS' && layersOf(view, declared).some((layer) => layer.kind === 'cors'))
-      report(
-        subject,
+      tell(
         'CORS preflight requests never reach the OPTIONS handler, because the CORS middleware responds to them',
-        route.place,
       );
   }
 }
@@ -280,56 +268,41 @@ function findContradictions(view: ApplicationView, report: ReportFinding): void 
 /** SVC121: routes that need a middleware that is not registered. */
 function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
   const isIdempotent = view.middleware.some((layer) => layer instanceof IdempotencyMiddleware);
-  for (const { route, declared } of view.details) {
-    if (
-      typeof route.rateLimit !== 'object' &&
-      route.security.length === 0 &&
-      declared.use.length === 0 &&
-      !isIdempotent
-    )
-      continue;
-    const subject = `${route.method} ${route.template}`;
+  for (const detail of view.details) {
+    if (!asksForLayers(detail) && !isIdempotent) continue;
+    const { route, declared } = detail;
+    const tell = aboutRoute(detail, report);
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
-    if (typeof route.rateLimit === 'object' && lacks('rate-limit')) {
-      report(subject, 'rateLimit has no effect, because no RateLimitMiddleware is registered', route.place, {
+    if (typeof route.rateLimit === 'object' && lacks('rate-limit'))
+      tell('rateLimit has no effect, because no RateLimitMiddleware is registered', {
         remedy: 'Add app.use(new RateLimitMiddleware())',
       });
-    }
-    if (declared.use.some((layer) => layer.kind === 'request-id')) {
-      report(
-        subject,
+    if (declared.use.some((layer) => layer.kind === 'request-id'))
+      tell(
         'a RequestIDMiddleware of a route has no effect, because each request gets its id before its route is known',
-        route.place,
         { remedy: 'Register the middleware for the application: app.use(new RequestIDMiddleware())' },
       );
-    }
     if (
       layersOf(view, declared).some(
         (layer) => layer instanceof IdempotencyMiddleware && !layer.knowsPrincipal && layer.covers(route),
       ) &&
       route.security.length === 0 &&
       lacks('session')
-    ) {
-      report(
-        subject,
+    )
+      tell(
         'no guard or option identifies the client, so clients with the same IP address or cookies share idempotency keys',
-        route.place,
         {
           severity: 'warning',
           remedy:
             'Identify the client: new IdempotencyMiddleware({ principal: (req) => … }), or require a credential',
         },
       );
-    }
-    if (route.security.some(isOwnSession) && lacks('session')) {
-      report(
-        subject,
+    if (route.security.some(isOwnSession) && lacks('session'))
+      tell(
         'the route requires a session, but no session middleware is registered, so every request fails with status 500',
-        route.place,
         { remedy: 'Register the session middleware: app.use(new SessionMiddleware())' },
       );
-    }
   }
 }
 
@@ -354,12 +327,8 @@ export function passesAtStart(view: ApplicationView): boolean {
     passes = false;
   };
   try {
-    if (view.details.some(takesRest)) findUnreachable(view, report);
-    if (
-      view.details.some(asksForLayers) ||
-      view.middleware.some((layer) => layer instanceof IdempotencyMiddleware)
-    )
-      findMissingLayers(view, report);
+    findUnreachable(view, report);
+    findMissingLayers(view, report);
     if (view.details.some(({ declared: { spec } }) => spec.allow !== undefined))
       findWhatIsAllowed(view, report);
     if (mayNeedSecrets(view) && view.secrets.length > 0) findSecrets(view, report);

@@ -43,6 +43,7 @@ export const IDENTITY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'provide({ claims: Depends(BearerAuth()) }, ({ claims }) => ({ id: claims.sub }))',
     judge: findNamedClients,
   },
+  { id: 'SVC646', onRun: findFreeTokens },
   {
     id: 'SVC665',
     severity: 'warning',
@@ -140,65 +141,53 @@ const NAMING: ReadonlySet<string> = new Set(['headers', 'cookies', 'query']);
 
 function findNamedClients(trace: Trace, report: ReportAt, sources: Sources): void {
   const seen = new Set<Fn>();
-  for (const run of trace.runs)
-    for (const each of run.dependencies) judge(each, { trace, report, sources, seen });
+  for (const run of trace.runs) for (const each of run.dependencies) judge(each);
   findOwners(trace, report);
   findTenants(trace, report);
   findChosenRoles(trace, report, seen);
-  findFreeTokens(trace, report);
-}
 
-/** Tokens for an account that the client names: of any client, or of each authenticated one. */
-function findFreeTokens(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    const calls = trace.callsOf(run);
-    const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
-    const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
-    if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
-      continue;
-    for (const { call, module, meaning, args } of calls) {
-      const [subject, , options] = args;
-      // a token with a purpose of its own, or for a device, is no login
-      const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
-      if (meaning !== 'svc.createToken' || isNamed) continue;
-      const rows = subject === undefined ? [] : rowsIn(subject);
-      const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
-      if (read !== undefined)
-        report(
-          { module, node: call },
-          `${isGuarded(run) ? 'each authenticated client' : 'every client'} gets a token of any account that it names, because nothing proves that the account is its own`,
-          {
-            remedy:
-              'Check the password or a code of the account first, or require a role: requireRoles("support")',
-          },
-        );
-    }
+  /** Judges a dependency that declares `security`: does it return anything but inputs of the client? */
+  function judge({ depends, gives }: Value, depth = 0): void {
+    if (depends === undefined || depth > 6) return;
+    for (const member of depends.spec?.members?.values() ?? []) judge(member, depth + 1);
+    const fn = depends.fn?.fn;
+    if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
+    seen.add(fn);
+    const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
+    if (named === undefined) tellWords(fn, trace, report);
+    else if (!verifies(fn, trace))
+      report(
+        { module: sources.handlers.homeOf(fn), node: fn },
+        `${named.origin.what} alone says who the client is, and nothing verifies it`,
+      );
   }
 }
 
-interface Findings {
-  readonly trace: Trace;
-  readonly report: ReportAt;
-  readonly sources: Sources;
-  readonly seen: Set<Fn>;
-}
-
-/** Judges a dependency that declares `security`: does it return anything but inputs of the client? */
-function judge({ depends, gives }: Value, findings: Findings, depth = 0): void {
-  if (depends === undefined || depth > 6) return;
-  const { trace, report, sources, seen } = findings;
-  for (const member of depends.spec?.members?.values() ?? []) judge(member, findings, depth + 1);
-  const fn = depends.fn?.fn;
-  if (fn === undefined || seen.has(fn) || depends.spec?.members?.has('security') !== true) return;
-  seen.add(fn);
-  const named = namedIn(gives) ?? comparedWithConstants(fn, gives, trace);
-  if (named === undefined) return tellWords(fn, trace, report);
-  if (verifies(fn, trace)) return;
-  report(
-    { module: sources.handlers.homeOf(fn), node: fn },
-    `${named.origin.what} alone says who the client is, and nothing verifies it`,
-  );
+/** Tokens for an account that the client names: of any client, or of each authenticated one. */
+function findFreeTokens(run: Run, trace: Trace, report: ReportAt): void {
+  const sent = trace.sentBy(run);
+  const calls = trace.calls.by(run);
+  const isLogin = calls.some(({ meaning }) => meaning === 'svc.checkPassword');
+  const isRestricted = isGuarded(run) ? ownersOf(trace).isRestricted(run) : mayVerify(run, trace);
+  if (run.route === undefined || isLogin || isRestricted || sent.some((each) => isOfToken(each, trace)))
+    return;
+  for (const { call, module, meaning, args } of calls) {
+    const [subject, , options] = args;
+    // a token with a purpose of its own, or for a device, is no login
+    const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
+    if (meaning !== 'svc.createToken' || isNamed) continue;
+    const rows = subject === undefined ? [] : rowsIn(subject);
+    const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
+    if (read !== undefined)
+      report(
+        { module, node: call },
+        `${isGuarded(run) ? 'each authenticated client' : 'every client'} gets a token of any account that it names, because nothing proves that the account is its own`,
+        {
+          remedy:
+            'Check the password or a code of the account first, or require a role: requireRoles("support")',
+        },
+      );
+  }
 }
 
 /** Returns the input of which a value consists; undefined if a part of the value comes from elsewhere. */
@@ -222,8 +211,8 @@ const INDIFFERENT = /^(?:String|Number)$|^svc\.(?:Logger|BackgroundTasks)|^svc\/
 function verifies(fn: Fn, trace: Trace): boolean {
   const only = { functions: new Set([fn]) };
   if (trace.sentBy(only).length > 0) return true;
-  const isCompared = trace
-    .comparedBy(only)
+  const isCompared = trace.compared
+    .by(only)
     // a word of the sources is no secret
     .some(
       ({ sides }) =>
@@ -231,8 +220,8 @@ function verifies(fn: Fn, trace: Trace): boolean {
         sides.some((side) => clientIn(side) !== undefined),
     );
   if (isCompared) return true;
-  return trace
-    .callsOf(only)
+  return trace.calls
+    .by(only)
     .some(({ call, meaning, inputs }) => !call.isNew && !INDIFFERENT.test(meaning) && inputs.size > 0);
 }
 
@@ -241,8 +230,8 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
   const given = gives?.members === undefined ? [gives] : [...gives.members.values()];
   if (!given.every((value) => value === undefined || value === ABSENT || constantIn(value) !== undefined))
     return undefined;
-  const sides = trace
-    .comparedBy({ functions: new Set([fn]) })
+  const sides = trace.compared
+    .by({ functions: new Set([fn]) })
     .filter((each) => each.sides.some((side) => (constantIn(side) ?? '') !== ''))
     .flatMap((each) => each.sides);
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
@@ -256,7 +245,7 @@ const ROLE =
 function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>): void {
   for (const run of trace.runs) {
     if (!isGuarded(run) || trace.requiresRights(run) || trace.testsRights(run)) continue;
-    for (const { node, module, sides } of [...trace.comparedBy(run), ...trace.testedBy(run)]) {
+    for (const { node, module, sides } of [...trace.compared.by(run), ...trace.tested.by(run)]) {
       const input = sides.flatMap((side) => inputsOf(side)).find(namesRole);
       const isOfProgram = sides.some((side) => side === ABSENT || constantIn(side) !== undefined);
       if (input === undefined || !isOfProgram || !allows(node)) continue;
@@ -288,7 +277,7 @@ function allows(condition: Node): boolean {
 
 /** Reports the tests of a guard in which an input that equals a word of the sources gives a principal of the sources. */
 function tellWords(fn: Fn, trace: Trace, report: ReportAt): void {
-  for (const { node, module, sides } of trace.comparedBy({ functions: new Set([fn]) })) {
+  for (const { node, module, sides } of trace.compared.by({ functions: new Set([fn]) })) {
     const part = sides.flatMap((side) => partOf(side) ?? []).at(0);
     const isWord = sides.some((side) => (constantIn(side) ?? '') !== '');
     const isEqual = node.type === 'binary' && /^={2,3}$/.test(node.operator);
@@ -342,12 +331,11 @@ function findOwners(trace: Trace, report: ReportAt): void {
 function findTenants(trace: Trace, report: ReportAt): void {
   const seen = new Set<Token>();
   for (const run of trace.runs) {
-    if (run.dependencies.every(({ gives }) => !isWidened(gives)) || trace.requiresRights(run)) continue;
+    const widened = run.dependencies.filter(({ gives }) => isWidened(gives));
+    if (widened.length === 0 || trace.requiresRights(run)) continue;
     for (const sending of trace.sentBy(run))
       for (const { part, token } of headersIn(sending, 'equal', trace)) {
-        const isGiven = run.dependencies.some(
-          ({ gives }) => isWidened(gives) && idsIn(gives ?? KNOWN).includes(part.id),
-        );
+        const isGiven = widened.some(({ gives }) => idsIn(gives ?? KNOWN).includes(part.id));
         if (!isGiven || sending.isTied || isJudged(part, run, trace) || seen.has(token)) continue;
         seen.add(token);
         report(
@@ -375,8 +363,8 @@ function isWidened(value: Value | undefined): boolean {
 function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
   const has = (value: Value | undefined): boolean => value !== undefined && idsIn(value).includes(id);
   return (
-    trace.comparedBy(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
-    trace.callsOf(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
+    trace.compared.by(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
+    trace.calls.by(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
     trace
       .sentBy(run)
       .some((sending) => sending.isTied && (sending.bindings ?? []).some(({ value }) => has(value)))
@@ -408,7 +396,7 @@ const BROADCASTS = /^svc\.(?:Socket|rooms|RoomSender)\.broadcast/;
 function findForeignRooms(trace: Trace, report: ReportAt): void {
   const owners = ownersOf(trace);
   const joins = trace.runs.flatMap((run) =>
-    trace.callsOf(run).flatMap((call) => (call.meaning === JOINS ? [{ run, call }] : [])),
+    trace.calls.by(run).flatMap((call) => (call.meaning === JOINS ? [{ run, call }] : [])),
   );
   if (joins.length === 0) return;
   const protectedNames = namesIn(trace, owners);
@@ -439,7 +427,7 @@ function findForeignRooms(trace: Trace, report: ReportAt): void {
 function namesIn(trace: Trace, owners: Owners): ReadonlySet<string> {
   const isWriting = (run: Run): boolean =>
     trace.sentBy(run).some(({ isWrite }) => isWrite) ||
-    trace.callsOf(run).some(({ meaning }) => BROADCASTS.test(meaning));
+    trace.calls.by(run).some(({ meaning }) => BROADCASTS.test(meaning));
   const [writing, reading] = [trace.runs.filter(isWriting), trace.runs.filter((run) => !isWriting(run))];
   const open = new Set(
     reading
@@ -482,8 +470,8 @@ function namesOfRuns(
       .filter((input) => !namesOf(input, run.route).some((name) => open.has(name)))
       .flatMap((input) => [
         ...namesOf(input, run.route),
-        ...trace
-          .callsOf(run)
+        ...trace.calls
+          .by(run)
           .filter((call) => BROADCASTS.test(call.meaning) && inputsOf(call.args[0]).includes(input))
           .flatMap(roomsIn),
       ]),
@@ -528,7 +516,7 @@ function findLastingSessions(trace: Trace, report: ReportAt): void {
       const columns = writtenBy(change).map(({ column }) => column);
       // a guard that reads the account sees the change
       const isSeen = guards.some(
-        (each) => each.tables.includes(table) && columns.some((column) => namesColumn(each, column)),
+        (each) => each.tables.includes(table) && columns.some((column) => each.outline.names(column)),
       );
       const isOfSessions = sessions.some((each) =>
         trace.tableOf(each)?.references.some((to) => to.table === table),
@@ -542,10 +530,6 @@ function findLastingSessions(trace: Trace, report: ReportAt): void {
       );
     }
   }
-}
-
-function namesColumn({ outline }: Sending, column: string): boolean {
-  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
 }
 
 /** Returns the statements of the dependencies of a handler. */

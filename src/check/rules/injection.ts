@@ -12,14 +12,14 @@ import {
   partsIn,
   pathOf,
 } from '../reader/nodes.ts';
-import { WrittenColumns, columnOf } from '../statements/sending.ts';
+import { columnOf } from '../statements/sending.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { freeKeyIn } from '../values/tests.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { writtenOf } from '../sources.ts';
 import { clientIn } from '../values/value.ts';
-import type { Call, Fn, Node } from '../reader/nodes.ts';
-import type { SourceModule, Spot } from '../reader/modules.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
+import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Text } from '../values/text.ts';
@@ -114,22 +114,16 @@ export const OTHER_DATABASE: RegExp =
 const NAMES = WORD | charsOf('.-');
 
 function watchSql(report: ReportAt, sources: Sources): Watch {
-  const written = new WrittenColumns(' ');
   const stored: StoredPart[] = [];
   return {
     onCall(site) {
-      written.visit(site);
       findSql(site, stored, report);
       findOperators(site, report);
       noteUnknown(site, sources);
     },
-    onStatement: (sending) => written.add(sending),
     finish() {
-      for (const { node, module, danger } of stored) {
-        const column = columnOf(danger);
-        if (column !== undefined && written.nameOf(column) !== undefined)
-          tellSql(node, module, danger, report);
-      }
+      for (const { danger, ...spot } of stored)
+        if (sources.columns.nameOf(columnOf(danger), ' ') !== undefined) tellSql(spot, danger, report);
     },
   };
 }
@@ -143,14 +137,14 @@ function findSql(site: Site, stored: StoredPart[], report: ReportAt): void {
   const text = entryOf(first, 'text') ?? entryOf(first, 'sql') ?? first;
   const danger = dangerOf(site.value(text), ({ part }) => (part.may & ~NAMES) !== 0n, true);
   if (danger === undefined) return;
-  const { node, module } = site.written(text);
-  if (isStored(danger)) stored.push({ node, module, danger });
-  else tellSql(node, module, danger, report);
+  const spot = site.written(text);
+  if (isStored(danger)) stored.push({ ...spot, danger });
+  else tellSql(spot, danger, report);
 }
 
-function tellSql(node: Node, module: SourceModule, danger: ClientPart, report: ReportAt): void {
+function tellSql(spot: Spot, danger: ClientPart, report: ReportAt): void {
   report(
-    { module, node },
+    spot,
     `the SQL statement contains ${danger.origin.what}, which a client ${isStored(danger) ? 'has stored' : 'sends'}, so the client can change the statement`,
     doubt(danger),
   );
@@ -210,25 +204,15 @@ interface StoredPart extends Spot {
   readonly danger: ClientPart;
 }
 
-function watchCommands(report: ReportAt): Watch {
-  const written = new WrittenColumns('-');
+function watchCommands(report: ReportAt, { columns }: Sources): Watch {
   const stored: StoredPart[] = [];
   return {
-    onCall(site) {
-      written.visit(site);
-      findCommands(site, stored, report);
-    },
-    onStatement: (sending) => written.add(sending),
+    onCall: (site) => findCommands(site, stored, report),
     finish() {
-      for (const { node, module, danger } of stored) {
+      for (const { danger, ...spot } of stored) {
         const column = columnOf(danger);
-        tellOption(
-          node,
-          module,
-          danger,
-          report,
-          column !== undefined && written.nameOf(column) === undefined,
-        );
+        const isNote = column !== undefined && columns.nameOf(column, '-') === undefined;
+        tellOption(spot, danger, report, isNote);
       }
     },
   };
@@ -250,23 +234,19 @@ function findCommands(site: Site, stored: StoredPart[], report: ReportAt): void 
   };
   const isUnsafe = ({ part, before }: Place): boolean =>
     (part.may & ~PLAIN) !== 0n || (hasAny(part.may, '-') && /(?:^|\s)$/.test(literalOf(before)));
-  if (SHELL.test(meaning)) tell(command, dangerIn(site, command, isUnsafe));
+  const given = site.value(command);
+  if (SHELL.test(meaning)) tell(command, dangerOf(given, isUnsafe));
   else if (PROGRAM.test(meaning)) {
-    if (
-      tell(
-        command,
-        dangerIn(site, command, () => true),
-      ) ||
-      args === undefined
-    )
-      return;
-    const [program] = site.value(command)?.texts ?? [];
+    const danger = dangerOf(given, () => true);
+    if (tell(command, danger) || args === undefined) return;
+    const [program] = given?.texts ?? [];
+    const shell = entryOf(options ?? args, 'shell');
     const hasShell =
-      isOn(entryOf(options ?? args, 'shell')) ||
+      (shell !== undefined && !isRaw(shell, 'false')) ||
       /(?:^|\/)(?:sh|bash|zsh|cmd(?:\.exe)?|powershell)$/.test(
         program === undefined ? '' : (constantOf(program) ?? ''),
       );
-    if (hasShell) tell(args, dangerIn(site, args, isUnsafe));
+    if (hasShell) tell(args, dangerOf(site.value(args), isUnsafe));
     else findOptions(site, args, stored, report);
   }
 }
@@ -276,21 +256,15 @@ function findOptions(site: Site, args: Node, stored: StoredPart[], report: Repor
   const danger = optionIn(site.value(args));
   if (danger === undefined) return;
   const [copied] = args.type === 'list' && args.items.length === 1 ? args.items : [];
-  const { node, module } = site.written(copied?.type === 'spread' ? copied.value : args);
-  if (isStored(danger)) stored.push({ node, module, danger });
-  else tellOption(node, module, danger, report);
+  const spot = site.written(copied?.type === 'spread' ? copied.value : args);
+  if (isStored(danger)) stored.push({ ...spot, danger });
+  else tellOption(spot, danger, report);
 }
 
 /** Reports an argument. It is a note for a column to which no statement of the sources writes a text of a client. */
-function tellOption(
-  node: Node,
-  module: SourceModule,
-  danger: ClientPart,
-  report: ReportAt,
-  isNote = false,
-): void {
+function tellOption(spot: Spot, danger: ClientPart, report: ReportAt, isNote = false): void {
   report(
-    { module, node },
+    spot,
     `an argument of the program is ${danger.origin.what}, which a client ${isNote ? 'may have sent' : 'sends'}: with "-" at its start it is an option`,
     {
       severity: 'warning',
@@ -316,10 +290,6 @@ function isFreeToBegin({ begins, notFirst = [] }: ClientPart, char: string): boo
   return (begins === undefined || begins.startsWith(char)) && !notFirst.includes(char);
 }
 
-function isOn(option: Node | undefined): boolean {
-  return option !== undefined && !isRaw(option, 'false');
-}
-
 /** Functions that run a text: engines of Node.js, and templates of packages, which may hold code. */
 const RUNS_CODE =
   /^(?:eval|Function|vm\.(?:runInContext|runInNewContext|runInThisContext|compileFunction|Script)|import|require|vm2\.(?:Node)?VM\.run|(?:handlebars|pug|ejs)\.(?:compile|precompile|render|compileClient)|nunjucks\.[^]*(?:renderString|compile)|(?:lodash|lodash-es|underscore)\.template|lodash\.template|dot\.(?:template|compile)|eta\.[^]*(?:renderString|compile)|twig\.twig|art-template\.(?:render|compile))$/;
@@ -337,9 +307,8 @@ function findCode(site: Site, report: ReportAt): void {
   const isTemplate = isOfPackage(meaning);
   for (const arg of isTemplate ? call.args.slice(0, 1) : call.args) {
     // a JSON file is data, which require() does not run
-    const danger = dangerIn(
-      site,
-      arg,
+    const danger = dangerOf(
+      site.value(arg),
       ({ after }) => meaning !== 'require' || !literalOf(after).endsWith('.json'),
     );
     if (danger === undefined) continue;
@@ -365,7 +334,7 @@ function hasTypesOfCode({ call, meaning, value }: Site): boolean {
 function findPatterns(site: Site, report: ReportAt): void {
   const [source] = site.call.args;
   if (site.meaning !== 'RegExp' || source === undefined) return;
-  const danger = dangerIn(site, source, ({ part }) => hasAny(part.may, '*+{'));
+  const danger = dangerOf(site.value(source), ({ part }) => hasAny(part.may, '*+{'));
   if (danger === undefined) return;
   report(
     site.written(source),
@@ -381,18 +350,6 @@ export interface Place {
   readonly after: Text;
 }
 
-/**
- * Returns the part of a client for which a question is true, in one of the texts that an argument may be. A part
- * that went through a function of unknown effect counts only if there is no other.
- */
-export function dangerIn(
-  site: Site,
-  node: Node | undefined,
-  asks: (place: Place) => boolean,
-): ClientPart | undefined {
-  return dangerOf(site.value(node), asks);
-}
-
 /** Returns the parts of clients in the texts of a value, with the texts before and after them. */
 export function* clientPlaces(value: Value | undefined): Generator<Place, undefined> {
   for (const text of value?.texts ?? [])
@@ -401,6 +358,10 @@ export function* clientPlaces(value: Value | undefined): Generator<Place, undefi
   return undefined;
 }
 
+/**
+ * Returns the part of a client for which a question is true, in one of the texts that a value may be. A part that went
+ * through a function of unknown effect counts only if there is no other.
+ */
 export function dangerOf(
   value: Value | undefined,
   asks: (place: Place) => boolean,
@@ -419,14 +380,11 @@ export function dangerOf(
  */
 export function doubt(part: ClientPart): NonNullable<Parameters<ReportAt>[2]> {
   const { unknown } = part;
-  return unknown === undefined
-    ? isStored(part)
-      ? { severity: 'warning' }
-      : {}
-    : {
-        severity: 'info',
-        remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
-      };
+  if (unknown === undefined) return isStored(part) ? { severity: 'warning' } : {};
+  return {
+    severity: 'info',
+    remedy: `Make sure that ${unknown}() returns only texts that are safe here: svc check does not know what it does`,
+  };
 }
 
 const PARSES = /^(?:libxmljs2?|libxml2-wasm|libxml-wasm|node-libxml)\./;
@@ -474,7 +432,7 @@ function counts(within: Node): boolean {
 /** Whether a loop replaces parts of a text of a client by texts of this client. */
 function isInLoop({ call, value }: Site): boolean {
   const { callee, args } = call;
-  const target = assignedTo(call);
+  const target = call.parent?.type === 'assign' ? pathOf(call.parent.target) : undefined;
   if (callee.type !== 'member' || target === undefined || target !== pathOf(callee.object)) return false;
   const by = args[1];
   const made = by?.type === 'function' ? resultOf(by) : by;
@@ -487,8 +445,4 @@ function resultOf(fn: Fn): Node | undefined {
   const last = fn.body.at(-1);
   const result = fn.isExpression ? last : last?.type === 'leave' ? last.value : undefined;
   return result?.type === 'binary' ? result.left : result;
-}
-
-function assignedTo(call: Call): string | undefined {
-  return call.parent?.type === 'assign' ? pathOf(call.parent.target) : undefined;
 }

@@ -6,10 +6,10 @@ import { entryOf, pathOf } from '../reader/nodes.ts';
 import { isCommand, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
+import { hasAny, hasClient, isPiece, literalOf, clientsIn as partsOfClients } from '../values/text.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
-import { dangerIn, doubt } from './injection.ts';
+import { dangerOf, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import { plain } from '../statements/sending.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -81,10 +81,10 @@ function findLines(site: Site, report: ReportAt): void {
   findMailFields(site, report);
   if (!APPENDS.test(site.meaning)) return;
   const line = site.call.args[/^fs(?:\/promises|\.promises)?\.appendFile/.test(site.meaning) ? 1 : 0];
-  const danger = dangerIn(site, line, endsLine);
+  const danger = dangerOf(site.value(line), endsLine);
   if (danger === undefined) return;
   report(
-    { module: site.module, node: line! }, // dangerIn() found a part in it
+    { module: site.module, node: line! }, // dangerOf() found a part in it
     `${danger.origin.what}, which a client sends, is written into a line of a file: a line feed in it begins a line of the client`,
     doubt(danger),
   );
@@ -96,9 +96,8 @@ const MAIL_FIELD = /(?:^|\r?\n)(?:from|to|cc|bcc|subject|reply-to|sender):[^\n]*
 /** SVC610: client input in a field of the head of a mail. */
 function findMailFields(site: Site, report: ReportAt): void {
   for (const arg of site.call.args) {
-    const danger = dangerIn(
-      site,
-      arg,
+    const danger = dangerOf(
+      site.value(arg),
       ({ part, before, after }) =>
         hasAny(part.may, '\n') &&
         !/^(?:headers|cookies)$/.test(part.origin.input) &&
@@ -195,9 +194,8 @@ const OF_PERSON =
 /** Whether the declared pattern of an input fits the number of a card, and no word. */
 function isCardNumber({ declared, texts }: Value): boolean {
   const pattern = declared?.node?.constraints.pattern;
-  const isWhole = texts.some((text) => text.some((part) => part.kind === 'client' && !isPiece(part)));
   return (
-    isWhole &&
+    partsOfClients(texts).some((part) => !isPiece(part)) &&
     pattern?.test('4111111111111111') === true &&
     !pattern.test('abcdefghijklmnop') &&
     !pattern.test('12345678')
@@ -206,8 +204,8 @@ function isCardNumber({ declared, texts }: Value): boolean {
 
 /** SVC625 for log calls that write all headers or cookies of a request, or the whole body of a login. */
 function findLoggedRequests(site: Site, report: ReportAt): void {
+  if (!showsAll(site)) return;
   const { call, module, given } = site;
-  const isConsole = showsAll(site);
   for (const arg of call.args) {
     const parts =
       arg.type === 'object'
@@ -219,13 +217,11 @@ function findLoggedRequests(site: Site, report: ReportAt): void {
       const inner = part.type === 'call' && pathOf(part.callee) === 'JSON.stringify' ? part.args[0] : part;
       const value = given(inner);
       const whole = value?.part;
-      const hasSecrets =
-        (isConsole && (whole === 'headers' || whole === 'cookies')) ||
-        ((whole === 'body' || whole === 'form') && isConsole && takesPassword(value?.route));
-      if (hasSecrets)
+      const isHead = whole === 'headers' || whole === 'cookies';
+      if (isHead || ((whole === 'body' || whole === 'form') && takesPassword(value?.route)))
         return report(
           { module, node: part },
-          `the whole "${whole!}" of the request is written to the log, including passwords and tokens`,
+          `the whole "${whole}" of the request is written to the log, including passwords and tokens`,
         );
     }
   }

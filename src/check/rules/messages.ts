@@ -3,16 +3,16 @@
  * only looks like the stored one (SVC639), and fields of requests that switch checks off (SVC673).
  */
 import {
+  catchAround,
   entryOf,
   functionAround,
-  isWithin,
   leaveIn,
   loopAround,
   methodOf,
-  nodesAround,
   partsIn,
   partsOf,
   pathOf,
+  triesAround,
 } from '../reader/nodes.ts';
 import { isEmpty, rowsIn } from '../statements/trace.ts';
 import { ROW } from '../values/marks.ts';
@@ -147,11 +147,9 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
 function isRetried(call: Node | undefined): boolean {
   return (
     call !== undefined &&
-    nodesAround(call).some(
+    triesAround(call).some(
       (around) =>
-        around.type === 'try' &&
         around.handler?.type === 'block' &&
-        isWithin(call, around.block) &&
         loopAround(around) !== undefined &&
         leaveIn(around.block, /^(?:return|break)$/) !== undefined &&
         around.handler.body.at(-1)?.type !== 'leave',
@@ -171,7 +169,8 @@ function watchJobs(report: ReportAt): Watch {
   return {
     onStatement(sending) {
       const { outline, call, equal, isByInput, isTied, way, target = '' } = sending;
-      if (outline.verb === 'insert' && way.some(({ node }) => isInCatch(node))) restored.add(target);
+      if (outline.verb === 'insert' && way.some(({ node }) => catchAround(node) !== undefined))
+        restored.add(target);
       if (!isByInput && !isTied) read.add(call);
       if (outline.verb !== 'delete' || sending.isInTransaction) return;
       const rows = equal.flatMap(({ value }) => (value === undefined ? [] : rowsIn(value, [ROW])));
@@ -201,12 +200,6 @@ function watchJobs(report: ReportAt): Watch {
   };
 }
 
-function isInCatch(node: Node): boolean {
-  return nodesAround(node).some(
-    (around) => around.parent?.type === 'try' && around.parent.handler === around,
-  );
-}
-
 /** A test whether a client, or a variable, sets a switch. */
 interface Switch extends Spot {
   readonly handler: Fn | undefined;
@@ -214,7 +207,7 @@ interface Switch extends Spot {
   /** Whether the expression is true where the switch is set. */
   readonly isTrue: boolean;
   /** Whether the field must have a word of the program; else, whether it is there. */
-  readonly isWord: boolean;
+  readonly isWord?: boolean;
 }
 
 /** Fields that a page of another site cannot send, and fields with a credential, which other code verifies. */
@@ -268,19 +261,9 @@ function watchSwitches(report: ReportAt, sources: Sources): Watch {
 }
 
 /** Returns a switch, unless its field or variable is none; see {@link NO_SWITCH}. */
-function switchOf({
-  node,
-  module,
-  handler,
-  what,
-  isTrue,
-  isWord = false,
-}: Spot &
-  Pick<Switch, 'handler' | 'isTrue'> & {
-    readonly what: string | undefined;
-    readonly isWord?: boolean;
-  }): readonly Switch[] {
-  return what === undefined || NO_SWITCH.test(what) ? [] : [{ node, module, handler, what, isTrue, isWord }];
+function switchOf(found: Omit<Switch, 'what'> & { readonly what: string | undefined }): readonly Switch[] {
+  const { what } = found;
+  return what === undefined || NO_SWITCH.test(what) ? [] : [{ ...found, what }];
 }
 
 /** Returns the switches of calls such as `['1', 'yes'].includes(field)` and `headers.has(name)`. */
@@ -337,7 +320,7 @@ interface Code {
 
 /** Returns the branches at which a set switch leaves a check out. `isTrue` is the value of the expression where it is set. */
 function skipsOf(
-  { module, isWord }: Pick<Switch, 'module' | 'isWord'>,
+  { module, isWord = false }: Pick<Switch, 'module' | 'isWord'>,
   node: Node,
   isTrue: boolean,
   code: Code,
@@ -355,10 +338,8 @@ function skipsOf(
     return (parent.operator === '&&') === isTrue ? [] : onward(parent, isTrue);
   }
   if (parent.type === 'declarator' && parent.target.type === 'name' && parent.value === node) {
-    const { target } = parent;
-    return [...code.sources.all('name')]
-      .filter((use) => use.node.name === target.name && use.node !== target && isUseOf(use, parent))
-      .flatMap((use) => onward(use.node, isTrue, use));
+    const uses = code.sources.usesOf(parent, parent.target.name);
+    return uses.flatMap((use) => onward(use.node, isTrue, use));
   }
   if (parent.type === 'choice' && parent.test === node) {
     const [set, unset] = isTrue ? [parent.yes, parent.no] : [parent.no, parent.yes];
@@ -382,18 +363,14 @@ function awaitedAt(node: Node): Node {
   return node.parent?.type === 'await' ? node.parent : node;
 }
 
-/** Whether a name refers to a variable. */
-function isUseOf({ node, module }: Spot & { readonly node: NodeOf<'name'> }, variable: Node): boolean {
-  const binding = module.lookup(node.name, node);
-  return binding?.kind === 'declared' && binding.node === variable;
-}
-
 /** Whether a branch that a set switch does not take has a check. */
 function isConditional(branch: NodeOf<'if'>, test: Node, isWord: boolean, code: Code): boolean {
   const { yes } = branch;
   const operands = operandsOf(test);
+  const pathIn = (operand: Node): string | Node =>
+    (operand.type === 'binary' && pathOf(operand.left)) || operand;
   // one field with several words, as in `x !== 'a' && x !== 'b'`, is one test
-  const isAlone = operands.length === 1 || new Set(operands.map(comparedPath)).size === 1;
+  const isAlone = operands.length === 1 || new Set(operands.map(pathIn)).size === 1;
   // the word itself may be the credential: without it, each request is refused
   const isFurther = partsOf(yes).some(
     (part) => /^(?:if|choice)$/.test(part.type) || (part.type === 'call' && isCheck(part, code)),
@@ -405,11 +382,6 @@ function operandsOf(test: Node): readonly Node[] {
   return test.type === 'binary' && test.operator === '&&'
     ? [...operandsOf(test.left), ...operandsOf(test.right)]
     : [test];
-}
-
-/** Returns the path that a comparison compares; the operand itself if it compares none. */
-function comparedPath(operand: Node): string | Node {
-  return (operand.type === 'binary' && pathOf(operand.left)) || operand;
 }
 
 /** Whether a set switch leaves out a check: that of the other branch, or the code after a branch that lets the request pass. */

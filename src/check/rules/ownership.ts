@@ -10,7 +10,6 @@ import { isOfPackage } from '../values/calls.ts';
 import { clientIn, madeIn } from '../values/value.ts';
 import { isStored, literalOf } from '../values/text.ts';
 import { literal } from '../reader/constants.ts';
-import { meaningOfCall } from '../sources.ts';
 import { OUR_DATABASE, clientPlaces } from './injection.ts';
 import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, isChosen, plain } from '../statements/sending.ts';
@@ -394,10 +393,7 @@ function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void 
       report(
         sending.nodeAt(key.token),
         `every client, without a credential, changes any row of the table "${key.table}", because ${inputOf(key.value)} alone chooses it and nothing verifies the message`,
-        {
-          severity: 'warning',
-          remedy: VERIFY,
-        },
+        { severity: 'warning', remedy: VERIFY },
       );
     }
   }
@@ -417,16 +413,13 @@ function pathOf({ call, module }: RouteCall): string {
 function hasVerifyingMiddleware(trace: Trace, { handlers }: Sources): boolean {
   const known = new Set(trace.runs.flatMap(({ functions }) => [...functions]));
   const layers = [...handlers.all].flatMap(([fn]) => (handlers.isHandler(fn) && !known.has(fn) ? [fn] : []));
-  return trace.callsOf({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
+  return trace.calls.by({ functions: new Set(layers) }).some(({ meaning }) => VERIFIES.test(meaning));
 }
 
 /** Whether a handler compares an input with a secret of the program. */
 function comparesSecret(run: Run, trace: Trace): boolean {
-  return trace
-    .comparedBy(run)
-    .some(({ sides }) =>
-      sides.some((side) => madeIn(side).some(({ by }) => /^(?:process\.env\.|setting )/.test(by))),
-    );
+  const marks = trace.compared.by(run).flatMap(({ sides }) => sides.flatMap((side) => madeIn(side)));
+  return marks.some(({ by }) => /^(?:process\.env\.|setting )/.test(by));
 }
 
 /** Whether a handler may verify its client or message: by itself, or through code of the project or of a package. */
@@ -434,7 +427,7 @@ export function mayVerify(run: Run, trace: Trace): boolean {
   return (
     trace.hasTestingMiddleware ||
     run.dependencies.some(({ depends }) => depends?.fn !== undefined || depends?.of !== undefined) ||
-    trace.callsOf(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
+    trace.calls.by(run).some(({ meaning }) => VERIFIES.test(meaning) || isOfPackage(meaning))
   );
 }
 
@@ -498,7 +491,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
 
 /** SVC641: rights in a token or session that the client names when it logs in. */
 function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
-  for (const { call, module, meaning, args } of trace.callsOf(run)) {
+  for (const { call, module, meaning, args } of trace.calls.by(run)) {
     // an authenticated client that names the subject, such as a factory, makes tokens for others
     if (meaning === 'svc.createToken' && isGuarded(run) && inputsOf(args[0]).length > 0) continue;
     const claims =
@@ -555,13 +548,12 @@ function choicesOf(value: Value | undefined): readonly string[] {
 /** Returns the roles and scopes that guards of the sources require. */
 function rolesIn(sources: Sources): ReadonlySet<string> {
   const roles = new Set<string>();
-  for (const { module, node: call } of sources.all('call'))
-    if (/^svc\.require(?:Roles|Scopes)$/.test(meaningOfCall(call, module)))
-      for (const arg of call.args) {
-        if (arg.type === 'text') roles.add(arg.value);
-        const listed = entryOf(arg, 'roles') ?? entryOf(arg, 'scopes');
-        for (const item of listed?.type === 'list' ? listed.items : [])
-          if (item.type === 'text') roles.add(item.value);
-      }
+  for (const { node: call } of sources.called(/^svc\.require(?:Roles|Scopes)$/))
+    for (const arg of call.args) {
+      if (arg.type === 'text') roles.add(arg.value);
+      const listed = entryOf(arg, 'roles') ?? entryOf(arg, 'scopes');
+      for (const item of listed?.type === 'list' ? listed.items : [])
+        if (item.type === 'text') roles.add(item.value);
+    }
   return roles;
 }

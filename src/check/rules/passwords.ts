@@ -16,16 +16,17 @@ import {
 import { DRAWN } from '../values/calls.ts';
 import { namesSecret } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { constantOf, hasClient, isStored } from '../values/text.ts';
-import { ABSENT, clientIn, madeIn } from '../values/value.ts';
+import { clientsIn, constantOf, hasClient, isStored } from '../values/text.ts';
+import { ABSENT, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
+import { COMPARES_HASH } from './cryptography.ts';
 import { limitOfRoute, limitersIn } from './routes.ts';
 import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
-import type { Sending } from '../statements/sending.ts';
+import type { Binding, Sending } from '../statements/sending.ts';
 import type { Compared, KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
@@ -55,7 +56,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Respond in the same way whether the account exists or not',
     wrong: 'if (account === undefined) throw new NotFound("unknown address")',
     right: 'if (account === undefined) return { sent: true }',
-    judge: findTellingReplies,
+    onRun: findTellingReplies,
   },
   {
     id: 'SVC649',
@@ -67,7 +68,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
       'Ask for the present password: if (!(await checkPassword(body.current, row.hash))) throw new Unauthorized(). Let a link to a new address confirm it',
     wrong: "db.execute('update person set hash = ? where id = ?', [await hashPassword(body.next), me.sub])",
     right: 'if (!(await checkPassword(body.current, person.hash))) throw new Unauthorized();',
-    judge: findBareChanges,
+    onRun: findBareChanges,
   },
   {
     id: 'SVC672',
@@ -83,7 +84,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** SVC621: a secret of the program, compared with a text of a client by an operator. */
 function watchComparisons(report: ReportAt, sources: Sources): Watch {
-  const of = { declared: declaredFields(sources), variables: sources.variables };
+  const declared = declaredFields(sources);
   const compared: (Spot & { readonly node: NodeOf<'binary'>; readonly sides: readonly [Value, Value] })[] =
     [];
   return {
@@ -94,10 +95,9 @@ function watchComparisons(report: ReportAt, sources: Sources): Watch {
     finish() {
       for (const { node, module, sides } of compared) {
         const [left, right] = sides;
-        const isSecret =
-          isSecretOf({ held: left, sent: right, node: node.left, ...of }) ||
-          isSecretOf({ held: right, sent: left, node: node.right, ...of });
-        if (isSecret)
+        const isSecret = (held: Value, sent: Value, of: Node): boolean =>
+          isSecretOf(held, sent, of, declared, sources.variables);
+        if (isSecret(left, right, node.left) || isSecret(right, left, node.right))
           report(
             { module, node },
             `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
@@ -118,23 +118,19 @@ function declaredFields(sources: Sources): ReadonlySet<string> {
   return new Set(fields);
 }
 
-interface Sides {
-  readonly held: Value;
-  readonly sent: Value;
-  /** The expression of `held`. */
-  readonly node: Node;
-  /** Inputs that are credentials. */
-  readonly declared: ReadonlySet<string>;
-  readonly variables: Variables;
-}
-
-/** Whether one value is a secret of the program, and the other one comes from a client. */
-function isSecretOf({ held, sent, node, declared, variables }: Sides): boolean {
-  const part = sent.texts.flat().find((each) => each.kind === 'client' && !isStored(each));
-  if (part?.kind !== 'client' || held === ABSENT || held.constant !== undefined) return false;
+/** Whether one value, of the expression `node`, is a secret of the program, and the other one comes from a client. */
+function isSecretOf(
+  held: Value,
+  sent: Value,
+  node: Node,
+  declared: ReadonlySet<string>,
+  variables: Variables,
+): boolean {
+  const part = clientsIn(sent.texts).find((each) => !isStored(each));
+  if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
   const made = madeIn({ texts: held.texts });
-  const stored = held.texts.flat().find((each) => each.kind === 'client');
-  if (stored?.kind === 'client' && !isStored(stored)) return false;
+  const [stored] = clientsIn(held.texts);
+  if (stored !== undefined && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
   const isRow = stored !== undefined || made.some(({ by }) => by === ROW);
   return (
@@ -169,6 +165,8 @@ const MOST_TRIES = 600;
 const COMPARES =
   /^crypto\.(?:createHash|createHmac)\.update$|^crypto\.(?:hash|timingSafeEqual|scrypt|scryptSync)$|^svc\.checkPassword$/;
 
+const DECIDES = /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/;
+
 function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   const limits = limitersIn(sources);
   const codes = codesIn(trace);
@@ -176,7 +174,9 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
     if (run.route === undefined || countsTries(run, trace)) continue;
     const limit = limitOfRoute(run, limits);
     if (limit <= MOST_TRIES) continue;
-    const code = chosenCode(run, trace, codes) ?? (refuses(run, trace) ? guessedIn(run, trace) : undefined);
+    // the handler refuses a wrong code, or lets the client in with a right one
+    const decides = trace.calls.by(run).some(({ meaning }) => DECIDES.test(meaning));
+    const code = chosenCode(run, trace, codes) ?? (decides ? guessedIn(run, trace) : undefined);
     if (code !== undefined)
       report(
         { module: sources.handlers.homeOf(run.handler), node: run.handler },
@@ -189,7 +189,7 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
     else if (
       !isGuarded(run) &&
       calledName(run.route.call) !== 'get' &&
-      trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword')
+      trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword')
     )
       report(
         run.route,
@@ -207,31 +207,32 @@ function namesCode(column: string | undefined): boolean {
 
 /** Returns the input with few possible values that the handler hashes, or compares as a secret. */
 function guessedIn(run: Run, trace: Trace): string | undefined {
-  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
   const searched = trace
     .sentBy(run)
     .flatMap(({ equal }) => equal.filter(({ column }) => !isGuarded(run) || namesCode(column)));
-  const compared = trace
-    .comparedBy(run)
-    .flatMap((each) =>
-      each.sides.filter(
-        (_, index) => isColumn(each.sides[1 - index]) && namesCode(comparedColumn(each, 1 - index)),
-      ),
-    );
+  const compared = comparedWith(run, trace, namesCode);
   return [...hashed.flatMap(({ args }) => args), ...searched.map(({ value }) => value), ...compared]
     .flatMap((value) => guessable(value)?.origin.what ?? [])
     .at(0);
 }
 
-function isColumn(value: Value | undefined): boolean {
-  return value !== undefined && rowsIn(value, [ROW]).length > 0;
+/** Returns the values that code compares with columns of such a name. */
+function comparedWith(
+  run: Run,
+  trace: Trace,
+  fits: (column: string | undefined) => boolean,
+): readonly Value[] {
+  return trace.compared.by(run).flatMap((each) =>
+    each.sides.filter((_, index) => {
+      const other = each.sides[1 - index];
+      return other !== undefined && rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index));
+    }),
+  );
 }
 
 /** A column of numbers that a statement of the program has drawn. */
-interface CodeColumn {
-  readonly column: string;
-  readonly target: string | undefined;
-}
+type CodeColumn = Pick<Binding, 'column'> & Pick<Sending, 'target'>;
 
 function codesIn({ sent }: Trace): readonly CodeColumn[] {
   return sent.flatMap(({ written, target }) =>
@@ -250,14 +251,11 @@ function chosenCode(run: Run, trace: Trace, codes: readonly CodeColumn[]): strin
       ),
     )
     .map(({ value }) => value);
-  const compared = trace.comparedBy(run).flatMap((each) =>
-    each.sides.filter((_, index) => {
-      const column = plain(comparedColumn(each, 1 - index) ?? '');
-      return isColumn(each.sides[1 - index]) && codes.some((code) => plain(code.column) === column);
-    }),
+  const compared = comparedWith(run, trace, (column = '') =>
+    codes.some((code) => plain(code.column) === plain(column)),
   );
   const given = [...searched, ...compared];
-  const hashed = trace.callsOf(run).filter(({ meaning }) => COMPARES.test(meaning));
+  const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
   const isDigest = given.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
   return [...given, ...(isDigest ? hashed.flatMap(({ args }) => args) : [])].flatMap(inputsOf).at(0);
 }
@@ -274,12 +272,10 @@ function isDrawn(value: Value | undefined): boolean {
 const LEAST_CODES = 1_000;
 
 function guessable(value: Value | undefined): ClientPart | undefined {
-  const parts = value?.texts.flat() ?? [];
-  const found = parts.find((part) => part.kind === 'client' && part.isGuessable === true);
-  const hasLongPart = parts.some(
-    (part) => part.kind === 'own' && /^crypto\.random/.test(part.made?.by ?? ''),
-  );
-  return found?.kind === 'client' && !hasLongPart ? (clientIn({ texts: [[found]] }) ?? undefined) : undefined;
+  const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
+  return hasLongPart
+    ? undefined
+    : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
 }
 
 /** Whether a statement returns a column that it changes. */
@@ -288,76 +284,62 @@ function returns({ outline }: Sending, column: string): boolean {
   return at !== -1 && (outline.hasStar || outline.isNamedAfter(at, column));
 }
 
-/** Whether the handler refuses a wrong code, or lets the client in with a right one. */
-function refuses(run: Run, trace: Trace): boolean {
-  return trace
-    .callsOf(run)
-    .some(({ meaning }) =>
-      /^svc\.(?:Unauthorized|Forbidden|createToken|Session\.regenerate)$|^svc\/oauth\.[^]*\.issue$/.test(
-        meaning,
-      ),
-    );
-}
-
 /** Whether a handler counts tries: by a limiter, or in a column that it reads or compares. */
 function countsTries(run: Run, trace: Trace): boolean {
   const sent = trace.sentBy(run);
   const isRead = (column: string): boolean =>
     sent.some((each) =>
-      addedBy(each) === column ? namesAfterWhere(each, column) || returns(each, column) : names(each, column),
-    ) || trace.comparedBy(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
+      addedBy(each) === column
+        ? namesAfterWhere(each, column) || returns(each, column)
+        : each.outline.names(column),
+    ) || trace.compared.by(run).some((each) => [0, 1].some((side) => comparedColumn(each, side) === column));
   return (
-    trace.callsOf(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
+    trace.calls.by(run).some(({ meaning }) => /^svc\.RateLimiter\.\w+$/.test(meaning)) ||
     sent.map(addedBy).some((column) => column !== undefined && isRead(column))
   );
 }
 
 /** SVC648: a refusal that says that there is no account, where any client may ask for a link or try passwords. */
-function findTellingReplies(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    if (run.route === undefined || isGuarded(run)) continue;
-    const sent = trace.sentBy(run);
-    const accounts = sent.filter(
-      (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
-    );
-    const checks = trace.callsOf(run).filter(({ meaning }) => CHECKS.test(meaning));
-    const isLogin = checks.length > 0;
-    if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) continue;
-    const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
-      trace
-        .comparedBy(run)
-        .filter(
-          ({ sides }) =>
-            sides.includes(ABSENT) &&
-            sides.some(
-              (side) =>
-                (side.type ?? side.of) !== undefined && rows.some(({ call }) => rowsIn(side).includes(call)),
-            ),
-        );
-    const refusals = new Map<Node, SourceModule>();
-    for (const { node, module } of comparedOf(accounts)) {
-      const refusal = refusalIf(node, run.handler);
-      if (refusal !== undefined) refusals.set(refusal, module);
-    }
-    const telling = [...refusals].filter(
-      ([refusal, module]) =>
-        (!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module),
-    );
-    for (const [node, module] of telling)
-      report(
-        { module, node },
-        'the response tells each client which accounts exist, because it differs where there is none',
+function findTellingReplies(run: Run, trace: Trace, report: ReportAt): void {
+  if (run.route === undefined || isGuarded(run)) return;
+  const sent = trace.sentBy(run);
+  const accounts = sent.filter(
+    (each) => each.outline.verb === 'select' && each.isOfOne && !isOfToken(each, trace) && each.isByInput,
+  );
+  const checks = trace.calls.by(run).filter(({ meaning }) => COMPARES_HASH.test(meaning));
+  const isLogin = checks.length > 0;
+  if (accounts.length === 0 || !(isLogin || sent.some((each) => issues(each)))) return;
+  const comparedOf = (rows: readonly Sending[]): readonly Compared[] =>
+    trace.compared
+      .by(run)
+      .filter(
+        ({ sides }) =>
+          sides.includes(ABSENT) &&
+          sides.some(
+            (side) =>
+              (side.type ?? side.of) !== undefined && rows.some(({ call }) => rowsIn(side).includes(call)),
+          ),
       );
-    // a path names a page, which may have a password of its own
-    const named = accounts.filter(({ equal }) =>
-      equal.some(({ value }) => inputsOf(value).some((name) => /^(?:body|form)\b/.test(name))),
-    );
-    if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
+  const refusals = new Map<Node, SourceModule>();
+  for (const { node, module } of comparedOf(accounts)) {
+    const refusal = refusalIf(node, run.handler);
+    if (refusal !== undefined) refusals.set(refusal, module);
   }
+  const telling = [...refusals].filter(
+    ([refusal, module]) =>
+      (!isLogin && refusal.type === 'leave' && refusal.how === 'throw') || isUnlike(refusal, module),
+  );
+  for (const [node, module] of telling)
+    report(
+      { module, node },
+      'the response tells each client which accounts exist, because it differs where there is none',
+    );
+  // a path names a page, which may have a password of its own
+  const named = accounts.filter(({ equal }) =>
+    equal.some(({ value }) => inputsOf(value).some((name) => /^(?:body|form)\b/.test(name))),
+  );
+  if (telling.length === 0) findTellingTimes(checks, comparedOf(named), report);
 }
-
-/** Functions that compare a password with its hash. */
-const CHECKS = /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
 
 /** SVC648: a login that takes longer for accounts that exist, because it compares the password of these only. */
 function findTellingTimes(
@@ -408,43 +390,41 @@ const MAIL = /^e_?mail(?:_address)?$/;
 const PROOF = /verified|confirmed/;
 
 /** SVC649: a password that is set without the present one, and an address that counts as verified before a mail has reached it. */
-function findBareChanges(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) continue;
-    const sent = trace.sentBy(run);
-    const isProved =
-      trace
-        .callsOf(run)
-        .some(({ meaning }) =>
-          /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
-        ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
-    for (const write of isProved ? [] : sent) {
-      const { outline, equal, written } = write;
-      if (outline.verb !== 'update' || equal.length === 0 || !equal.every(({ kind }) => kind === 'principal'))
-        continue;
-      const password = written.find(isPassword);
-      // a condition on the column sets the first password: and hash is null
-      if (password !== undefined && !namesAfterWhere(write, password.column))
-        report(
-          write.nodeAt(undefined),
-          `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
-        );
-      const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
-      const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
-      if (
-        mail !== undefined &&
-        proof !== undefined &&
-        !writtenBy(write).some(({ column }) => PROOF.test(column))
-      )
-        report(
-          write.nodeAt(mail.token),
-          `the address of a client changes, but the column "${proof}" stays, so an address that nothing has verified counts as verified`,
-          {
-            remedy:
-              'Send a link with a token to the new address, and write the address when the client follows it',
-          },
-        );
-    }
+function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
+  if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) return;
+  const sent = trace.sentBy(run);
+  const isProved =
+    trace.calls
+      .by(run)
+      .some(({ meaning }) =>
+        /^svc\.checkPassword$|^crypto\.(?:timingSafeEqual|scrypt|pbkdf2)/.test(meaning),
+      ) || sent.some((each) => each.handler === run.handler && isOfToken(each, trace));
+  for (const write of isProved ? [] : sent) {
+    const { outline, equal, written } = write;
+    if (outline.verb !== 'update' || equal.length === 0 || !equal.every(({ kind }) => kind === 'principal'))
+      continue;
+    const password = written.find(isPassword);
+    // a condition on the column sets the first password: and hash is null
+    if (password !== undefined && !namesAfterWhere(write, password.column))
+      report(
+        write.nodeAt(undefined),
+        `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
+      );
+    const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
+    const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
+    if (
+      mail !== undefined &&
+      proof !== undefined &&
+      !writtenBy(write).some(({ column }) => PROOF.test(column))
+    )
+      report(
+        write.nodeAt(mail.token),
+        `the address of a client changes, but the column "${proof}" stays, so an address that nothing has verified counts as verified`,
+        {
+          remedy:
+            'Send a link with a token to the new address, and write the address when the client follows it',
+        },
+      );
   }
 }
 
@@ -458,46 +438,35 @@ const OFF =
 
 /** SVC672: a login, a key or a single row that is found although a column that other statements use switches it off. */
 function findSwitchedOff(trace: Trace, report: ReportAt): void {
-  const used = new Map<string, Set<string>>();
-  const compared = new Map<string, Set<string>>();
-  for (const each of trace.sent)
-    for (const { name } of each.outline.tokens)
-      if (OFF.test(name)) {
-        add(
-          used,
-          each.target,
-          name,
-          writtenBy(each).some(({ column }) => column === name),
-        );
-        add(compared, each.target, name, each.outline.verb === 'select' && namesAfterWhere(each, name));
-      }
-  if (used.size === 0) return;
+  const named = trace.sent.flatMap((by) =>
+    by.outline.tokens.flatMap(({ name }) => (OFF.test(name) ? [{ by, name }] : [])),
+  );
+  const used = named.filter(({ by, name }) => writtenBy(by).some(({ column }) => column === name));
+  const compared = named.filter(({ by, name }) => by.outline.verb === 'select' && namesAfterWhere(by, name));
+  if (used.length === 0) return;
   const logins = new Set(
     trace.runs
-      .filter((run) => trace.callsOf(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
+      .filter((run) => trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
       .flatMap((run) => (isGuarded(run) ? [] : trace.sentBy(run))),
   );
   for (const sending of trace.sent) {
     const { target = '', outline, isOfOne, isByInput } = sending;
     const isCredential = logins.has(sending) ? isByInput : isOfToken(sending, trace);
-    const column = [...(used.get(target) ?? [])].find(
-      (name) => isCredential || (compared.get(target)?.has(name) === true && isOwnRow(sending, trace)),
-    );
+    const column = used.find(
+      ({ by, name }) =>
+        by.target === sending.target &&
+        (isCredential ||
+          (compared.some((each) => each.by.target === by.target && each.name === name) &&
+            isOwnRow(sending, trace))),
+    )?.name;
     if (column === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
-    if (siblingsOf(sending, trace).some((each) => each.target === target && names(each, column))) continue;
+    if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column)))
+      continue;
     report(
       sending.nodeAt(undefined),
       `the statement finds rows of the table "${target}" that the column "${column}" switches off, although other statements ${isCredential ? 'write' : 'compare'} it`,
     );
   }
-}
-
-function add(to: Map<string, Set<string>>, key = '', name: string, isAdded: boolean): void {
-  if (isAdded) to.set(key, (to.get(key) ?? new Set()).add(name));
-}
-
-function names({ outline }: Sending, column: string): boolean {
-  return outline.hasStar || outline.tokens.some(({ name }) => name === column);
 }
 
 /** Whether a handler without further rights reads one row by its key. */

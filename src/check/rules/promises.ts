@@ -16,9 +16,10 @@ import {
   partsOf,
   pathOf,
   returnsOf,
+  triesAround,
 } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
-import { callsIn, isCommand, meaningOfCall, writtenOf } from '../sources.ts';
+import { callsIn, isCommand, writtenOf } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
@@ -30,7 +31,8 @@ import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { MisusedPromise } from '../values/promises.ts';
-import type { Promised } from '../values/value.ts';
+import type { RouteCall } from '../values/functions.ts';
+import type { Closure, Promised } from '../values/value.ts';
 
 /** Rules about asynchronous code, sorted by id. */
 export const PROMISE_RULES: readonly (SourceRule | SourcePart)[] = [
@@ -153,7 +155,7 @@ function reportForgotten(
   report: ReportAt,
 ): void {
   if (use === 'tested' || use === 'each') return;
-  if (use === 'kept') return reportKept(promise, node, module, sources, report);
+  if (use === 'kept') return reportKept({ promise, use, node, module }, sources, report);
   if (use === 'timer') {
     const isHandled = !promise.mayFail || hasListener(sources);
     if (!isHandled && !isCommand(module))
@@ -180,9 +182,7 @@ function reportForgotten(
 
 /** SVC611: a promise that is made once and kept, also after it failed. */
 function reportKept(
-  { mayFail, by }: Promised,
-  node: Node,
-  module: SourceModule,
+  { promise: { mayFail, by }, node, module }: MisusedPromise,
   sources: Sources,
   report: ReportAt,
 ): void {
@@ -235,7 +235,7 @@ function isOfTimer(node: Node): boolean {
 
 /** Whether requests reach a place. */
 function isOfRequest(node: Node, { fn }: Promised, sources: Sources): boolean {
-  return sources.reachedFrom(functionAround(node) ?? fn) !== undefined;
+  return sources.handlers.reachedFrom(functionAround(node) ?? fn) !== undefined;
 }
 
 /** Whether the project listens for unhandled rejections: `process.on('unhandledRejection', …)`. */
@@ -311,8 +311,8 @@ const EMITS_ERRORS =
 
 /** SVC613: streams, sockets and child processes on which nothing listens for errors. */
 function findUnheard(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call'))
-    if (EMITS_ERRORS.test(meaningOfCall(call, module)) && !isCommand(module) && isUnheard(call))
+  for (const { module, node: call } of sources.called(EMITS_ERRORS))
+    if (!isCommand(module) && isUnheard(call))
       report(
         { module, call },
         'nothing listens for errors of what this call starts, so an error event ends the process',
@@ -390,13 +390,7 @@ function findLostErrors({ call, meaning, value }: Site, report: ReportAt): void 
 
 /** Whether a `try` of a function has a part in its block, and a `catch`. */
 function isCaughtIn(part: Node, fn: Fn): boolean {
-  return nodesAround(part).some(
-    (around) =>
-      around.type === 'try' &&
-      around.handler !== undefined &&
-      isWithin(around, fn) &&
-      isWithin(part, around.block),
-  );
+  return triesAround(part).some((around) => around.handler !== undefined && isWithin(around, fn));
 }
 
 const EXITS = /^process\.(?:exit|abort|kill|reallyExit)$/;
@@ -404,10 +398,7 @@ const EXITS = /^process\.(?:exit|abort|kill|reallyExit)$/;
 /** SVC663: calls that end the process, in functions that requests reach. */
 function findExits(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call'))
-    if (
-      /^process\.(?:exit|abort)$/.test(pathOf(call.callee) ?? '') &&
-      sources.reachedFrom(functionAround(call)) !== undefined
-    )
+    if (/^process\.(?:exit|abort)$/.test(pathOf(call.callee) ?? '') && sources.isReached(call))
       report(
         { module, call },
         'a request ends the whole process, and with it the requests of all other clients',
@@ -416,24 +407,17 @@ function findExits(sources: Sources, report: ReportAt): void {
 
 /** SVC663: listeners that let the process go on after an exception that nothing has caught. */
 function watchUncaught(report: ReportAt, sources: Sources): Watch {
-  const listeners: {
-    readonly module: SourceModule;
-    readonly call: Call;
-    readonly fn: Fn;
-    readonly home: SourceModule;
-  }[] = [];
+  const listeners: (RouteCall & { readonly given: Closure })[] = [];
   return {
     onCall({ call, meaning, module, value }) {
-      const given = value(call.args[1])?.fn;
-      if (
-        /^process\.(?:on|once)$/.test(meaning) &&
-        constantIn(value(call.args[0])) === 'uncaughtException' &&
-        given
-      )
-        listeners.push({ module, call, fn: given.fn, home: given.module });
+      const [event, listener] = call.args.map((arg) => value(arg));
+      const given = listener?.fn;
+      if (/^process\.(?:on|once)$/.test(meaning) && constantIn(event) === 'uncaughtException' && given)
+        listeners.push({ module, call, given });
     },
     finish() {
-      for (const { module, call, fn, home } of listeners) {
+      for (const { given, ...at } of listeners) {
+        const { fn, module: home } = given;
         const ends =
           leaveIn(fn, /^throw$/) !== undefined ||
           partsIn(fn).some((part) => part.type === 'assign' && pathOf(part.target) === 'process.exitCode') ||
@@ -443,10 +427,7 @@ function watchUncaught(report: ReportAt, sources: Sources): Watch {
               /^(?:shutdown|stop|close)$/.test(methodOf(each.call)),
           );
         if (!ends)
-          report(
-            { module, call },
-            'the process goes on after an exception that nothing has caught, in an unknown state',
-          );
+          report(at, 'the process goes on after an exception that nothing has caught, in an unknown state');
       }
     },
   };

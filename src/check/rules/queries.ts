@@ -426,7 +426,7 @@ function findBatches(site: Site, report: ReportAt): void {
   const calls = [call, ...site.stack.flatMap((frame) => frame.call ?? [])];
   const list = calls.flatMap(repeatedOver).find((node) => isUnlimited(site.value(node)) && !isMeasured(node));
   if (list === undefined) return;
-  const frame = site.stack.find((each) => each.call !== undefined && isWithinLoop(each.call, list));
+  const frame = site.stack.find((each) => each.call !== undefined && repeatedOver(each.call).includes(list));
   report(
     { module: frame?.module ?? site.module, node: list },
     'each item of a list that a client sends starts a statement or request, and the list has no maximum length',
@@ -437,23 +437,15 @@ function findBatches(site: Site, report: ReportAt): void {
   );
 }
 
-/** Whether a call runs for each item of a list. */
-function isWithinLoop(call: Node, list: Node): boolean {
-  return repeatedOver(call).includes(list);
-}
-
 /** Returns the lists for whose items a call runs: those of loops, and of `map()` and similar methods. */
 function repeatedOver(call: Node): readonly Node[] {
-  const lists: Node[] = [];
-  for (let at: Node | undefined = call; at !== undefined; at = at.parent) {
-    const list: Node | undefined =
-      at.parent?.type === 'loop' && at.parent.kind === 'of' ? at.parent.head[1] : undefined;
-    if (list !== undefined && at !== list) lists.push(list);
-    const around: Node | undefined =
-      at.type === 'function' && at.parent?.type === 'call' ? at.parent.callee : undefined;
-    if (around?.type === 'member' && EACH.test(around.property ?? '')) lists.push(around.object);
-  }
-  return lists;
+  return [call, ...nodesAround(call)].flatMap((at) => {
+    const { parent } = at;
+    const list = parent?.type === 'loop' && parent.kind === 'of' ? parent.head[1] : undefined;
+    const around = at.type === 'function' && parent?.type === 'call' ? parent.callee : undefined;
+    const isEach = around?.type === 'member' && EACH.test(around.property ?? '');
+    return [...(list === undefined || list === at ? [] : [list]), ...(isEach ? [around.object] : [])];
+  });
 }
 
 /** Whether a value is a list of a client whose type has no maximum length. */

@@ -2,6 +2,7 @@
  * Rules about statements that belong together (SVC642, SVC643): rows that are read, compared and written back, and writes
  * that refer to each other.
  */
+import { onePer } from '../../base/options.ts';
 import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
 import { COMPUTED, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
@@ -10,7 +11,7 @@ import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
 import { namesSecret } from '../sources.ts';
-import type { ReportAt, SourceRule } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -20,7 +21,8 @@ import type { Token } from '../statements/outline.ts';
 import type { KnownTable } from '../statements/written-schema.ts';
 
 /** Rules about statements that belong together, sorted by id. */
-export const RACE_RULES: readonly SourceRule[] = [
+export const RACE_RULES: readonly (SourceRule | SourcePart)[] = [
+  { id: 'SVC642', onRun: findDoubled },
   {
     id: 'SVC642',
     severity: 'warning',
@@ -33,7 +35,7 @@ export const RACE_RULES: readonly SourceRule[] = [
       "if (row.cents >= price) await db.execute('update card set cents = ? where id = ?', [row.cents - price, id])",
     right:
       "await db.execute('update card set cents = cents - ? where id = ? and cents >= ?', [price, id, price])",
-    judge: findStaleWrites,
+    onRun: findStaleWrites,
   },
   {
     id: 'SVC643',
@@ -44,41 +46,37 @@ export const RACE_RULES: readonly SourceRule[] = [
     wrong:
       "const id = await db.scalar('insert into sale … returning id'); await db.execute('insert into sale_line …', [id])",
     right: 'await db.transaction(async (tx) => { … both statements of tx … })',
-    judge: findHalves,
+    onRun: findHalves,
   },
 ];
 
 /** SVC642: a column that is set by what another statement has read, without a transaction or condition. */
-function findStaleWrites(trace: Trace, report: ReportAt): void {
-  findDoubled(trace, report);
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    const lock = sent.findIndex(({ outline, isWrite }) => isWrite || outline.has(/^for$/));
-    const reads = sent.filter((each, index) =>
-      isStale(each, trace.isLoose(each) && (index < lock || lock === -1)),
-    );
-    if (reads.length === 0) continue;
-    findOverfilled(run, trace, reads, report);
-    const compared = comparedRows(run, trace);
-    for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
-      for (const { token, column } of writtenBy(write)) {
-        const read = reads.find(
-          (each) =>
-            each.target === write.target &&
-            ((selects(each, column) &&
-              (isComputedFrom(write, token, each) ||
-                (isRelative(write, column) && compared.has(each.call)))) ||
-              (!isChosen(write, token) &&
-                isTested(run, trace, each, column) &&
-                sent.some((other) => countsTwice(other, write, trace)))),
-        );
-        if (read === undefined || hasCondition(write, column, read, trace)) continue;
-        report(
-          write.nodeAt(token),
-          `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
-        );
-      }
-  }
+function findStaleWrites(run: Run, trace: Trace, report: ReportAt): void {
+  const sent = trace.sentBy(run);
+  const lock = sent.findIndex(({ outline, isWrite }) => isWrite || outline.has(/^for$/));
+  const reads = sent.filter((each, index) =>
+    isStale(each, trace.isLoose(each) && (index < lock || lock === -1)),
+  );
+  if (reads.length === 0) return;
+  findOverfilled(run, trace, reads, report);
+  const compared = comparedRows(run, trace);
+  for (const write of sent.filter(({ outline }) => outline.verb === 'update'))
+    for (const { token, column } of writtenBy(write)) {
+      const read = reads.find(
+        (each) =>
+          each.target === write.target &&
+          ((selects(each, column) &&
+            (isComputedFrom(write, token, each) || (isRelative(write, column) && compared.has(each.call)))) ||
+            (!isChosen(write, token) &&
+              isTested(run, trace, each, column) &&
+              sent.some((other) => countsTwice(other, write, trace)))),
+      );
+      if (read === undefined || hasCondition(write, column, read, trace)) continue;
+      report(
+        write.nodeAt(token),
+        `the column "${column}" of the table "${write.target}" is written by what an earlier statement has read, so a request at the same time is lost or passes the same test`,
+      );
+    }
 }
 
 /** SVC642: a row that is inserted because an earlier statement has counted few enough rows. */
@@ -89,7 +87,7 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
       (each) => each.target === write.target && each.outline.isAggregate && asksFor(each, write),
     );
     const isCounted = (side: Value): boolean => counts.some(({ call }) => rowsIn(side).includes(call));
-    const isLimited = trace.comparedBy(run).some((each) => isLimit(each, isCounted));
+    const isLimited = trace.compared.by(run).some((each) => isLimit(each, isCounted));
     if (isLimited)
       report(
         write.nodeAt(undefined),
@@ -112,41 +110,39 @@ function isLimit({ node, sides }: Compared, isOfRows: (side: Value) => boolean):
 }
 
 /** SVC642: a row that is inserted because an earlier statement found none, without a unique key. */
-function findDoubled(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    for (const write of sent) {
-      const table = trace.tableOf(write);
-      if (write.outline.verb !== 'insert' || table === undefined || write.outline.has(/^exists$/)) continue;
-      if (write.outline.has(/^(?:conflict|duplicate|ignore)$/)) {
-        if (isAlwaysNew(write, table))
-          report(
-            write.nodeAt(undefined),
-            `the statement leaves out no row that is there already, because no unique key of the table "${write.target}" is among its columns`,
-            { remedy: 'Declare the columns unique, and again where a migration makes the table anew' },
-          );
-        continue;
-      }
-      const read = sent.find(
-        (each) =>
-          isStale(each) &&
-          each.target === write.target &&
-          sent.indexOf(each) < sent.indexOf(write) &&
-          asksFor(each, write) &&
-          !holdsKey(table, columnsOf(each.equal)),
-      );
-      const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
-      const compared = trace.comparedBy(run).filter(({ sides }) => sides.some(isRead));
-      if (compared.length === 0 || compared.some((each) => isLimit(each, isRead))) continue;
-      report(
-        write.nodeAt(undefined),
-        `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
-        {
-          remedy:
-            'Declare the columns unique, and insert with on conflict do nothing: affectedRows says whether there was a row',
-        },
-      );
+function findDoubled(run: Run, trace: Trace, report: ReportAt): void {
+  const sent = trace.sentBy(run);
+  for (const write of sent) {
+    const table = trace.tableOf(write);
+    if (write.outline.verb !== 'insert' || table === undefined || write.outline.has(/^exists$/)) continue;
+    if (write.outline.has(/^(?:conflict|duplicate|ignore)$/)) {
+      if (isAlwaysNew(write, table))
+        report(
+          write.nodeAt(undefined),
+          `the statement leaves out no row that is there already, because no unique key of the table "${write.target}" is among its columns`,
+          { remedy: 'Declare the columns unique, and again where a migration makes the table anew' },
+        );
+      continue;
     }
+    const read = sent.find(
+      (each) =>
+        isStale(each) &&
+        each.target === write.target &&
+        sent.indexOf(each) < sent.indexOf(write) &&
+        asksFor(each, write) &&
+        !holdsKey(table, columnsOf(each.equal)),
+    );
+    const isRead = (side: Value): boolean => read !== undefined && rowsIn(side, [ROW]).includes(read.call);
+    const compared = trace.compared.by(run).filter(({ sides }) => sides.some(isRead));
+    if (compared.length === 0 || compared.some((each) => isLimit(each, isRead))) continue;
+    report(
+      write.nodeAt(undefined),
+      `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
+      {
+        remedy:
+          'Declare the columns unique, and insert with on conflict do nothing: affectedRows says whether there was a row',
+      },
+    );
   }
 }
 
@@ -184,8 +180,8 @@ function isStale({ outline, isInTransaction }: Sending, isLoose = false): boolea
 
 /** Returns the calls whose rows code compares by their order: `if (row.cents < price)`. */
 function comparedRows(run: Run, trace: Trace): ReadonlySet<unknown> {
-  const ordered = trace
-    .comparedBy(run)
+  const ordered = trace.compared
+    .by(run)
     .filter(({ node }) => node.type === 'binary' && /^[<>]/.test(node.operator));
   return new Set(ordered.flatMap(({ sides }) => sides.flatMap((side) => rowsIn(side))));
 }
@@ -204,7 +200,7 @@ function isTested(run: Run, trace: Trace, read: Sending, column: string): boolea
   const isAsked = tokens.some(
     ({ name }, index) => name === column && index > 0 && tokens[index + 1]?.word === 'is',
   );
-  return trace.comparedBy(run).some((compared) =>
+  return trace.compared.by(run).some((compared) =>
     compared.sides.some((side, index) => {
       const other = compared.sides[1 - index];
       const isOfColumn =
@@ -230,15 +226,10 @@ export function columnsOf(bindings: readonly Binding[]): readonly string[] {
   return bindings.map(({ column }) => column);
 }
 
-interface Written {
-  readonly column: string;
-  readonly token: Token;
-}
-
 /** Returns the columns that an update sets, with a token in the assigned value. */
-export function writtenBy({ outline, target }: Sending): readonly Written[] {
+export function writtenBy({ outline, target }: Sending): readonly Pick<Binding, 'column' | 'token'>[] {
   const { tokens } = outline;
-  return outline.before('where').flatMap((token, index): readonly Written[] => {
+  return outline.before('where').flatMap((token, index) => {
     const before = tokens[index - 1];
     const isSet = tokens[index + 1]?.text === '=' && (before?.word === 'set' || before?.text === ',');
     const value = tokens[index + 2];
@@ -281,36 +272,30 @@ function hasCondition(write: Sending, column: string, read: Sending, trace: Trac
 }
 
 /** SVC643: a row and another one that refers to it, or is counted by it, while both are written alone. */
-function findHalves(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
-    for (const first of writes)
-      for (const second of writes) {
-        const parting = partingOf(first, second);
-        if (parting === undefined) continue;
-        const [own, other, place] = parting;
-        if (moves(first, second) && !isApart(own, other) && !isApart(other, own))
-          report(
-            place,
-            `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
-          );
-        if (
-          isNoted(first, second) &&
-          !isExcused(first, second) &&
-          !isApart(own, other) &&
-          !isApart(other, own)
-        )
-          report(
-            first.target === second.target ? first.way.at(-1)! : place,
-            `the change of the table "${first.target}" and the row of the table "${second.target}" that belongs to it are written by statements of their own, so an error between them leaves one without the other`,
-          );
-        if (second.target === first.target || !isReferring(first, second, trace)) continue;
+function findHalves(run: Run, trace: Trace, report: ReportAt): void {
+  const writes = trace.sentBy(run).filter((each) => each.isWrite && !each.isInTransaction);
+  for (const first of writes)
+    for (const second of writes) {
+      const parting = partingOf(first, second);
+      if (parting === undefined) continue;
+      const [own, other, place] = parting;
+      const isTogether = !isApart(own, other) && !isApart(other, own);
+      if (isTogether && moves(first, second))
         report(
           place,
-          `the ${first.outline.verb === 'insert' ? 'new row' : 'counter'} of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
+          `the number that one statement takes from the table "${first.target}" is added to another row by a statement of its own, so an error between them loses it`,
         );
-      }
-  }
+      if (isTogether && isNoted(first, second) && !isExcused(first, second))
+        report(
+          first.target === second.target ? first.way.at(-1)! : place,
+          `the change of the table "${first.target}" and the row of the table "${second.target}" that belongs to it are written by statements of their own, so an error between them leaves one without the other`,
+        );
+      if (second.target === first.target || !isReferring(first, second, trace)) continue;
+      report(
+        place,
+        `the ${first.outline.verb === 'insert' ? 'new row' : 'counter'} of the table "${first.target}" and its rows of the table "${second.target}" are written by statements of their own, so an error between them leaves one without the other`,
+      );
+    }
 }
 
 /** Tables with one row for each change of another table, where the name is the only declaration. */
@@ -349,12 +334,9 @@ function isNoted(first: Sending, second: Sending): boolean {
 
 /** Whether code goes on after an error of one of two statements: in a `try` without the other one, or by `catch()`. */
 function isExcused(first: Sending, second: Sending): boolean {
-  return [
-    [first, second],
-    [second, first],
-  ].some(([one, other]) =>
-    one!.way.some(({ node }) => nodesAround(node).some((around) => isCaughtAlone(around, node, other!.call))),
-  );
+  const isAlone = (one: Sending, other: Sending): boolean =>
+    one.way.some(({ node }) => nodesAround(node).some((around) => isCaughtAlone(around, node, other.call)));
+  return isAlone(first, second) || isAlone(second, first);
 }
 
 function isCaughtAlone(around: Node, node: Node, other: Node): boolean {
@@ -480,21 +462,13 @@ export function isOfToken({ equal, target }: Sending, trace: Trace): boolean {
   );
 }
 
-const tokensOf = new WeakMap<Trace, ReadonlySet<string>>();
-
 /** Returns the columns into which statements write a random token or its digest: `session.token`. */
-function writtenTokens(trace: Trace): ReadonlySet<string> {
-  let written = tokensOf.get(trace);
-  if (written === undefined) {
-    written = new Set(
-      trace.sent.flatMap(({ written, target }) =>
-        written.filter(({ value }) => isToken(value)).map(({ column }) => `${target}.${column}`),
-      ),
-    );
-    tokensOf.set(trace, written);
-  }
-  return written;
-}
+const writtenTokens = onePer(({ sent }: Trace): ReadonlySet<string> => {
+  const columns = sent.flatMap(({ written, target }) =>
+    written.filter(({ value }) => isToken(value)).map(({ column }) => `${target}.${column}`),
+  );
+  return new Set(columns);
+});
 
 export function isToken(value: Value | undefined): boolean {
   return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));

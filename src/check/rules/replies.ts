@@ -7,16 +7,16 @@ import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { hasAny, isStored, literalOf } from '../values/text.ts';
-import { WrittenColumns, columnOf, plain } from '../statements/sending.ts';
+import { clientsIn, hasAny, isStored, literalOf } from '../values/text.ts';
+import { columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
-import { madeIn } from '../values/value.ts';
-import type { RowColumn, Sending } from '../statements/sending.ts';
+import { innerOf, madeIn } from '../values/value.ts';
+import type { RowColumn, Sending, WrittenColumns } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
@@ -85,12 +85,10 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
 ];
 
 /** SVC656: texts of clients at the beginning of cells in CSV. */
-function watchFormulas(report: ReportAt): Watch {
-  const written = new WrittenColumns('=');
+function watchFormulas(report: ReportAt, { columns }: Sources): Watch {
   const cells: { readonly module: SourceModule; readonly body: Node; readonly danger: ClientPart }[] = [];
   return {
     onCall(site) {
-      written.visit(site);
       const [body] = site.call.args;
       const type = typeIn(fieldsOf(site))?.value;
       if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
@@ -99,11 +97,9 @@ function watchFormulas(report: ReportAt): Watch {
         if (body !== undefined && beginsFormula(place))
           cells.push({ module: site.module, body, danger: place.part });
     },
-    onStatement: (sending) => written.add(sending),
     finish() {
       for (const { danger, ...cell } of cells) {
-        const column = columnOf(danger);
-        if (column !== undefined && written.isSafe(column)) continue;
+        if (columns.isSafe(columnOf(danger), '=')) continue;
         report(
           danger.entry ?? { node: cell.body, module: cell.module },
           `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
@@ -158,8 +154,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     for (const [key, member] of (route && value?.members) ?? [])
       if (route !== undefined && REVEALED.test(bare(key)))
         shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
-    // a response schema removes members that it does not declare
-    if (route === undefined || entryOf(specOf(route), 'response') === undefined) replies.push([value, reply]);
+    if (!declaresResponse(route)) replies.push([value, reply]);
   };
   for (const { name, columns } of tablesIn(sqlTexts(sources.project)).values())
     for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
@@ -171,8 +166,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    for (const member of value.members?.values() ?? []) judge(member, reply, depth + 1);
-    judge(value.items, reply, depth + 1);
+    for (const inner of innerOf(value)) judge(inner, reply, depth + 1);
   };
   return {
     onCall({ call, meaning, module, route, value }) {
@@ -191,6 +185,11 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       findRevealed(sources, report, shown);
     },
   };
+}
+
+/** Whether a response schema of the route removes members that it does not declare. */
+export function declaresResponse(route: RouteCall | undefined): boolean {
+  return route !== undefined && entryOf(specOf(route), 'response') !== undefined;
 }
 
 /** Calls that respond with their arguments. */
@@ -239,28 +238,20 @@ function revealed(
 
 /** Whether a value is the column of a declared class, and the class does not keep it out of responses. */
 function isColumnOf({ call }: Sending, { texts }: Value): boolean {
-  return texts
-    .flat()
-    .some((part) => part.kind === 'client' && part.isSecret !== true && part.origin.made?.node === call);
+  return clientsIn(texts).some(({ isSecret, origin }) => isSecret !== true && origin.made?.node === call);
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
-function watchPages(report: ReportAt): Watch {
-  const pages: Site[] = [];
-  const columns: { readonly made: readonly Made[]; readonly site: Site }[] = [];
-  const written = new WrittenColumns('<');
+function watchPages(report: ReportAt, { columns }: Sources): Watch {
+  const pages: { readonly made: readonly Made[]; readonly site: Site }[] = [];
   return {
     onCall(site) {
-      written.visit(site);
-      if (!isPage(site)) return;
-      pages.push(site);
-      columns.push({ made: madeIn({ texts: site.value(site.call.args[0])?.texts ?? [] }), site });
+      if (isPage(site))
+        pages.push({ made: madeIn({ texts: site.value(site.call.args[0])?.texts ?? [] }), site });
     },
-    onCompare: ({ sides }) => written.noteTest(sides),
-    onStatement: (sending) => written.add(sending),
     finish() {
-      pages.forEach((site) => judgePage(site, written, report));
-      for (const { made, site } of columns) judgeColumns(made, site, written, report);
+      for (const { site } of pages) judgePage(site, columns, report);
+      for (const { made, site } of pages) judgeColumns(made, site, columns, report);
     },
   };
 }
@@ -302,7 +293,7 @@ function judgePage(site: Site, columns: WrittenColumns, report: ReportAt): void 
 /** SVC608: columns of rows without a declared class, to which another handler writes the text of a client. */
 function judgeColumns(made: readonly Made[], site: Site, columns: WrittenColumns, report: ReportAt): void {
   for (const mark of made) {
-    const column = columns.columnIn(mark);
+    const column = columns.columnIn(mark, '<');
     if (column === undefined) continue;
     const { node, module } = mark.entry ?? site.written(site.call.args[0]!); // a page has a body: see isPage()
     report(
@@ -325,8 +316,7 @@ function choosesScheme({ part, before }: Place): boolean {
 function entersMarkup({ part, before }: Place, columns: WrittenColumns): boolean {
   const tag = /<[a-z][^<>]*$/i.exec(literalOf(before))?.[0];
   const quote = tag === undefined ? undefined : /=\s*(["'])[^"']*$/.exec(tag)?.[1];
-  const column = quote === undefined ? columnOf(part) : undefined;
-  return hasAny(part.may, quote ?? '<') && (column === undefined || !columns.isSafe(column));
+  return hasAny(part.may, quote ?? '<') && (quote !== undefined || !columns.isSafe(columnOf(part), '<'));
 }
 
 const REPLIES = /^(?:svc\.(?:reply|HttpResponse|HTMLResponse|FileResponse|StreamingResponse)|Response)$/;
@@ -410,7 +400,7 @@ function returnsObject(node: Node, sources: Sources): Fn | undefined {
   const fn = functionAround(node);
   if (fn === undefined || !sources.handlers.isHandler(fn)) return undefined;
   const route = sources.handlers.routeOf(fn);
-  if (route !== undefined && entryOf(specOf(route), 'response') !== undefined) return undefined;
+  if (declaresResponse(route)) return undefined;
   let at: Node = node;
   for (let up = node.parent; up !== undefined && up !== fn; at = up, up = up.parent) {
     if (up.type === 'leave') return up.how === 'return' ? fn : undefined;
@@ -499,20 +489,12 @@ function watchUploads(report: ReportAt): Watch {
   };
 }
 
-/** A response with the media type of a column, and the class of the row. */
-interface Shown extends Spot {
-  readonly column: RowColumn | undefined;
-  /** For a row without a class: the mark of the column. */
-  readonly made: Made | undefined;
-}
-
 /** SVC609: a column that an upload filled names the media type of a response that browsers show. */
-function watchStoredTypes(report: ReportAt): Watch {
-  const shown: Shown[] = [];
-  const written = new WrittenColumns('/');
+function watchStoredTypes(report: ReportAt, { columns }: Sources): Watch {
+  /** Responses with the media type of a column; for a row without a class, with the mark of the column. */
+  const shown: (Spot & { readonly column: RowColumn | undefined; readonly made: Made | undefined })[] = [];
   return {
     onCall: (site) => {
-      written.visit(site);
       const fields = fieldsOf(site);
       const type = typeIn(fields);
       const column = type === undefined ? undefined : columnIn(type.value);
@@ -520,11 +502,9 @@ function watchStoredTypes(report: ReportAt): Watch {
       if (type !== undefined && (column ?? made) !== undefined && !isAttachment(site, fields))
         shown.push({ column, made, node: type.node, module: site.module });
     },
-    onCompare: ({ sides }) => written.noteTest(sides),
-    onStatement: (sending) => written.add(sending),
     finish: () => {
       for (const { node, module, column, made } of shown) {
-        const name = column === undefined ? made && written.columnIn(made) : written.nameOf(column);
+        const name = column === undefined ? made && columns.columnIn(made, '/') : columns.nameOf(column, '/');
         if (name !== undefined)
           report(
             { module, node },
@@ -541,8 +521,8 @@ function watchStoredTypes(report: ReportAt): Watch {
 
 /** Returns the column of a row that a value holds unchanged. */
 function columnIn({ texts }: Value): RowColumn | undefined {
-  const [part, ...more] = texts.flat().filter(({ kind }) => kind === 'client');
-  return part?.kind !== 'client' || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
+  const [part, ...more] = clientsIn(texts);
+  return part === undefined || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 
 /** Whether browsers save the response, or show it without scripts. */

@@ -28,10 +28,10 @@ import { errorId } from '../values/inputs.ts';
 import { KNOWN, innerOf, madeIn } from '../values/value.ts';
 import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
 import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
-import { MAKES_REPLY, isUnderCondition } from './replies.ts';
+import { MAKES_REPLY, declaresResponse, isUnderCondition } from './replies.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Run } from '../statements/trace.ts';
-import type { Call, Node, NodeOf } from '../reader/nodes.ts';
+import type { Call, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
@@ -173,18 +173,14 @@ function isPublic(call: Call, module: SourceModule): boolean {
 
 /** SVC210: rate limit keys that come from a header, without a second limit that counts by address. */
 function findChosenKeys(sources: Sources, report: ReportAt): void {
-  const calls = [...sources.all('call')];
-  const limits = calls.filter(
-    ({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware',
-  );
+  const limits = sources.called(LIMITER).toArray();
   const isByAddress = limits.some(({ module, node }) => countsByAddress(node.args[0], module));
-  const judge = (options: Node | undefined, module: SourceModule): void =>
-    judgeKey(options, module, sources, report);
-  if (!isByAddress) for (const { module, node } of limits) judge(node.args[0], module);
+  if (!isByAddress) for (const { module, node } of limits) judgeKey(node.args[0], module, sources, report);
   // the option of a route replaces the limit of the first middleware, so the second one must count by address
   if (isByAddress && limits.length > 1) return;
-  for (const { module, node: call } of calls)
-    if (sources.handlers.isRoute(call)) judge(entryOf(specOf({ call, module }), 'rateLimit'), module);
+  for (const { module, node: call } of sources.all('call'))
+    if (sources.handlers.isRoute(call))
+      judgeKey(entryOf(specOf({ call, module }), 'rateLimit'), module, sources, report);
 }
 
 /** Whether the options of a rate limit have no key, neither of their own nor in a rule. */
@@ -390,6 +386,8 @@ function judgeKey(options: Node | undefined, module: SourceModule, sources: Sour
   });
 }
 
+const LIMITER = /^svc\.RateLimitMiddleware$/;
+
 /** A middleware that limits requests. */
 interface Limiter {
   readonly perMinute: number;
@@ -399,8 +397,7 @@ interface Limiter {
 
 export function limitersIn(sources: Sources): readonly Limiter[] {
   return sources
-    .all('call')
-    .filter(({ module, node }) => meaningOfCall(node, module) === 'svc.RateLimitMiddleware')
+    .called(LIMITER)
     .map(({ node }) => ({
       perMinute: node.args[0] === undefined ? 0 : (numberOf(entryOf(node.args[0], 'perMinute')) ?? 0),
       routes: routesWith(node, sources),
@@ -433,27 +430,13 @@ function routesWith(value: Node, sources: Sources, depth = 0): ReadonlySet<Call>
           .filter(({ module, node }) => sources.handlers.resolve(node.callee, module) === fn)
           .map(({ node }): Node => node)
           .toArray()
-      : parent.type === 'declarator'
-        ? usesOf(parent, sources)
+      : parent.type === 'declarator' && parent.target.type === 'name'
+        ? sources.usesOf(parent).map(({ node }) => node)
         : [];
   const found = uses.map((use) => routesWith(use, sources, depth + 1));
   return found.length === 0 || found.includes(undefined)
     ? undefined
     : new Set(found.flatMap((routes) => [...(routes ?? [])]));
-}
-
-/** Returns the names that refer to a declaration, in all modules. */
-function usesOf(declarator: NodeOf<'declarator'>, sources: Sources): readonly Node[] {
-  const { target } = declarator;
-  if (target.type !== 'name') return [];
-  return sources
-    .all('name')
-    .filter(({ module, node }) => {
-      const binding = node === target ? undefined : module.lookup(node.name, node);
-      return binding?.kind === 'declared' && binding.node === declarator;
-    })
-    .map(({ node }): Node => node)
-    .toArray();
 }
 
 /** Returns the requests per minute that a client may send to the route of a handler. */
@@ -548,20 +531,16 @@ function watchMessages(report: ReportAt): Watch {
       const { call, meaning, module, route, value } = site;
       for (const id of errorsOf(site)) errors.add(id);
       const [body = call] = call.args;
-      if (MAKES_REPLY.test(meaning) && !hasSchema(route)) replies.push([value(body), { node: body, module }]);
+      if (MAKES_REPLY.test(meaning) && !declaresResponse(route))
+        replies.push([value(body), { node: body, module }]);
       if (REFUSES.test(meaning))
         for (const node of call.args) replies.push([{ texts: value(node)?.texts ?? [] }, { node, module }]);
     },
     onReply({ value, route }) {
-      if (!hasSchema(route)) replies.push([value, undefined]);
+      if (!declaresResponse(route)) replies.push([value, undefined]);
     },
     finish: () => replies.forEach(([value, reply]) => judge(value, reply)),
   };
-}
-
-/** Whether a response schema of the route removes members that it does not declare. */
-function hasSchema(route: RouteCall | undefined): boolean {
-  return route !== undefined && entryOf(specOf(route), 'response') !== undefined;
 }
 
 /** Whether a text depends on a condition about the environment, or about the error to which it belongs. */
@@ -571,8 +550,7 @@ function isForSome({ node, module }: Spot): boolean {
 
 /** Returns the header fields with credentials, also those in which a program takes API keys. */
 function credentialsIn(sources: Sources): ReadonlySet<string> {
-  const own = sources.all('call').flatMap(({ module, node }) => {
-    if (meaningOfCall(node, module) !== 'svc.APIKeyAuth') return [];
+  const own = sources.called(/^svc\.APIKeyAuth$/).flatMap(({ module, node }) => {
     const header = entryOf(node.args[0], 'header');
     const name = header === undefined ? undefined : literal(header, module);
     return name?.type === 'text' ? [name.value.toLowerCase()] : [];

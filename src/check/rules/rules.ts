@@ -2,6 +2,7 @@
  * Every rule of this package. A rule is one object in a file of this folder: its texts and its function. The
  * id of a rule never changes. `svc check` loads this file when it needs it, because it loads the analysis of sources.
  */
+import { defined } from '../../base/options.ts';
 import { ADDRESS_RULES } from './addresses.ts';
 import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
@@ -75,15 +76,7 @@ export function coreRule(id: `SVC${number}`): CoreRule {
 export function textsOf(more: readonly RuleText[] = []): RuleText[] {
   return [...Map.groupBy([...CORE_RULES, ...more], ({ id }) => id).values()]
     .map(([first]) => first!)
-    .map(({ id, severity, phase, why, remedy, wrong, right, cwe, sources }) => ({
-      id,
-      severity,
-      phase,
-      why,
-      remedy,
-      ...(wrong === undefined ? {} : { wrong }),
-      ...(right === undefined ? {} : { right }),
-      ...(cwe === undefined ? {} : { cwe }),
-      ...(sources === undefined ? {} : { sources }),
-    }));
+    .map(({ id, severity, phase, why, remedy, wrong, right, cwe, sources }) =>
+      defined({ id, severity, phase, why, remedy, wrong, right, cwe, sources } as RuleText),
+    );
 }

@@ -119,9 +119,7 @@ function isRefused(secret: string): boolean {
 }
 
 /** `place` may be a getter, so that the place is computed only if a finding needs it. */
-interface Placed {
-  readonly place: Place | undefined;
-}
+type Placed = Pick<NeededSecret, 'place'>;
 
 /**
  * Returns the secret settings that plugins, middleware and dependencies need. Each entry names the first part
@@ -139,11 +137,7 @@ export function neededSecrets(
     for (const key of plugin.secrets ?? [])
       need(key, `the plugin ${plugin.name}`, { place: placeOfPlugin(plugin) });
   const layers = new Map<Middleware, Placed>(view.middleware.map((layer) => [layer, { place: undefined }]));
-  for (const {
-    declared: { use },
-    route,
-  } of view.details)
-    if (use.length > 0) for (const layer of use) layers.set(layer, route);
+  for (const { declared, route } of view.details) for (const layer of declared.use) layers.set(layer, route);
   for (const [layer, by] of layers)
     for (const key of layer.secrets ?? []) need(key, `the middleware ${layer.constructor.name}`, by);
   const seen = new Set<unknown>();
@@ -156,10 +150,8 @@ export function neededSecrets(
   };
   // routes may share lists of dependencies, so this set prevents repeated visits
   const looked = new Set<object>();
-  for (const {
-    declared: { routerDeps, deps },
-    route,
-  } of view.details) {
+  for (const { declared, route } of view.details) {
+    const { routerDeps, deps } = declared;
     if (!looked.has(routerDeps)) for (const [, dependency] of routerDeps) visit(dependency, route);
     if (!looked.has(deps)) for (const dependency of Object.values(deps)) visit(dependency, route);
     looked.add(routerDeps).add(deps);

@@ -29,25 +29,23 @@ function watchSwitchedOff(report: ReportAt, sources: Sources): Watch {
       if (route !== undefined)
         streaming.set(route.call, STREAMS.test(value.type ?? '') && streaming.get(route.call) !== false);
     },
-    finish: () => findSwitchedOff(sources, report, streaming),
+    finish() {
+      for (const { module, node } of sources.all('entry'))
+        if (
+          node.parent?.type === 'object' &&
+          node.value !== undefined &&
+          LIMITS.test(node.key ?? '') &&
+          isEndless(node.value) &&
+          isOption(node.parent) &&
+          streaming.get(node.parent.parent ?? node) !== true
+        )
+          report(
+            { module, node },
+            `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
+            { severity: 'warning' },
+          );
+    },
   };
-}
-
-function findSwitchedOff(sources: Sources, report: ReportAt, streaming: ReadonlyMap<Node, boolean>): void {
-  for (const { module, node } of sources.all('entry'))
-    if (
-      node.parent?.type === 'object' &&
-      node.value !== undefined &&
-      LIMITS.test(node.key ?? '') &&
-      isEndless(node.value) &&
-      isOption(node.parent) &&
-      streaming.get(node.parent.parent ?? node) !== true
-    )
-      report(
-        { module, node },
-        `the time limit ${node.key!} is switched off: a stalled request or statement keeps its connection and memory forever`,
-        { severity: 'warning' },
-      );
 }
 
 /** Functions of Node.js that show or end the whole process. */
@@ -64,29 +62,26 @@ function findDiagnostics({ call, meaning, module, route, isGuarded }: Site, repo
     );
 }
 
-/** SVC218: connections without TLS to databases on other machines. */
-function findPlainDatabases(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call'))
-    judgeDatabases(call, meaningOfCall(call, module), module, report);
-}
-
 /**
  * SVC218: connections without TLS to databases on other machines. A host name without a dot, such as `db`, is
  * not reported, because it usually names a container on a private network.
  */
-function judgeDatabases(call: Call, meaning: string, module: SourceModule, report: ReportAt): void {
-  if (!/(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/.test(meaning) || call.args[0] === undefined)
-    return;
-  const given = call.args[0].type === 'binary' ? call.args[0].right : call.args[0];
-  const value = literal(given, module);
-  if (value?.type !== 'text') return;
-  const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
-  if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) return;
-  if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
-    report(
-      { module, node: given },
-      `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
-    );
+function findPlainDatabases(sources: Sources, report: ReportAt): void {
+  for (const { module, node: call } of sources.called(
+    /(?:^|\.)(?:DatabasePlugin|RedisPlugin|openDatabase)$/,
+  )) {
+    const [first] = call.args;
+    const given = first?.type === 'binary' ? first.right : first;
+    const value = given && literal(given, module);
+    if (value?.type !== 'text') continue;
+    const [, scheme, host] = /^(\w+):\/\/(?:[^@/]*@)?(\[[^\]]+\]|[^:/?]+)/.exec(value.value) ?? [];
+    if (host === undefined || /^(?:127\.|\[::1\]|[\w-]+$)/.test(host)) continue;
+    if (/[?&]sslmode=(?:disable|prefer)\b/.test(value.value) || scheme === 'redis')
+      report(
+        { module, node: given! }, // its value is a text
+        `the connection to ${host} has no TLS: attackers on the network can read passwords and rows`,
+      );
+  }
 }
 
 /** The limits of classes whose state is in one process, as messages say them. */

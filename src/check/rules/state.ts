@@ -40,7 +40,7 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
     wrong: 'let current; … current = me;',
     right: 'const current = me;',
-    watch: watchKept,
+    watch: (report, sources) => ({ onAssign: (kept) => findKeptRequests(kept, sources, report) }),
   },
   {
     id: 'SVC632',
@@ -67,10 +67,6 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC642', watch: watchValues },
   { id: 'SVC658', watch: watchLocks },
 ];
-
-function watchKept(report: ReportAt, sources: Sources): Watch {
-  return { onAssign: (kept) => findKeptRequests(kept, sources, report) };
-}
 
 /**
  * Names of objects with settings. Only administrators change settings, and they may usually change all
@@ -120,7 +116,10 @@ function findKeptRequests(
       : undefined;
   const isField = name === 'this' && isLasting;
   if (variable === undefined && !isField) return;
-  const uses = variable === undefined ? usesOfField(assign.target, sources) : usesOf(variable, name, sources);
+  const uses =
+    variable === undefined
+      ? usesOfField(assign.target, sources)
+      : sources.usesOf(variable, name).map(({ node }) => node);
   const isRead =
     variable?.parent?.parent?.type === 'export' || uses.some((node) => functionAround(node) !== fn);
   // a request body may change shared state on purpose
@@ -136,15 +135,6 @@ function findKeptRequests(
 function usesOfField(target: Node, sources: Sources): Node[] {
   const { property } = target as Member; // pathOf() gave `this.name`, so the target is a member
   return [...sources.all('member')].map(({ node }) => node).filter((node) => node.property === property);
-}
-
-/** Returns all uses of a variable except its declaration. */
-function usesOf(declarator: Node, name: string, sources: Sources): Node[] {
-  return [...sources.all('name')].flatMap(({ module, node }) => {
-    if (node.name !== name || node.parent === declarator) return [];
-    const binding = module.lookup(name, node);
-    return binding?.kind === 'declared' && binding.node === declarator ? [node] : [];
-  });
 }
 
 /**
@@ -395,8 +385,9 @@ function isKeptLater(target: Node, module: SourceModule): boolean {
 function watchValues(report: ReportAt): Watch {
   const read = new Map<Node, string>();
   return {
-    onCall({ call, module, meaning, value }) {
-      for (const { name, key, rest } of commandsOf({ call, module, meaning, value })) {
+    onCall(site) {
+      const { call, module } = site;
+      for (const { name, key, rest } of commandsOf(site)) {
         if (name === 'GET') read.set(call, key);
         const isComputed = rest.some((each) => madeIn(each).some(({ node }) => read.get(node) === key));
         if (name === 'SET' && isComputed)
@@ -419,12 +410,7 @@ interface RedisCommand {
 }
 
 /** Returns the commands that a call sends to Redis. */
-function commandsOf({
-  call,
-  module,
-  meaning,
-  value,
-}: Pick<Site, 'call' | 'module' | 'meaning' | 'value'>): readonly RedisCommand[] {
+function commandsOf({ call, module, meaning, value }: Site): readonly RedisCommand[] {
   if (!/^svc\/db\.[Rr]edis\.\w+$/.test(meaning)) return [];
   const list = value(call.args[0]);
   const isOfOne = constantIn(list?.members?.get('0')) !== undefined;

@@ -2,7 +2,7 @@
  * Rules about tokens: expiry, verification, accounts found by an unverified e-mail address, and links with a secret
  * (SVC215, SVC624, SVC627, SVC639).
  */
-import { entryOf, isRaw, isWithin, leaveIn, nodesAround, partsIn } from '../reader/nodes.ts';
+import { entryOf, isRaw, leaveIn, partsIn, triesAround } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
@@ -36,7 +36,7 @@ export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'createToken(sub, secret, { expiresInSeconds: 3_600 })',
     find: findEndlessTokens,
     onCall: findEndlessForeign,
-    judge: findUnreadEnds,
+    onRun: findUnreadEnds,
   },
   {
     id: 'SVC624',
@@ -49,9 +49,9 @@ export const TOKEN_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'verifyToken(token, secret)',
     watch: watchUnverified,
     onCall: findChosenAlgorithms,
-    judge: findUnsigned,
+    onRun: findUnsigned,
   },
-  { id: 'SVC624', judge: findRewritten },
+  { id: 'SVC624', onRun: findRewritten },
   { id: 'SVC215', watch: watchEndlessTokens },
   {
     id: 'SVC627',
@@ -93,12 +93,7 @@ function watchPurposes(report: ReportAt, sources: Sources): Watch {
   const found: Site[] = [];
   const acting = new Set<Site['handler']>();
   const takesAll = (): boolean =>
-    sources
-      .all('call')
-      .some(
-        ({ node, module }) =>
-          GUARD.test(meaningOfCall(node, module)) && node.args.every(({ type }) => type === 'text'),
-      );
+    sources.called(GUARD).some(({ node }) => node.args.every(({ type }) => type === 'text'));
   return {
     onCall(site) {
       const { call, meaning, handler, value } = site;
@@ -131,21 +126,16 @@ function isAnswered({ call, stack }: Site): boolean {
   return [call, ...stack.map((frame) => frame.call)].some(
     (each) =>
       each !== undefined &&
-      nodesAround(each).some(
-        (around) =>
-          around.type === 'try' &&
-          around.handler !== undefined &&
-          isWithin(each, around.block) &&
-          leaveIn(around.handler, /^throw$/) === undefined,
+      triesAround(each).some(
+        ({ handler }) => handler !== undefined && leaveIn(handler, /^throw$/) === undefined,
       ),
   );
 }
 
 /** SVC215: tokens that stay valid too long. */
 function findEndlessTokens(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) {
-    const isToken = /^svc\.(?:BearerAuth|verifyToken|createToken)$/.test(meaningOfCall(call, module));
-    for (const given of isToken ? call.args : []) {
+  for (const { module, node: call } of sources.called(/^svc\.(?:BearerAuth|verifyToken|createToken)$/))
+    for (const given of call.args) {
       const constant = constantOf(given, module);
       const arg = constant?.node;
       const required = entryOf(arg, 'requireExp');
@@ -161,7 +151,6 @@ function findEndlessTokens(sources: Sources, report: ReportAt): void {
           'the token is valid for more than a year, so a leaked token works for more than a year, too',
         );
     }
-  }
 }
 
 /** SVC215: tokens that a package signs without an expiry time. */
@@ -186,56 +175,55 @@ const ENDS =
   /(?:^|_)(?:expir(?:es?|y|ation)|valid_(?:until|to|before)|until|deadline|ends?)(?:_(?:at|on|time))?$/;
 
 /** SVC215: rows with an end, which a handler finds by a secret of the client, while nothing compares the end. */
-function findUnreadEnds(trace: Trace, report: ReportAt, sources: Sources): void {
-  const compares = ({ outline }: Sending, column: string): boolean => {
-    const { tokens } = outline;
-    return tokens.some(
-      ({ name }, index) =>
-        name === column &&
-        [tokens[index + 1], tokens[index - 1]].some(
-          (beside) => /^[<>]$/.test(beside?.text ?? '') || beside?.word === 'between',
-        ),
-    );
-  };
-  for (const run of trace.runs) {
-    const sent = trace.sentBy(run);
-    for (const sending of sent) {
-      const { outline, target } = sending;
-      if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
-      const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
-      const ends = named.filter((name) => ENDS.test(name));
-      if (isEndless(sending, run, trace))
-        report(
-          sending.nodeAt(undefined),
-          `a row of the table "${target}" sets a password, and has no time, so a leaked link works for ever`,
-          { remedy: 'Add a column with the end, and compare it: where token = ? and expires_at > ?' },
-        );
-      if (ends.length === 0) continue;
-      const unread = isOfToken(sending, trace) ? ends : unreadIn(sending, sources);
-      const end = ends.find((name) => unread.includes(name));
-      const isCompared =
-        end === undefined ||
-        // another statement may delete the rows that have ended
-        trace.sent.some((each) => each.target === target && compares(each, end)) ||
-        trace
-          .comparedBy(run)
-          .some(
-            ({ node, sides }) =>
-              node.type === 'binary' &&
-              /^[<>]/.test(node.operator) &&
-              sides.some((side) =>
-                sent.some((each) => each.target === target && rowsIn(side).includes(each.call)),
-              ),
-          );
-      if (isCompared) continue;
+function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sources): void {
+  const sent = trace.sentBy(run);
+  for (const sending of sent) {
+    const { outline, target } = sending;
+    if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
+    const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
+    const ends = named.filter((name) => ENDS.test(name));
+    if (isEndless(sending, run, trace))
       report(
         sending.nodeAt(undefined),
-        `the rows of the table "${target}" end at "${end}", but nothing compares it, so a leaked link works for ever`,
-        { remedy: 'Compare it in the statement: where token = ? and expires_at > ?' },
+        `a row of the table "${target}" sets a password, and has no time, so a leaked link works for ever`,
+        { remedy: 'Add a column with the end, and compare it: where token = ? and expires_at > ?' },
       );
-      break; // the other statements of the handler use the same row
-    }
+    if (ends.length === 0) continue;
+    const unread = isOfToken(sending, trace) ? ends : unreadIn(sending, sources);
+    const end = ends.find((name) => unread.includes(name));
+    const isCompared =
+      end === undefined ||
+      // another statement may delete the rows that have ended
+      trace.sent.some((each) => each.target === target && compares(each, end)) ||
+      trace.compared
+        .by(run)
+        .some(
+          ({ node, sides }) =>
+            node.type === 'binary' &&
+            /^[<>]/.test(node.operator) &&
+            sides.some((side) =>
+              sent.some((each) => each.target === target && rowsIn(side).includes(each.call)),
+            ),
+        );
+    if (isCompared) continue;
+    report(
+      sending.nodeAt(undefined),
+      `the rows of the table "${target}" end at "${end}", but nothing compares it, so a leaked link works for ever`,
+      { remedy: 'Compare it in the statement: where token = ? and expires_at > ?' },
+    );
+    break; // the other statements of the handler use the same row
   }
+}
+
+/** Whether a statement compares a column by its order. */
+function compares({ outline: { tokens } }: Sending, column: string): boolean {
+  return tokens.some(
+    ({ name }, index) =>
+      name === column &&
+      [tokens[index + 1], tokens[index - 1]].some(
+        (beside) => /^[<>]$/.test(beside?.text ?? '') || beside?.word === 'between',
+      ),
+  );
 }
 
 /** Columns with a time, where the name is the only declaration. */
@@ -272,52 +260,48 @@ function unreadIn(
 }
 
 /** SVC624: an end of a signed link that the signature leaves out, so that the client chooses it. */
-function findUnsigned(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const signed = trace
-      .callsOf(run)
-      .filter(
-        ({ meaning, call }) =>
-          /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning) && call.args.length > 0,
-      );
-    const inputs = new Set(signed.flatMap(({ args }) => args.flatMap((arg) => inputsOf(arg))));
-    if (inputs.size === 0) continue;
-    for (const { node, sides } of trace.comparedBy(run)) {
-      const isOfTime = sides.some((side) =>
-        madeIn(side).some(({ by }) => by !== 'Math.random' && GUESSABLE.test(by)),
-      );
-      const [input] = isOfTime ? sides.flatMap((side) => inputsOf(side)) : [];
-      const isOrdered = node.type === 'binary' && /^[<>]/.test(node.operator);
-      if (!isOrdered || input === undefined || isSigned(input, inputs)) continue;
-      const { call, module } = signed[0]!; // `inputs` is not empty
-      report(
-        { module, call },
-        `the signature leaves out ${input}, which ends the link, so a client extends the link as it likes`,
-        { remedy: 'Sign everything that the link says: update(`${path}.${until}`)' },
-      );
-    }
+function findUnsigned(run: Run, trace: Trace, report: ReportAt): void {
+  const signed = trace.calls
+    .by(run)
+    .filter(
+      ({ meaning, call }) =>
+        /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning) && call.args.length > 0,
+    );
+  const inputs = new Set(signed.flatMap(({ args }) => args.flatMap((arg) => inputsOf(arg))));
+  if (inputs.size === 0) return;
+  for (const { node, sides } of trace.compared.by(run)) {
+    const isOfTime = sides.some((side) =>
+      madeIn(side).some(({ by }) => by !== 'Math.random' && GUESSABLE.test(by)),
+    );
+    const [input] = isOfTime ? sides.flatMap((side) => inputsOf(side)) : [];
+    const isOrdered = node.type === 'binary' && /^[<>]/.test(node.operator);
+    if (!isOrdered || input === undefined || isSigned(input, inputs)) continue;
+    const { call, module } = signed[0]!; // `inputs` is not empty
+    report(
+      { module, call },
+      `the signature leaves out ${input}, which ends the link, so a client extends the link as it likes`,
+      { remedy: 'Sign everything that the link says: update(`${path}.${until}`)' },
+    );
   }
 }
 
 /** SVC624: a signature of the body that code computes over a text which it has made of the parsed body. */
-function findRewritten(trace: Trace, report: ReportAt): void {
-  for (const run of trace.runs) {
-    const calls = trace.callsOf(run);
-    if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) continue;
-    for (const { meaning, args, call, module } of calls) {
-      const part = clientIn(args[0]);
-      const isWhole = part !== undefined && / body json$/.test(part.id);
-      if (isWhole && /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning))
-        report(
-          { module, call },
-          'the signature is computed over a text that JSON.stringify() makes of the parsed body, which differs from the text that the sender has signed',
-          {
-            severity: 'warning',
-            remedy:
-              'Verify the bytes before they are parsed: const raw = await req.text(); if (!isGenuine(raw, given)) throw new Unauthorized(); const body = Event.parse(JSON.parse(raw))',
-          },
-        );
-    }
+function findRewritten(run: Run, trace: Trace, report: ReportAt): void {
+  const calls = trace.calls.by(run);
+  if (!calls.some(({ meaning }) => meaning === 'crypto.timingSafeEqual')) return;
+  for (const { meaning, args, call, module } of calls) {
+    const part = clientIn(args[0]);
+    const isWhole = part !== undefined && / body json$/.test(part.id);
+    if (isWhole && /^crypto\.createHmac\.(?:update\.)*update$/.test(meaning))
+      report(
+        { module, call },
+        'the signature is computed over a text that JSON.stringify() makes of the parsed body, which differs from the text that the sender has signed',
+        {
+          severity: 'warning',
+          remedy:
+            'Verify the bytes before they are parsed: const raw = await req.text(); if (!isGenuine(raw, given)) throw new Unauthorized(); const body = Event.parse(JSON.parse(raw))',
+        },
+      );
   }
 }
 
@@ -377,7 +361,8 @@ function findChosenAlgorithms(
   sources: Sources,
 ): void {
   const called = value(call.callee) ?? KNOWN;
-  const allowed = VERIFIES_TOKEN.test(meaning) ? membersNamed('algorithms', call.args.map(value)) : [];
+  const options = VERIFIES_TOKEN.test(meaning) ? call.args.map(value) : [];
+  const allowed = options.flatMap((each) => each?.members?.get('algorithms') ?? []);
   const isAllowed = allowed.some((each) => clientsIn(each.items ?? each).some((part) => !isStored(part)));
   const chosen = BY_ALGORITHM.test(meaning) ? idsOf(value(call.args[0])) : (called.keys ?? []);
   if (!isAllowed && !chosen.some((id) => / parsed\.\w+(?: |$)/.test(id))) return;
@@ -396,10 +381,6 @@ function findChosenAlgorithms(
 /** Calls of packages that verify a token by one of the algorithms in their options. */
 const VERIFIES_TOKEN =
   /^(?:jsonwebtoken(?:\.default)?\.verify|jose\.(?:jwtVerify|compactVerify|flattenedVerify|generalVerify))$/;
-
-function membersNamed(name: string, values: readonly (Value | undefined)[]): readonly Value[] {
-  return values.flatMap((each) => each?.members?.get(name) ?? []);
-}
 
 /** Returns the ids of the parts of clients in a value, and of those by which it was found. */
 function idsOf(value: Value | undefined): readonly string[] {

@@ -63,11 +63,7 @@ const TAKERS: readonly Taker[] = [
   { function: /^svc\.SessionMiddleware$/, where: 'secrets', what: 'SessionMiddleware', purpose: 'sessions' },
   { function: /^svc\.CSRFMiddleware$/, where: 'secrets', what: 'CSRFMiddleware', purpose: 'CSRF tokens' },
   { function: /^svc\.(?:createToken|verifyToken)$/, where: 1, what: 'the token', purpose: 'tokens' },
-  {
-    function: /^svc\/oauth\.(?:keycloakProvider)$/,
-    where: 3,
-    what: 'the provider',
-  },
+  { function: /^svc\/oauth\.keycloakProvider$/, where: 3, what: 'the provider' },
   {
     function: /^svc\/oauth\.(?!keycloak|oidc|auth0|cognito|okta)\w+Provider$/,
     where: 1,
@@ -115,28 +111,26 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
   for (const { module, node: call } of sources.all('call')) {
     const meaning = meaningOfCall(call, module);
     if (!MAY_TAKE.test(meaning) && calledName(call) !== 'loadDict') continue;
+    const [first] = call.args;
     if (meaning === 'svc.APIKeyAuth') {
-      const given = entryOf(call.args[0], 'keys');
+      const given = entryOf(first, 'keys');
       const keys = given === undefined ? undefined : constantOf(given, module);
       if (keys?.node.type === 'object')
         for (const entry of keys.node.entries)
           if (entry.type === 'entry')
             for (const key of entry.value?.type === 'list' ? entry.value.items : [entry.value])
               tellWritten(key, 'APIKeyAuth', keys.module, report);
-      tellKeysOfMap(entryOf(call.args[0], 'verify'), module, report);
+      tellKeysOfMap(entryOf(first, 'verify'), module, report);
     }
-    if (meaning === 'svc.Svc') {
-      const ops = entryOf(call.args[0], 'ops');
-      for (const part of ['metrics', 'docs'])
-        tellWritten(entryOf(entryOf(ops, part), 'auth'), `/${part}`, module, report);
-      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
-        tellWritten(entryOf(entryOf(call.args[0], 'config'), key), key, module, report);
-    }
-    if (calledName(call) === 'loadDict')
-      for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
-        tellWritten(entryOf(call.args[0], key), key, module, report);
+    const ops = meaning === 'svc.Svc' ? entryOf(first, 'ops') : undefined;
+    for (const part of ['metrics', 'docs'])
+      tellWritten(entryOf(entryOf(ops, part), 'auth'), `/${part}`, module, report);
+    const ofSvc = meaning === 'svc.Svc' ? entryOf(first, 'config') : undefined;
+    const config = calledName(call) === 'loadDict' ? first : ofSvc;
+    for (const key of ['authSecret', 'authSecretPrevious', 'mcpToken'])
+      tellWritten(entryOf(config, key), key, module, report);
     if (/(?:DatabasePlugin|RedisPlugin|openDatabase|createPool|createClient)$/.test(meaning))
-      tellPassword(call.args[0], module, report);
+      tellPassword(first, module, report);
   }
 }
 

@@ -3,13 +3,14 @@ import { isMigratable } from '../../db/migrations/start.ts';
 import { databaseOf, findStatements } from './judge.ts';
 import { readLock, writeLock } from './lock.ts';
 import { describedDatabases, lockedDescribers, missingLines, staleLines } from './locked.ts';
-import { brokenStatements, riskyMigrations } from './releases.ts';
+import { brokenStatements, readableIn, riskyMigrations } from './releases.ts';
 import { newNames } from './written-schema.ts';
 import type { ApplicationView, RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { SourceReport } from '../examine.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
+import type { SentFile } from './locked.ts';
 import type { SentCall, StatementDescriber } from './statement.ts';
 import type { Engine } from './trace.ts';
 
@@ -34,12 +35,6 @@ export interface StatementFiles {
   readonly lock?: SentFile | undefined;
   /** File of --statements of the previous release. */
   readonly previous?: SentFile | undefined;
-}
-
-/** A file with its absolute path. */
-interface SentFile {
-  readonly file: string;
-  readonly text: string;
 }
 
 /** Findings about statements, and the file of --statements as it is to be. */
@@ -76,9 +71,7 @@ export async function judgeStatements(
       ...(await findStatements({ finder, sources, describers, databases, partial, renamed }, rules)),
       ...(present === undefined ? [] : staleLines(present, plugins, locked, rule('SVC421'))),
       ...(present === undefined ? [] : missingLines(present, undescribed, rule('SVC421'))),
-      ...(previous === undefined
-        ? []
-        : await brokenStatements(readLock(previous.text), plugins, open, rule('SVC422'))),
+      ...(await brokenStatements(previous ? readLock(previous.text) : [], plugins, open, rule('SVC422'))),
     ],
     scope: {
       ...scopeOf(finder.calls, databases, describers),
@@ -92,16 +85,12 @@ export async function judgeStatements(
   };
 }
 
-/** Returns the statements of migrations. Migrations that cannot be read have a finding of rule SVC402. */
+/** Returns the statements of migrations. */
 export function migrationTexts(plugins: ApplicationView['plugins']): readonly string[] {
-  return plugins.filter(isMigratable).flatMap((plugin) => {
-    try {
-      const migrations = plugin.migrationsFor?.() ?? [];
-      return migrations.flatMap(({ up }) => up.statements.map(({ text }) => text));
-    } catch {
-      return [];
-    }
-  });
+  return plugins
+    .filter(isMigratable)
+    .flatMap(readableIn)
+    .flatMap(({ up }) => up.statements.map(({ text }) => text));
 }
 
 /** Returns the databases of the plugins of an application by their names. */

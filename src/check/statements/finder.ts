@@ -9,30 +9,18 @@ import { insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
-import { Statement } from './statement.ts';
+import { Statement, VERBS } from './statement.ts';
 import { innerOf } from '../values/value.ts';
 import type { Site } from '../values/calls.ts';
 import type { Piece, Text } from '../values/text.ts';
 import type { Value } from '../values/value.ts';
 import type { Watch } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
-import type { SentCall, SentValue, Verb } from './statement.ts';
+import type { SentCall, Verb } from './statement.ts';
 import type { Spot } from '../reader/modules.ts';
 
 /** Name of the plugin of the default database. */
 const DEFAULT_NAME = 'database';
-const VERBS: ReadonlySet<string> = new Set([
-  'fetchAll',
-  'fetchOne',
-  'fetchArrays',
-  'fetchSets',
-  'execute',
-  'executeMany',
-  'insertMany',
-  'scalar',
-  'script',
-  'stream',
-] satisfies Verb[]);
 /** Methods that only databases have. */
 const OWN_VERBS = /^(?:fetchAll|fetchOne|fetchArrays|fetchSets|executeMany|insertMany)$/;
 const STATEMENT = /^\s*(?:select|insert|update|delete|replace|with|values)\s/i;
@@ -131,10 +119,8 @@ function piecesOf(text: Text): readonly Piece[] | undefined {
   return pieces;
 }
 
-function boundIn(pieces: readonly Piece[]): readonly SentValue[] {
-  return pieces.flatMap((piece) =>
-    piece.bound === undefined ? [] : [{ value: piece.bound.value, spot: piece }],
-  );
+function boundIn(pieces: readonly Piece[]): Values {
+  return pieces.flatMap((piece) => (piece.bound === undefined ? [] : [piece.bound.value]));
 }
 
 /** Returns the method of the framework that a call calls, and the database. Undefined for any other call. */
@@ -143,8 +129,8 @@ function receiverOf(site: Site): { readonly verb: Verb; readonly database: strin
   const method = methodOf(call);
   if (/^svc\/db\.(?:Keyset|Offset)Pages\.fetch$/.test(meaning))
     return { verb: 'page', database: nameIn(value(call.args[0])?.type) };
-  if (!VERBS.has(method)) return undefined;
-  const verb = method as Verb; // the set has exactly these words
+  const verb = VERBS.find((each) => each === method);
+  if (verb === undefined) return undefined;
   if (/^svc\/db\.(?!redis|Redis|DedicatedRedis|openRedis)/.test(meaning))
     return { verb, database: nameIn(receiver?.type) };
   const isUntyped = meaning === '' || /^svc\.\w+\.[^]+$/.test(meaning);
@@ -168,11 +154,13 @@ function nameIn(type: string | undefined): string | undefined {
   return name ?? (/^svc\/db\.(?:db|transaction)\b/.test(type) ? DEFAULT_NAME : undefined);
 }
 
+type Values = readonly (Value | undefined)[];
+
 /** The texts that a call may send, with the values of their placeholders. */
 interface Sent {
   readonly text: Value | undefined;
   /** Values for the placeholders of a plain text. Undefined if their number is not known. */
-  readonly values: readonly SentValue[] | undefined;
+  readonly values: Values | undefined;
   readonly options: Node | undefined;
   readonly spot: Spot;
 }
@@ -182,16 +170,10 @@ function sentBy(site: Site, verb: Verb): Sent | undefined {
   const [first, second, third, fourth] = call.args;
   if (first === undefined) return undefined;
   const at = { node: call, module: site.module };
-  const spot = site.written(first);
+  const spot = site.written((verb === 'page' ? second : undefined) ?? first);
   if (verb === 'page') {
-    const orderBy = site.receiver?.members?.get('orderBy');
-    const text = pageText(value(second), orderBy, at);
-    return {
-      text,
-      values: undefined,
-      options: fourth,
-      spot: second === undefined ? spot : site.written(second),
-    };
+    const text = pageText(value(second), site.receiver?.members?.get('orderBy'), at);
+    return { text, values: undefined, options: fourth, spot };
   }
   if (verb === 'insertMany') {
     const text = insertText(value(first), value(second), rowOf(value(third)), at);
@@ -208,18 +190,18 @@ function rowOf(rows: Value | undefined): Value | undefined {
 }
 
 /** Returns the values of a list: one that is written in the call, or one whose items are all known. */
-function valuesIn(node: Node | undefined, { module, value }: Site): readonly SentValue[] | undefined {
+function valuesIn(node: Node | undefined, { value }: Site): Values | undefined {
   if (node === undefined) return [];
   if (node.type !== 'list' || node.items.some(({ type }) => type === 'spread')) {
     const list = value(node);
     return list?.members?.has('0') === true ? cellsOf(list) : undefined;
   }
-  return node.items.map((item) => ({ value: value(item), spot: { node: item, module } }));
+  return node.items.map((item) => value(item));
 }
 
-function cellsOf(row: Value | undefined): readonly SentValue[] | undefined {
+function cellsOf(row: Value | undefined): Values | undefined {
   if (row?.members === undefined || row.items !== undefined) return undefined;
-  return [...row.members.values()].map((value) => ({ value, spot: undefined }));
+  return [...row.members.values()];
 }
 
 /** Returns the expression of the option `as`. */

@@ -274,15 +274,7 @@ function isOnlyTested({ call, module }: SentCall, sources: Sources): boolean {
   const row = call.parent?.type === 'await' ? call.parent : call;
   const { parent } = row;
   if (parent?.type !== 'declarator' || parent.target.type !== 'name') return isTest(row);
-  const { name } = parent.target;
-  const uses = sources
-    .all('name')
-    .filter((each) => each.module === module && each.node.name === name && each.node !== parent.target)
-    .filter(({ node }) => {
-      const binding = module.lookup(name, node);
-      return binding?.kind === 'declared' && binding.node === parent;
-    })
-    .toArray();
+  const uses = sources.usesOf(parent, parent.target.name).filter((each) => each.module === module);
   return uses.length > 0 && uses.every(({ node }) => isTest(node));
 }
 
@@ -308,21 +300,15 @@ function judgeFetchOne(
   const table = tableNamed(tables, used.name);
   const keys = table === undefined ? [] : keysOf(table);
   if (equalities === undefined || keys.length === 0 || outline.has(SHAPES_ROWS)) return [];
-  // an aggregate returns one row
-  if (
-    outline.tokens.some(({ word }, index) => AGGREGATE.test(word) && outline.tokens[index + 1]?.text === '(')
-  )
-    return [];
+  const isAggregate = outline.tokens.some(
+    ({ word }, index) => AGGREGATE.test(word) && outline.tokens[index + 1]?.text === '(',
+  );
+  if (isAggregate) return []; // it returns one row
   const fixed = new Set(equalities.map(({ column }) => column));
   if (keys.some((key) => key.every((column) => fixed.has(column.toLowerCase())))) return [];
   const where = outline.tokens.find(({ word, depth }) => word === 'where' && depth === 0);
-  return [
-    {
-      rule: 'SVC418',
-      message: `several rows of the table "${table!.name}" may match, and fetchOne() returns any one of them: its unique keys are ${keys.map((key) => `(${key.join(', ')})`).join(' and ')}`,
-      start: where?.start ?? 0,
-    },
-  ];
+  const message = `several rows of the table "${table!.name}" may match, and fetchOne() returns any one of them: its unique keys are ${keys.map((key) => `(${key.join(', ')})`).join(' and ')}`;
+  return [{ rule: 'SVC418', message, start: where?.start ?? 0 }];
 }
 
 const AGGREGATE =
@@ -336,11 +322,6 @@ function keysOf({ primaryKey, uniqueKeys }: TableDescription): readonly (readonl
 function judgeStar(call: SentCall, outline: Outline, finder: StatementFinder): readonly Problem[] {
   if (!outline.hasStar || call.as !== undefined || !finder.isReplied(call)) return [];
   const star = outline.tokens.find(({ text, depth }) => text === '*' && depth === 0);
-  return [
-    {
-      rule: 'SVC419',
-      message: 'the response contains every column of the rows, also columns that later migrations add',
-      start: star?.start ?? 0,
-    },
-  ];
+  const message = 'the response contains every column of the rows, also columns that later migrations add';
+  return [{ rule: 'SVC419', message, start: star?.start ?? 0 }];
 }

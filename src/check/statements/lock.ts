@@ -138,17 +138,9 @@ function readLine(text: string, databases: Map<string, Mutable>): void {
   if (typeof name !== 'string' || typeof first !== 'string') throw new Error('a name is needed');
   if (kind === 'database') {
     if (!DIALECTS.has(first)) throw new Error(`"${first}" is not a database engine`);
-    const [migrations, tables, statements] = [[], [], new Map()];
     const dialect = first as Dialect; // the set has exactly the dialects
-    databases.set(name, {
-      name,
-      dialect,
-      snakeCase: second === true,
-      hash: String(third),
-      migrations,
-      tables,
-      statements,
-    });
+    const own = { name, dialect, snakeCase: second === true, hash: String(third) };
+    databases.set(name, { ...own, migrations: [], tables: [], statements: new Map() });
     return;
   }
   const database = databases.get(name);
@@ -234,30 +226,18 @@ export function differenceOf(
   return gone === undefined ? undefined : `the migration ${labelOf(gone)} was removed`;
 }
 
-/** Describes statements from a lock file, for a database that is not there. */
-export class LockDescriber implements StatementDescriber {
-  readonly dialect: Dialect;
-  readonly snakeCase: boolean;
-  readonly hash: string;
-  readonly tables: readonly TableDescription[];
-  readonly isLocked = true;
-  readonly #statements: LockedDatabase['statements'];
-
-  /** `hash` is the hash of the present migrations. */
-  constructor({ dialect, snakeCase, tables, statements }: LockedDatabase, hash: string) {
-    this.dialect = dialect;
-    this.snakeCase = snakeCase;
-    this.hash = hash;
-    this.tables = tables;
-    this.#statements = statements;
-  }
-
-  describeStatement(text: string): Promise<Description> {
-    const found = this.#statements.get(text);
+/** Returns what a lock file says of a database that is not there. `hash` is the hash of the present migrations. */
+export function lockDescriber(
+  { dialect, snakeCase, tables, statements }: LockedDatabase,
+  hash: string,
+): StatementDescriber {
+  const describeStatement = (text: string): Promise<Description> => {
+    const found = statements.get(text);
     return Promise.resolve(
-      found?.hash === this.hash
+      found?.hash === hash
         ? found.described
         : { kind: 'untold', reason: found === undefined ? 'absent' : 'stale' },
     );
-  }
+  };
+  return { dialect, snakeCase, tables, hash, isLocked: true, describeStatement };
 }

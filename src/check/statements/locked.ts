@@ -1,20 +1,23 @@
 /** Reads, judges and writes the file of `svc check --statements`. */
 import { pathToFileURL } from 'node:url';
-import { LockDescriber, differenceOf, lockedMigrations } from './lock.ts';
+import { differenceOf, lockDescriber, lockedMigrations } from './lock.ts';
 import { textsOf } from './statement.ts';
 import type { RuleText } from '../check.ts';
-import type { Finding } from '../../base/findings.ts';
+import type { Finding, Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Migratable } from '../../db/migrations/start.ts';
 import type { LockedDatabase, LockedMigration, LockedStatement } from './lock.ts';
-import type { SentCall } from './statement.ts';
+import type { SentCall, StatementDescriber } from './statement.ts';
 
-/** A file of locked statements. */
-interface LockFile {
-  /** Absolute path. */
+/** A file with its absolute path. */
+export interface SentFile {
   readonly file: string;
   readonly text: string;
+}
+
+/** A file of locked statements. */
+interface LockFile extends SentFile {
   readonly databases: readonly LockedDatabase[];
 }
 
@@ -23,14 +26,14 @@ export function lockedDescribers(
   { databases }: LockFile,
   plugins: readonly Migratable[],
   open: ReadonlyMap<string, Describer>,
-): ReadonlyMap<string, LockDescriber> {
+): ReadonlyMap<string, StatementDescriber> {
   return new Map(
-    databases.flatMap((database): [string, LockDescriber][] => {
+    databases.flatMap((database): [string, StatementDescriber][] => {
       const plugin = plugins.find(({ name }) => name === database.name);
       const hash = plugin?.migrationHash?.(database.dialect);
       return hash === undefined || open.has(database.name)
         ? []
-        : [[database.name, new LockDescriber(database, hash)]];
+        : [[database.name, lockDescriber(database, hash)]];
     }),
   );
 }
@@ -39,7 +42,7 @@ export function lockedDescribers(
 export function staleLines(
   { file, text, databases }: LockFile,
   plugins: readonly Migratable[],
-  describers: ReadonlyMap<string, LockDescriber>,
+  describers: ReadonlyMap<string, StatementDescriber>,
   rule: RuleText,
 ): Finding[] {
   return databases.flatMap((database): Finding[] => {
@@ -52,16 +55,8 @@ export function staleLines(
     const plugin = plugins.find(({ name }) => name === database.name);
     const difference = differenceOf(database.migrations, migrationsOf(plugin, database.dialect));
     const reason = difference ?? 'they were described for other migrations';
-    return [
-      {
-        rule: 'SVC421',
-        severity: rule.severity,
-        subject: `database ${database.name}`,
-        message: `${stale.length} of ${database.statements.size} lines of the database are stale: ${reason}`,
-        remedy: rule.remedy,
-        place: { file: pathToFileURL(file).href, line: lineOf(text, first[0]), column: 1 },
-      },
-    ];
+    const message = `${stale.length} of ${database.statements.size} lines of the database are stale: ${reason}`;
+    return [findingOf(rule, database.name, message, { file, line: lineOf(text, first[0]) })];
   });
 }
 
@@ -73,14 +68,21 @@ export function missingLines(
 ): Finding[] {
   return [...undescribed]
     .filter(([, count]) => count > 0)
-    .map(([name, count]) => ({
-      rule: 'SVC421',
-      severity: rule.severity,
-      subject: `database ${name}`,
-      message: `${count} statement${count === 1 ? '' : 's'} cannot be checked: ${text === '' ? 'the file is missing or empty' : 'the file has no line of the database'}, and no --database is named`,
-      remedy: rule.remedy,
-      place: { file: pathToFileURL(file).href, line: 1, column: 1 },
-    }));
+    .map(([name, count]) => {
+      const why = text === '' ? 'the file is missing or empty' : 'the file has no line of the database';
+      const message = `${count} statement${count === 1 ? '' : 's'} cannot be checked: ${why}, and no --database is named`;
+      return findingOf(rule, name, message, { file, line: 1 });
+    });
+}
+
+function findingOf(
+  { severity, remedy }: RuleText,
+  name: string,
+  message: string,
+  { file, line }: Omit<Place, 'column'>,
+): Finding {
+  const place = { file: pathToFileURL(file).href, line, column: 1 };
+  return { rule: 'SVC421', severity, subject: `database ${name}`, message, remedy, place };
 }
 
 function lineOf(text: string, statement: string): number {
@@ -113,10 +115,8 @@ export async function describedDatabases(
         const description = await describer.describeStatement(text);
         if (description.kind === 'described') statements.set(text, { hash, described: description });
       }
-    const migrations = migrationsOf(
-      plugins.find((plugin) => plugin.name === name),
-      dialect,
-    );
+    const plugin = plugins.find((each) => each.name === name);
+    const migrations = migrationsOf(plugin, dialect);
     described.push({ name, dialect, snakeCase, hash, migrations, tables, statements });
   }
   return [...kept, ...described];

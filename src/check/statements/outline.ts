@@ -13,7 +13,6 @@ export interface Token {
   /** The name in lower case, without quotes. Empty for a token that is not a name. */
   readonly name: string;
   readonly start: number;
-  readonly end: number;
   /** Number of open parentheses around the token. */
   readonly depth: number;
   readonly isPlaceholder: boolean;
@@ -67,6 +66,11 @@ export class Outline {
     return this.tokens.some(
       (token) => word.test(token.word) && (depth === undefined || token.depth === depth),
     );
+  }
+
+  /** Whether the statement names a column, or all of them. */
+  names(column: string): boolean {
+    return this.hasStar || this.tokens.some(({ name }) => name === column);
   }
 
   /** Returns the tokens before a word outside of parentheses; all of them if there is no such word. */
@@ -131,17 +135,9 @@ export class Outline {
 
   /** Returns the names between the parenthesis at an index and its end; undefined if there is anything else. */
   #names(open: number): readonly Token[] | undefined {
-    const inside = this.#inside(open);
+    const inside = insideOf(this.tokens, open);
     const isList = inside.every((token, index) => (index % 2 === 0 ? token.name !== '' : token.text === ','));
     return isList && inside[0]?.word !== 'select' ? inside.filter((_, index) => index % 2 === 0) : undefined;
-  }
-
-  #inside(open: number): readonly Token[] {
-    const { depth } = this.tokens[open]!;
-    const end = this.tokens.findIndex(
-      (token, index) => index > open && token.text === ')' && token.depth === depth,
-    );
-    return this.tokens.slice(open + 1, end === -1 ? undefined : end);
   }
 
   /** Returns the column to which a placeholder is written; undefined for a placeholder in an expression. */
@@ -242,7 +238,7 @@ export class Outline {
     const where = this.#where;
     if (where === undefined) return undefined;
     const found: ColumnName[] = [];
-    for (const condition of split(where, 'and')) {
+    for (const condition of splitAt(where, ({ word, depth }) => word === 'and' && depth === 0)) {
       const equals = condition.findIndex(({ text }) => text === '=');
       const left = condition.slice(0, equals).filter(({ text }) => text !== '.');
       const column = left.at(-1);
@@ -256,7 +252,7 @@ export class Outline {
 
   /** The conditions of the `where` of which one is enough: those that an `or` outside of parentheses separates. */
   get alternatives(): readonly (readonly Token[])[] {
-    return split(this.#where ?? [], 'or');
+    return splitAt(this.#where ?? [], ({ word, depth }) => word === 'or' && depth === 0);
   }
 
   /** Tokens of the conditions of the statement; undefined without a `where`. */
@@ -269,10 +265,21 @@ export class Outline {
   }
 }
 
-function split(tokens: readonly Token[], by: 'and' | 'or'): readonly (readonly Token[])[] {
+/** Returns the tokens between the parenthesis at an index and its end. */
+export function insideOf(tokens: readonly Token[], open: number): readonly Token[] {
+  const depth = tokens[open]?.depth ?? 0;
+  const end = tokens.findIndex((token, index) => index > open && token.text === ')' && token.depth === depth);
+  return tokens.slice(open + 1, end === -1 ? undefined : end);
+}
+
+/** Splits tokens at those for which a test holds. */
+export function splitAt(
+  tokens: readonly Token[],
+  ends: (token: Token) => boolean,
+): readonly (readonly Token[])[] {
   const parts: Token[][] = [[]];
   for (const token of tokens)
-    if (token.word === by && token.depth === 0) parts.push([]);
+    if (ends(token)) parts.push([]);
     else parts.at(-1)!.push(token);
   return parts;
 }
@@ -290,7 +297,6 @@ function tokensOf(text: string, dialect: Dialect): Token[] {
       word: lexer.kind === 'word' ? lexer.text.toLowerCase() : '',
       name: isName ? unquoted(lexer.text).toLowerCase() : '',
       start: lexer.start,
-      end: lexer.end,
       depth,
       isPlaceholder: lexer.kind === 'placeholder',
     });

@@ -2,6 +2,7 @@
  * Owners of rows: the columns that statements or code compare with the principal, and the inputs of which a handler
  * asks whether they belong to its principal. The rules of access ask this model.
  */
+import { onePer } from '../../base/options.ts';
 import { endsFunction, functionAround, isWithin, nodesAround } from '../reader/nodes.ts';
 import { ROW } from '../values/marks.ts';
 import { comparedColumn, decides, isGuarded, isOwn, rowsIn } from './trace.ts';
@@ -43,14 +44,8 @@ export function keyOf({ bindings, outline, isTied }: Sending, isAnyWriter = fals
   return deciding.find((each) => each.kind === 'input' && each.use === 'equal' && each.table !== '');
 }
 
-const known = new WeakMap<Trace, Owners>();
-
 /** Returns the owners of the rows of an application. */
-export function ownersOf(trace: Trace): Owners {
-  let owners = known.get(trace);
-  if (owners === undefined) known.set(trace, (owners = new Owners(trace)));
-  return owners;
-}
+export const ownersOf: (trace: Trace) => Owners = onePer((trace: Trace) => new Owners(trace));
 
 export class Owners {
   readonly #trace: Trace;
@@ -114,7 +109,7 @@ export class Owners {
     const sent = runs
       .flatMap((each) => this.#trace.sentBy(each))
       .filter(({ way }) => node === undefined || !way.some((each) => isBeside(each.node, node)));
-    const tied = new Set(runs.flatMap(({ functions }) => this.#trace.namesIn(functions)));
+    const tied = new Set(runs.flatMap((each) => this.#trace.namesIn(each)));
     const follow = ({ bindings = [] }: Sending, seen: ReadonlySet<Sending>): void => {
       for (const { use, value } of bindings) {
         if (use === 'written') continue;
@@ -126,7 +121,7 @@ export class Owners {
     };
     for (const each of sent) if (comparesPrincipal(each)) follow(each, new Set([each]));
     // a row that code compares with such an input belongs to the client, too
-    const compared = runs.flatMap((each) => this.#trace.comparedBy(each));
+    const compared = runs.flatMap((each) => this.#trace.compared.by(each));
     for (const { sides } of compared) {
       if (!sides.some((side) => inputsOf(side).some((input) => tied.has(input)))) continue;
       const rows = sides.flatMap((side) => rowsIn(side, [ROW]));
@@ -234,7 +229,7 @@ function tiesOfStatements({ sent }: Trace): readonly Tie[] {
 
 /** Returns the statements whose rows code compares with the principal: `if (row.owner !== me.sub) throw …`. */
 function tiesInCode(trace: Trace): readonly Tie[] {
-  return trace.compared.flatMap((compared) =>
+  return trace.compared.all.flatMap((compared) =>
     compared.sides.flatMap((side, index) => {
       const other = compared.sides[1 - index];
       if (other === undefined || !isOwn(other) || isOwn(side) || !decides(compared.node)) return [];

@@ -66,11 +66,7 @@ async function breakageOf(
   const description = await describer.describeStatement(text);
   const outline = new Outline(text, dialect);
   if (description.kind === 'refused')
-    return {
-      text,
-      reason: description.message,
-      names: namesOf(outline, description.message),
-    };
+    return { text, reason: description.message, names: namesOf(outline, description.message) };
   const [absent] = judgeInsertion(outline, describer.tables);
   if (absent !== undefined && judgeInsertion(outline, tables).length === 0)
     return { text, reason: absent.message, names: namesIn(absent.message) };
@@ -163,13 +159,11 @@ function placeIn({ isContributed, up }: MigrationStamp, names: readonly string[]
   }
 }
 
+const YES = /^(?:1|true|'t'|'true'|'1'|'y'|'yes')$/;
 /** Columns with rights, and the defaults that give them. */
 const RIGHTS: readonly (readonly [column: RegExp, given: RegExp])[] = [
-  [
-    /^(?:is_?)?(?:admin|administrator|superuser|staff|moderator|owner)$/,
-    /^(?:1|true|'t'|'true'|'1'|'y'|'yes')$/,
-  ],
-  [/^(?:is_?|e?mail_?|phone_?)?(?:verified|approved|confirmed)$/, /^(?:1|true|'t'|'true'|'1'|'y'|'yes')$/],
+  [/^(?:is_?)?(?:admin|administrator|superuser|staff|moderator|owner)$/, YES],
+  [/^(?:is_?|e?mail_?|phone_?)?(?:verified|approved|confirmed)$/, YES],
   [/^(?:\w+_)?roles?$/, /^'(?:admin|administrator|superuser|superadmin|owner|root|staff|moderator)'$/],
 ];
 
@@ -188,14 +182,9 @@ export function rightsIn(text: string): readonly Risk[] {
     const isGiven = RIGHTS.some(
       ([name, value]) => name.test(column?.name ?? '') && value.test(given?.text.toLowerCase() ?? ''),
     );
-    return column === undefined || given === undefined || !isGiven
-      ? []
-      : [
-          {
-            token: column,
-            message: `each row of the table "${table}" has "${column.name}" by default: ${given.text}`,
-          },
-        ];
+    if (column === undefined || given === undefined || !isGiven) return [];
+    const message = `each row of the table "${table}" has "${column.name}" by default: ${given.text}`;
+    return [{ token: column, message }];
   });
 }
 
@@ -217,17 +206,16 @@ function delaysIn(text: string, old: ReadonlySet<string>, dialect: Migratable['d
         'Add the column with a default, or without "not null", fill it, and require it in a later migration',
     }));
   const index = dialect === 'postgres' ? createsIndex(text) : undefined;
-  return index === undefined || !old.has(index.table)
-    ? absent
-    : [
-        ...absent,
-        {
-          token: index.token,
-          message: `all writers of the table "${index.table}" wait until the index is complete`,
-          why: 'A plain create index locks the table against writers, and for a large table it takes minutes',
-          remedy: 'Write -- svc: no-transaction at the beginning of the file, and create index concurrently',
-        },
-      ];
+  if (index === undefined || !old.has(index.table)) return absent;
+  return [
+    ...absent,
+    {
+      token: index.token,
+      message: `all writers of the table "${index.table}" wait until the index is complete`,
+      why: 'A plain create index locks the table against writers, and for a large table it takes minutes',
+      remedy: 'Write -- svc: no-transaction at the beginning of the file, and create index concurrently',
+    },
+  ];
 }
 
 /** Returns the findings about the migrations of databases. */
@@ -259,7 +247,8 @@ export function riskyMigrations(
   });
 }
 
-function readableIn(plugin: Migratable): ReturnType<NonNullable<Migratable['migrationsFor']>> {
+/** Returns the migrations of a plugin; none if they cannot be read. */
+export function readableIn(plugin: Migratable): ReturnType<NonNullable<Migratable['migrationsFor']>> {
   try {
     return plugin.migrationsFor?.() ?? [];
   } catch {

@@ -16,7 +16,6 @@ import type { Constraints, TypeSource } from '../../schema/types.ts';
 import type { FieldPlan, TypeNode } from '../../schema/nodes.ts';
 import type { Outline } from './outline.ts';
 import type { Problem, SentCall } from './statement.ts';
-import type { Spot } from '../reader/modules.ts';
 
 interface Rows {
   readonly call: SentCall;
@@ -31,27 +30,27 @@ export function judgeRows(rows: Rows): readonly Problem[] {
   const { as, verb } = rows.call;
   if (as === undefined || rows.described.columns.length === 0) return [];
   const type = rowType(as);
-  if (verb === 'scalar') return type === undefined ? [] : judgeScalar(rows, type as TypeSource, as);
-  return isSchemaClass(type) ? judgeClass(rows, type, as) : [];
+  if (verb === 'scalar') return type === undefined ? [] : judgeScalar(rows, type as TypeSource);
+  return isSchemaClass(type) ? judgeClass(rows, type) : [];
 }
 
-function judgeScalar(rows: Rows, type: TypeSource, as: Spot): readonly Problem[] {
+function judgeScalar(rows: Rows, type: TypeSource): readonly Problem[] {
   const [column] = rows.described.columns;
   try {
     const { node } = compileType(type);
-    return column === undefined ? [] : judgeColumn(rows, column, node, false, as);
+    return column === undefined ? [] : judgeColumn(rows, column, node, false);
   } catch {
     return []; // the type is not valid, which the statement refuses at run time
   }
 }
 
-function judgeClass(rows: Rows, type: Parameters<typeof planOf>[0], as: Spot): readonly Problem[] {
+function judgeClass(rows: Rows, type: Parameters<typeof planOf>[0]): readonly Problem[] {
   const { columns } = rows.described;
   const plan = planOf(type);
   const naming = { snakeCase: rows.snakeCase, jsonText: JSON_TEXT[rows.dialect] };
   const names = columns.map(({ name }) => name);
   const { missing, unknown } = rowReading(plan, names, naming);
-  const name = nameOfType(as);
+  const name = readerOf(rows);
   const absent = missing.map((member): Problem => {
     const near = names.includes(snakeCased(member)) ? snakeCased(member) : nearest(member, names, 2);
     return {
@@ -72,15 +71,15 @@ function judgeClass(rows: Rows, type: Parameters<typeof planOf>[0], as: Spot): r
     remedy: `Leave "${column}" out of the statement, or declare it in ${name}`,
     ...listOf(rows.outline),
   }));
-  return [...absent, ...surplus, ...plan.fields.flatMap((field) => judgeField(rows, field, as))];
+  return [...absent, ...surplus, ...plan.fields.flatMap((field) => judgeField(rows, field))];
 }
 
-function judgeField(rows: Rows, field: FieldPlan, as: Spot): readonly Problem[] {
+function judgeField(rows: Rows, field: FieldPlan): readonly Problem[] {
   const name = rows.snakeCase ? snakeCased(field.name) : field.name;
   const same = rows.described.columns.filter((column) => column.name.toLowerCase() === name.toLowerCase());
   const [column] = same;
   if (column === undefined || same.length > 1) return [];
-  return judgeColumn(rows, column, field.node, field.isOptional || field.hasDefault, as);
+  return judgeColumn(rows, column, field.node, field.isOptional || field.hasDefault);
 }
 
 function judgeColumn(
@@ -88,29 +87,24 @@ function judgeColumn(
   column: DescribedColumn,
   given: TypeNode,
   mayBeAbsent: boolean,
-  as: Spot,
 ): readonly Problem[] {
   const { node, isNullable } = within(given);
   if (!JUDGED.has(node.kind)) return [];
   const at = placeOf(rows.outline, column);
-  const reader = nameOfType(as);
+  const reader = readerOf(rows);
   const origin = column.table === undefined ? '' : ` of the table "${column.table}"`;
-  if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect))
-    return [
-      {
-        rule: 'SVC413',
-        message: `the column "${column.name}"${origin} has the type ${column.type ?? column.kind.kind}, which ${reader} refuses: its type is ${node.kind}`,
-        ...at,
-      },
-    ];
+  if (column.kind !== undefined && refuses(node, samplesOf(column.kind.kind, rows.dialect), rows.dialect)) {
+    const message = `the column "${column.name}"${origin} has the type ${column.type ?? column.kind.kind}, which ${reader} refuses: its type is ${node.kind}`;
+    return [{ rule: 'SVC413', message, ...at }];
+  }
   if (isNullable || mayBeAbsent || !mayBeNull(rows, column)) return [];
-  return [
-    {
-      rule: 'SVC414',
-      message: `the column "${column.name}"${origin} may be NULL, which ${reader} refuses`,
-      ...at,
-    },
-  ];
+  const message = `the column "${column.name}"${origin} may be NULL, which ${reader} refuses`;
+  return [{ rule: 'SVC414', message, ...at }];
+}
+
+/** Returns the name of the type in the option `as`. */
+function readerOf({ call }: Rows): string {
+  return nameOfType(call.as!); // judgeRows() judges no other calls
 }
 
 /** Kinds of types whose values a column is judged by. */

@@ -109,12 +109,9 @@ function called(node: NodeOf<'call'>, module: SourceModule, depth: number): unkn
     return (owner as unknown as Record<string, (...args: unknown[]) => unknown>)[callee.property!]!(...args);
   }
   const fn = evaluate(callee, module, depth + 1);
-  if (typeof fn !== 'function' || isSchemaClass(fn)) throw new Unknown();
-  return Object.values(NAMES).includes(fn) ? (fn as (...args: unknown[]) => unknown)(...args) : fail();
-}
-
-function fail(): never {
-  throw new Unknown();
+  if (typeof fn !== 'function' || isSchemaClass(fn) || !Object.values(NAMES).includes(fn))
+    throw new Unknown();
+  return (fn as (...args: unknown[]) => unknown)(...args);
 }
 
 function classOf(node: ClassNode, module: SourceModule, depth: number): SchemaClass {

@@ -7,7 +7,8 @@ import { clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Site } from '../values/calls.ts';
+import type { CharSet } from '../../schema/pattern-parser.ts';
+import type { Site, ValueListeners } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
 import type { ClassValue, Value } from '../values/value.ts';
 import type { ColumnName, Token } from './outline.ts';
@@ -128,17 +129,12 @@ export class Sending {
     const { placeholders } = this.outline;
     if (values?.length !== placeholders.length) return undefined;
     return placeholders.map((token, index) => {
-      const value = values[index]?.value;
+      const value = values[index];
       const written = this.outline.target(token);
       const listed = written === undefined ? this.outline.listed(token) : undefined;
       const compared = written === undefined ? (listed ?? this.outline.compared(token)) : undefined;
-      const use = written
-        ? 'written'
-        : compared === undefined
-          ? 'other'
-          : listed !== undefined || this.#isEqual(token)
-            ? 'equal'
-            : 'compared';
+      const isEqual = listed !== undefined || this.#isEqual(token);
+      const use = written ? 'written' : compared === undefined ? 'other' : isEqual ? 'equal' : 'compared';
       return { value, kind: kindOf(value), token, use, ...this.#column(written ?? compared) };
     });
   }
@@ -161,7 +157,7 @@ function kindOf(value: Value | undefined): Kind {
   if (value === undefined) return 'other';
   const marks = madeIn(value);
   if (marks.some(isOfPrincipal)) return 'principal';
-  if (isConstant(value)) return 'constant';
+  if (constantIn(value) !== undefined || value.constant !== undefined) return 'constant';
   return isInput(value, marks) ? 'input' : 'other';
 }
 
@@ -189,20 +185,12 @@ function isInput({ source, texts }: Value, marks: readonly Made[]): boolean {
   return (
     parts.length > 0 &&
     parts.every((part) =>
-      part.kind === 'literal'
-        ? true
-        : part.kind === 'client'
-          ? !isStored(part)
-          : part.made === undefined
-            ? false
-            : /^(?:(?:input|endless) |BigInt$)/.test(part.made.by),
+      part.kind === 'own'
+        ? /^(?:(?:input|endless) |BigInt$)/.test(part.made?.by ?? '')
+        : part.kind === 'literal' || !isStored(part),
     ) &&
     (parts.some(({ kind }) => kind === 'client') || marks.length > 0)
   );
-}
-
-function isConstant(value: Value): boolean {
-  return constantIn(value) !== undefined || value.constant !== undefined;
 }
 
 /** A column of the rows of a class. */
@@ -211,47 +199,43 @@ export interface RowColumn {
   readonly name: string;
 }
 
-/** Columns to which statements write a text of a client that may contain a character. */
+/** Columns to which statements write texts of clients, for rules that ask for a character in them. */
 export class WrittenColumns {
-  readonly #char: string;
   /** Classes of the option `as`, by the calls that send statements. */
   readonly #classes = new Map<Node, string>();
-  /** Columns to which a text of a client is written, and whether it may contain the character. */
-  readonly #written = new Map<string, { readonly column: string; readonly isFree: boolean }>();
+  readonly #written = new Map<string, WrittenColumn>();
   readonly #tables = new Map<string, Set<string>>();
   /** Tables of statements, by their calls. */
   readonly #sent = new Map<Node, readonly string[]>();
   /** Columns of rows without a class whose text code tests. */
   readonly #tested = new Set<string>();
 
-  constructor(char: string) {
-    this.#char = char;
-  }
-
-  visit(site: Site): void {
-    const of = classOf(site);
-    if (of !== undefined) this.#classes.set(site.call, idOf(of));
-    if (/^(?:has|hasOwn|includes|indexOf|test|exec|match|startsWith|endsWith)$/.test(methodOf(site.call)))
-      this.noteTest([site.receiver, ...site.call.args.map((arg) => site.value(arg))]);
-  }
+  /** Listeners with which the columns follow an evaluation. */
+  readonly watch: Pick<ValueListeners, 'onCall' | 'onCompare'> & { onStatement(sending: Sending): void } = {
+    onCall: (site) => {
+      const of = classOf(site);
+      if (of !== undefined) this.#classes.set(site.call, `${of.module.file}:${of.node.start}`);
+      if (/^(?:has|hasOwn|includes|indexOf|test|exec|match|startsWith|endsWith)$/.test(methodOf(site.call)))
+        this.#noteTest([site.receiver, ...site.call.args.map((arg) => site.value(arg))]);
+    },
+    onCompare: ({ sides }) => this.#noteTest(sides),
+    onStatement: (sending) => this.#add(sending),
+  };
 
   /** Notes that code tests the texts of values. */
-  noteTest(tested: readonly (Value | undefined)[]): void {
+  #noteTest(tested: readonly (Value | undefined)[]): void {
     for (const value of tested)
       for (const made of madeIn(value && { texts: value.texts }))
         if (made.column !== undefined) this.#tested.add(`${made.node.start} ${made.column}`);
   }
 
-  add({ bindings = [], tables, call }: Sending): void {
+  #add({ bindings = [], tables, call }: Sending): void {
     this.#sent.set(call, [...tables]);
     for (const { use, value, table, column } of bindings) {
       const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
       const key = `${table}.${plain(column)}`;
       if (part !== undefined && !isStored(part))
-        this.#written.set(key, {
-          column,
-          isFree: this.#written.get(key)?.isFree === true || hasAny(part.may, this.#char),
-        });
+        this.#written.set(key, { column, may: part.may | (this.#written.get(key)?.may ?? 0n) });
     }
     const of = this.#classes.get(call);
     if (of === undefined) return;
@@ -260,37 +244,40 @@ export class WrittenColumns {
     this.#tables.set(of, known);
   }
 
-  /** Returns the name in a statement that writes a text of a client to this column of a table from which the rows come. */
-  nameOf(column: RowColumn): string | undefined {
-    return this.#find(column).find(({ isFree }) => isFree)?.column;
+  /** Returns the name in a statement that writes a text with a character to this column of a table from which the rows come. */
+  nameOf(column: RowColumn | undefined, char: string): string | undefined {
+    return this.#find(column).find(({ may }) => hasAny(may, char))?.column;
   }
 
-  /** Returns the column of a row without a class, if a statement writes a text of a client to it and code tests none. */
-  columnIn({ node, column }: Made): string | undefined {
+  /** Returns the column of a row without a class, if a statement writes a text with a character to it and code tests none. */
+  columnIn({ node, column }: Made, char: string): string | undefined {
     if (column === undefined || this.#tested.has(`${node.start} ${column}`)) return undefined;
-    const written = (this.#sent.get(node) ?? []).map((table) =>
-      this.#written.get(`${table}.${plain(column)}`),
-    );
-    return written.find((each) => each?.isFree === true)?.column;
+    return this.#of(this.#sent.get(node), plain(column)).find(({ may }) => hasAny(may, char))?.column;
   }
 
-  /** Whether every text of a client that statements write to this column lacks the character. */
-  isSafe(column: RowColumn): boolean {
+  /** Whether every text of a client that statements write to this column lacks a character. */
+  isSafe(column: RowColumn | undefined, char: string): boolean {
     const found = this.#find(column);
-    return found.length > 0 && !found.some(({ isFree }) => isFree);
+    return found.length > 0 && !found.some(({ may }) => hasAny(may, char));
   }
 
-  #find({ of, name }: RowColumn): { readonly column: string; readonly isFree: boolean }[] {
-    return [...(this.#tables.get(of) ?? [])].flatMap((table) => this.#written.get(`${table}.${name}`) ?? []);
+  #find(column: RowColumn | undefined): readonly WrittenColumn[] {
+    return column === undefined ? [] : this.#of(this.#tables.get(column.of), column.name);
   }
+
+  #of(tables: Iterable<string> = [], name: string): readonly WrittenColumn[] {
+    return [...tables].flatMap((table) => this.#written.get(`${table}.${name}`) ?? []);
+  }
+}
+
+/** A column to which texts of clients are written, and the characters that they may contain. */
+interface WrittenColumn {
+  readonly column: string;
+  readonly may: CharSet;
 }
 
 function classOf({ call, value }: Site): ClassValue | undefined {
   return call.args.map((arg) => value(arg)?.members?.get('as')?.of).find((of) => of !== undefined);
-}
-
-function idOf({ node, module }: ClassValue): string {
-  return `${module.file}:${node.start}`;
 }
 
 /** Returns the column that a part holds unchanged. rowValue() makes the ids of such parts. */

@@ -14,19 +14,21 @@ import type { Place } from '../../base/findings.ts';
 import type { Describer } from '../../db/describe/describer.ts';
 import type { Dialect } from '../../db/driver.ts';
 
-/** Methods that send statements. A page sends the statement of `fetch()`, and a script several ones. */
-export type Verb =
-  | 'fetchAll'
-  | 'fetchOne'
-  | 'fetchArrays'
-  | 'fetchSets'
-  | 'execute'
-  | 'executeMany'
-  | 'insertMany'
-  | 'scalar'
-  | 'script'
-  | 'stream'
-  | 'page';
+/** Methods that send statements. A script sends several ones. */
+export const VERBS = [
+  'fetchAll',
+  'fetchOne',
+  'fetchArrays',
+  'fetchSets',
+  'execute',
+  'executeMany',
+  'insertMany',
+  'scalar',
+  'script',
+  'stream',
+] as const;
+/** A method that sends statements. A page sends the statement of `fetch()`. */
+export type Verb = (typeof VERBS)[number] | 'page';
 
 /** A call that sends statements. */
 export interface SentCall {
@@ -74,12 +76,6 @@ export function textsOf({ verb, statements }: SentCall, dialect: Dialect): reado
   );
 }
 
-/** A value for a placeholder. */
-export interface SentValue {
-  readonly value: Value | undefined;
-  readonly spot: Spot | undefined;
-}
-
 /** A database, or a lock file in its place. */
 export type StatementDescriber = Pick<
   Describer,
@@ -102,9 +98,9 @@ export interface Problem {
 export class Statement {
   readonly pieces: readonly Piece[];
   /** Values for the placeholders, in their order. Undefined if their number is not known. */
-  readonly values: readonly SentValue[] | undefined;
+  readonly values: readonly (Value | undefined)[] | undefined;
 
-  constructor(pieces: readonly Piece[], values: readonly SentValue[] | undefined) {
+  constructor(pieces: readonly Piece[], values: readonly (Value | undefined)[] | undefined) {
     this.pieces = pieces;
     this.values = values;
   }

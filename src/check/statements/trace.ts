@@ -3,6 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
+import { clientsIn } from '../values/text.ts';
 import { conditionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
@@ -85,12 +86,12 @@ class ByHandler<T> {
     return [...this.#all.values()].flat();
   }
 
-  /** Kept, because many rules ask for the items of the same handlers. */
-  of(handlers: ReadonlySet<Fn>): readonly T[] {
-    const kept = this.#kept.get(handlers);
-    if (kept?.added === this.#added && kept.size === handlers.size) return kept.items;
-    const items = [...handlers].flatMap((handler) => this.#all.get(handler) ?? []);
-    this.#kept.set(handlers, { items, added: this.#added, size: handlers.size });
+  /** Returns the items of a handler and its dependencies. Kept, because many rules ask for those of the same handlers. */
+  by({ functions }: Pick<Run, 'functions'>): readonly T[] {
+    const kept = this.#kept.get(functions);
+    if (kept?.added === this.#added && kept.size === functions.size) return kept.items;
+    const items = [...functions].flatMap((handler) => this.#all.get(handler) ?? []);
+    this.#kept.set(functions, { items, added: this.#added, size: functions.size });
     return items;
   }
 }
@@ -99,10 +100,14 @@ export class Trace {
   readonly #runs = new Map<Fn, Run>();
   readonly #sent: Sending[] = [];
   readonly #sentBy = new ByHandler<Sending>();
-  readonly #calls = new ByHandler<KeptCall>();
-  readonly #compared = new ByHandler<Compared>();
-  readonly #tested = new ByHandler<Compared>();
-  readonly #sums = new ByHandler<Compared>();
+  /** Calls of functions that are not of the project. */
+  readonly calls: ByHandler<KeptCall> = new ByHandler();
+  /** Comparisons of rows and inputs. */
+  readonly compared: ByHandler<Compared> = new ByHandler();
+  /** Tests of inputs. */
+  readonly tested: ByHandler<Compared> = new ByHandler();
+  /** Sums and products with a number that a client sends. */
+  readonly sums: ByHandler<Compared> = new ByHandler();
   /** Functions that test or compare something of the principal, or hand it to code that may do so. */
   readonly #testing = new Set<Fn>();
   /** Functions that decide by the claims of the principal, or by columns of its rows. */
@@ -162,44 +167,21 @@ export class Trace {
   }
 
   /** Returns the statements that a handler sends, also through its dependencies. */
-  sentBy({ functions }: Pick<Run, 'functions'>): readonly Sending[] {
-    return this.#sentBy.of(functions);
-  }
-
-  callsOf({ functions }: Pick<Run, 'functions'>): readonly KeptCall[] {
-    return this.#calls.of(functions);
-  }
-
-  /** Comparisons of rows and inputs in all handlers and dependencies. */
-  get compared(): readonly Compared[] {
-    return this.#compared.all;
-  }
-
-  comparedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
-    return this.#compared.of(functions);
-  }
-
-  /** Returns the sums and products with a number that a client sends. */
-  sumsOf({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
-    return this.#sums.of(functions);
-  }
-
-  /** Returns the tests of inputs in a handler and its dependencies. */
-  testedBy({ functions }: Pick<Run, 'functions'>): readonly Compared[] {
-    return this.#tested.of(functions);
+  sentBy(run: Pick<Run, 'functions'>): readonly Sending[] {
+    return this.#sentBy.by(run);
   }
 
   /** Whether a guard of a handler requires a role, a scope, or anything else than an input that names the principal. */
-  requiresRights({ guards, functions }: Run): boolean {
-    const isOwnOnly = this.#ties.of(functions).length > 0;
-    return [...guards].some(
+  requiresRights(run: Run): boolean {
+    const isOwnOnly = this.#ties.by(run).length > 0;
+    return [...run.guards].some(
       (type) => /^svc\.require(?:Roles|Scopes)$/.test(type) || (type === 'svc.requireIf' && !isOwnOnly),
     );
   }
 
   /** Returns the inputs that must name the principal, because a comparison refuses all others. */
-  namesIn(functions: ReadonlySet<Fn>): readonly string[] {
-    return this.#ties.of(functions).flatMap(({ sides }) => sides.flatMap((side) => inputsOf(side)));
+  namesIn(run: Run): readonly string[] {
+    return this.#ties.by(run).flatMap(({ sides }) => sides.flatMap((side) => inputsOf(side)));
   }
 
   /** Whether a handler or one of its dependencies tests something of the principal. */
@@ -214,18 +196,15 @@ export class Trace {
 
   /** Whether a middleware of the project tests something of the principal. */
   get hasTestingMiddleware(): boolean {
-    if (this.#hasTestingMiddleware === undefined) {
-      const known = new Set(this.runs.flatMap(({ functions }) => [...functions]));
-      this.#hasTestingMiddleware = [...this.#testing].some((fn) => !known.has(fn));
-    }
-    return this.#hasTestingMiddleware;
+    const isKnown = (fn: Fn): boolean => this.runs.some(({ functions }) => functions.has(fn));
+    return (this.#hasTestingMiddleware ??= ![...this.#testing].every(isKnown));
   }
 
   /** Keeps a comparison of a row, or of an input with another value. Rules ask for no other ones. */
   #keep(handler: Fn, compared: Compared): void {
     const { sides } = compared;
     const isOfInput = !sides.some(isEmpty) && sides.some(isGiven);
-    if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.#compared.add(handler, compared);
+    if (isOfInput || sides.some((side) => rowsIn(side).length > 0)) this.compared.add(handler, compared);
   }
 
   readonly watch: Listeners = {
@@ -241,7 +220,7 @@ export class Trace {
       const args = call.args.map((arg) => value(arg));
       const isKept = /^(?:crypto|svc)\b/.test(meaning);
       if (fn === undefined && (isKept || args.some(isGiven)))
-        this.#calls.add(handler, {
+        this.calls.add(handler, {
           call,
           module: site.module,
           meaning,
@@ -270,13 +249,13 @@ export class Trace {
     },
     onSum: (sum) => {
       const isOfNumber = sum.sides.some(({ declared }) => declared?.number !== undefined);
-      if (sum.handler !== undefined && isOfNumber) this.#sums.add(sum.handler, sum);
+      if (sum.handler !== undefined && isOfNumber) this.sums.add(sum.handler, sum);
     },
     onTest: ({ value, handler, node, module }) => {
       if (handler === undefined) return;
       const tested: Compared = { node, module, handler, sides: [value, ABSENT] };
       this.#keep(handler, tested);
-      if (isGiven(value)) this.#tested.add(handler, tested);
+      if (isGiven(value)) this.tested.add(handler, tested);
       // a test whether there is a principal says nothing of its rights
       if (value.type !== undefined || !isOwn(value)) return;
       this.#testing.add(handler);
@@ -315,9 +294,7 @@ function isOfPresence(sides: readonly Value[]): boolean {
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */
 export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED]): readonly Node[] {
-  const columns = value.texts
-    .flat()
-    .flatMap((part) => (part.kind === 'client' ? (part.origin.made ?? []) : []));
+  const columns = clientsIn(value.texts).flatMap(({ origin }) => origin.made ?? []);
   return [...columns, ...madeIn(value)].filter(({ by }) => marks.includes(by)).map(({ node }) => node);
 }
 
@@ -361,12 +338,11 @@ export function isOwn(value: Value | undefined): boolean {
 
 /** Whether a comparison asks for a claim of the principal, or a column of its row, but not whether it owns another row. */
 function decidesByRights(sides: readonly Value[]): boolean {
-  return sides.some(hasRights) && !sides.some((side) => !isOwn(side) && rowsIn(side).length > 0);
-}
-
-/** Whether a value is a claim of the principal, or a column of its row. */
-function hasRights(value: Value): boolean {
-  return madeIn(value).some((made) => isOfPrincipal(made) && made.by !== OWN_CHANGE);
+  const marks = sides.flatMap((side) => madeIn(side));
+  return (
+    marks.some((made) => isOfPrincipal(made) && made.by !== OWN_CHANGE) &&
+    !sides.some((side) => !isOwn(side) && rowsIn(side).length > 0)
+  );
 }
 
 /** Adds the functions and guards of a dependency. Returns whether a dependency of the project declares `security`. */

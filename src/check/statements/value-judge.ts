@@ -9,7 +9,7 @@ import type { Constraints } from '../../schema/types.ts';
 import type { Value } from '../values/value.ts';
 import { tableNamed } from './outline.ts';
 import type { ColumnName, Outline, Token } from './outline.ts';
-import type { Problem, SentValue, StatementDescriber } from './statement.ts';
+import type { Problem, StatementDescriber } from './statement.ts';
 
 /** A value that is known well enough to be judged. */
 interface KnownValue {
@@ -24,13 +24,13 @@ interface KnownValue {
 /** Returns the problems of the values that a statement binds. `kinds` are the types of its placeholders. */
 export function judgeValues(
   outline: Outline,
-  values: readonly SentValue[],
+  values: readonly (Value | undefined)[],
   { tables, dialect }: Pick<StatementDescriber, 'tables' | 'dialect'>,
   kinds: readonly (ColumnType | undefined)[] = [],
 ): readonly Problem[] {
   if (values.length !== outline.placeholders.length) return [];
   return outline.placeholders.flatMap((placeholder, index) => {
-    const value = knownValue(values[index]!);
+    const value = knownValue(values[index]);
     if (value === undefined) return [];
     const target = outline.target(placeholder);
     const column = columnOf(outline, target ?? outline.compared(placeholder), tables);
@@ -55,7 +55,7 @@ function columnOf(
   return found.length === 1 ? found[0] : undefined;
 }
 
-function knownValue({ value }: SentValue): KnownValue | undefined {
+function knownValue(value: Value | undefined): KnownValue | undefined {
   if (value === undefined) return undefined;
   const declared = value.declared?.node;
   if (declared !== undefined) {
@@ -103,15 +103,10 @@ function judge(pair: Pair): readonly Problem[] {
     const allowed = type.values.map((each) => JSON.stringify(each)).join(', ');
     return [{ rule: 'SVC415', message: `${name} never holds ${found}: its values are ${allowed}`, start }];
   }
-  if (isOfOtherType(pair))
-    return [
-      {
-        rule: 'SVC415',
-        message: `${name} has the type ${type.kind}, which cannot hold ${value.constant === undefined ? `a value of the type ${value.kind}` : JSON.stringify(value.constant)}`,
-        start,
-      },
-    ];
-  return isWritten ? tooLong(pair) : [];
+  if (!isOfOtherType(pair)) return isWritten ? tooLong(pair) : [];
+  const what =
+    value.constant === undefined ? `a value of the type ${value.kind}` : JSON.stringify(value.constant);
+  return [{ rule: 'SVC415', message: `${name} has the type ${type.kind}, which cannot hold ${what}`, start }];
 }
 
 /** Numbers as the engines read them from a text. */
@@ -154,20 +149,11 @@ function tooLong({ placeholder, value, name, type }: Pair): readonly Problem[] {
   // a pattern or a format may limit the length, too
   const isFree = value.constraints?.pattern === undefined && value.constraints?.format === undefined;
   if ((length ?? (isFree ? Infinity : 0)) <= most) return [];
-  const found =
-    value.constant === undefined
-      ? length === undefined
-        ? 'of any length'
-        : `of up to ${length} characters`
-      : `of ${length} characters`;
-  return [
-    {
-      rule: 'SVC416',
-      message: `${name} holds at most ${most} characters, but the value is a text ${found}`,
-      remedy: `Declare the input with { maxLength: ${most} }`,
-      start: placeholder.start,
-    },
-  ];
+  const range = value.constant === undefined ? 'of up to' : 'of';
+  const found = length === undefined ? 'of any length' : `${range} ${length} characters`;
+  const message = `${name} holds at most ${most} characters, but the value is a text ${found}`;
+  const remedy = `Declare the input with { maxLength: ${most} }`;
+  return [{ rule: 'SVC416', message, remedy, start: placeholder.start }];
 }
 
 /** Returns the columns that an insert leaves out, although the database needs a value for them. */
@@ -187,11 +173,6 @@ export function judgeInsertion(outline: Outline, tables: readonly TableDescripti
   );
   if (absent.length === 0) return [];
   const names = absent.map(({ name }) => `"${name}"`).join(', ');
-  return [
-    {
-      rule: 'SVC417',
-      message: `the insert gives no value for ${names} of the table "${table!.name}", which may not be NULL and has no default`,
-      start: insertion.table.token.start,
-    },
-  ];
+  const message = `the insert gives no value for ${names} of the table "${table!.name}", which may not be NULL and has no default`;
+  return [{ rule: 'SVC417', message, start: insertion.table.token.start }];
 }

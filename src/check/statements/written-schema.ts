@@ -3,7 +3,7 @@
  * statements only, so no database is needed, and the dialect does not matter.
  */
 import { partsIn } from '../reader/nodes.ts';
-import { Outline, tableAt } from './outline.ts';
+import { Outline, insideOf, splitAt, tableAt } from './outline.ts';
 import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
 
@@ -164,7 +164,7 @@ function statementAt(tokens: readonly Token[], start: number): readonly Token[] 
 function addedAt(tokens: readonly Token[], alter: number): readonly [name: string, parts: Parts] {
   const words = statementAt(tokens, alter);
   const first = words.findIndex(({ word }) => word === 'add');
-  const parts = split(words.slice(first), 0).filter(([add]) => add?.word === 'add');
+  const parts = splitAt(words.slice(first), isComma(0)).filter(([add]) => add?.word === 'add');
   return [
     nameBefore(words, first),
     parts.map((part) =>
@@ -174,7 +174,7 @@ function addedAt(tokens: readonly Token[], alter: number): readonly [name: strin
 }
 
 /** Returns a table with columns and constraints, each of which is one part. */
-function withParts(table: KnownTable, parts: readonly (readonly Token[])[]): KnownTable {
+function withParts(table: KnownTable, parts: Parts): KnownTable {
   const columns = [...table.columns];
   const keys = [...table.keys];
   const references = [...table.references];
@@ -234,19 +234,12 @@ function keyAt(
 }
 
 /** Returns the parts between commas in the parentheses at an index. */
-function partsOf(tokens: readonly Token[], open: number): readonly (readonly Token[])[] {
-  const depth = tokens[open]?.depth ?? 0;
-  const end = tokens.findIndex((token, index) => index > open && token.text === ')' && token.depth === depth);
-  return split(tokens.slice(open + 1, end === -1 ? undefined : end), depth + 1);
+function partsOf(tokens: readonly Token[], open: number): Parts {
+  return splitAt(insideOf(tokens, open), isComma((tokens[open]?.depth ?? 0) + 1));
 }
 
-/** Splits tokens at the commas of a depth. */
-function split(tokens: readonly Token[], depth: number): readonly (readonly Token[])[] {
-  const parts: Token[][] = [[]];
-  for (const token of tokens)
-    if (token.text === ',' && token.depth === depth) parts.push([]);
-    else parts.at(-1)!.push(token);
-  return parts;
+function isComma(at: number): (token: Token) => boolean {
+  return ({ text, depth }) => text === ',' && depth === at;
 }
 
 /** Returns the names in the first parentheses. */

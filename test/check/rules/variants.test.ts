@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { CORE_RULES, SOURCE_PARTS } from '../../../src/check/rules/rules.ts';
 import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
-import { patternOf, reportsIn, textsOf } from '../../support/messages.ts';
+import { messagesIn, patternOf, textsOf } from '../../support/messages.ts';
 import { enginesIn } from '../../support/engines.ts';
 import { folder } from '../../support/run.ts';
 import { CASES, filesOf } from './cases/all.ts';
@@ -48,9 +48,7 @@ function found(t: TestContext, files: Files): string[] {
 
 /** Patterns of the messages of rules that read sources in src/check/rules. Other rules report no node. */
 function messagesOfRules(): string[] {
-  return reportsIn('src/check/rules', true).flatMap(({ args: [, message] }) =>
-    textsOf(message).map(patternOf),
-  );
+  return messagesIn('src/check/rules', true).flatMap((message) => textsOf(message).map(patternOf));
 }
 
 for (const language of ['TypeScript', 'JavaScript'] as const) {

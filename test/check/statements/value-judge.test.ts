@@ -74,9 +74,7 @@ function nodeOf(name: string): TypeNode {
 function rulesOf(sql: string, node: TypeNode): string[] {
   const outline = new Outline(sql, 'postgres');
   const value = { ...KNOWN, declared: { part: undefined, member: () => undefined, node } };
-  return judgeValues(outline, [{ value, spot: undefined }], { tables: [NOTE], dialect: 'postgres' }).map(
-    ({ rule }) => rule,
-  );
+  return judgeValues(outline, [value], { tables: [NOTE], dialect: 'postgres' }).map(({ rule }) => rule);
 }
 
 test('a text that may be longer than its column is a problem where it is written (SVC416)', () => {
@@ -149,9 +147,7 @@ test('a text with a number fits a flag of MySQL, which is a small integer, and n
     const from = [{ text, node: { type: 'text' } }] as never; // the judge reads the kind of the node only
     const value = { texts: [[{ kind: 'literal', text, from } as const]] };
     const outline = new Outline('update note set done = ?', dialect);
-    return judgeValues(outline, [{ value, spot: undefined }], { tables: [done], dialect }).map(
-      ({ rule }) => rule,
-    );
+    return judgeValues(outline, [value], { tables: [done], dialect }).map(({ rule }) => rule);
   };
   assert.deepEqual([rules('mysql', '7'), rules('postgres', '7')], [[], ['SVC415']]);
   assert.deepEqual([rules('mysql', 'later'), rules('postgres', 'yes')], [['SVC415'], []]);
