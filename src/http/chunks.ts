@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { systemClock } from '../base/clock.ts';
-import { currentContext, ignore, promised, within } from '../base/promises.ts';
+import { currentContext, ignore, nextTurn, promised, within } from '../base/promises.ts';
 import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -284,7 +284,7 @@ export async function errorOfEnd(end: () => unknown, error: unknown): Promise<un
   Promise.try(end).catch((failure: unknown) => {
     last = errorAfter(failure, error);
   });
-  await new Promise((resolve) => void setImmediate(resolve));
+  await nextTurn();
   return last;
 }
 

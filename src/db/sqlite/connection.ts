@@ -3,6 +3,7 @@
  * the wait for a lock of another process is asynchronous.
  */
 import { randomInt } from 'node:crypto';
+import { nextTurn } from '../../base/promises.ts';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { checkLimit, sleepWithin } from '../limits.ts';
@@ -123,7 +124,7 @@ export class SqliteConnection implements Connection {
           }
         });
         if (done instanceof Promise) await done;
-        if (count === until) await turn();
+        if (count === until) await nextTurn();
       }
     } finally {
       endRows(source);
@@ -146,7 +147,7 @@ export class SqliteConnection implements Connection {
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // give other events a turn, because a fast reader would block the event loop
+        await nextTurn(); // give other events a turn, because a fast reader would block the event loop
         checkLimit(limit, this.#options.clock, sql);
         const startedMs = this.#timing?.begin() ?? 0;
         next = this.#try(sql, () => batches.next());
@@ -339,10 +340,6 @@ export class SqliteConnection implements Connection {
     for (const stream of this.#streams) stream.end();
     this.#streams.clear();
   }
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** `path` of a database in memory. */

@@ -9,7 +9,7 @@
 import { Buffer } from 'node:buffer';
 import { isDisconnect } from '../../base/errors.ts';
 import { systemClock } from '../../base/clock.ts';
-import { ignore, within } from '../../base/promises.ts';
+import { ignore, nextTurn, within } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
 import { findField } from '../headers.ts';
 import {
@@ -326,11 +326,6 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     await nextTurn();
   }
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
-}
-
-/** Resolves in the next turn of the event loop, after the sockets were read. */
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void> {
