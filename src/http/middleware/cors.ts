@@ -14,9 +14,9 @@
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
-import { AllowedOrigins, UNKNOWN_ORIGIN, fieldOf } from '../origins.ts';
+import { AllowedOrigins, UNKNOWN_ORIGIN } from '../origins.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
-import { HttpResponse, Prepared } from '../response.ts';
+import { HttpResponse, Prepared, fieldOf } from '../response.ts';
 import type { Env } from '../../base/config.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
