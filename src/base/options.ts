@@ -159,7 +159,7 @@ export function readGiven<K extends Record<string, OptionKind<unknown>>>(
 }
 
 /** Returns a function that makes one value for each object, and then returns this value. */
-export function onePer<K extends object, V extends object>(make: (key: K) => V): (key: K) => V {
+export function onePer<K extends object, V extends NonNullable<unknown>>(make: (key: K) => V): (key: K) => V {
   const made = new WeakMap<K, V>();
   return (key) => {
     let value = made.get(key);

@@ -1,4 +1,5 @@
 /** The delivery of a response: its facts for the access log, and its chunks while they are sent. */
+import { onePer } from '../../base/options.ts';
 import { safeField } from '../../observability/redact.ts';
 import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
@@ -14,18 +15,13 @@ export const MAX_AGENT_CHARACTERS = 256;
  * secret, for example `token`.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
-const secretPaths = new WeakMap<CompiledRoute, boolean>();
 
 /** Returns whether a path parameter of a route has the name of a secret, so that logs must not show the path. */
-export function hasSecret(route: CompiledRoute): boolean {
-  let found = secretPaths.get(route);
-  if (found === undefined) {
-    const names = [...route.template.matchAll(/\{(\w+)/g)].map((match) => match[1]!);
-    found = names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET);
-    secretPaths.set(route, found);
-  }
-  return found;
-}
+export const hasSecret: (route: CompiledRoute) => boolean = onePer((route) =>
+  [...route.template.matchAll(/\{(\w+)/g)].some(
+    ([, name]) => safeField(name!, LIKE_A_SECRET) !== LIKE_A_SECRET,
+  ),
+);
 
 /** Facts about the response to a request, for the access log. */
 export class Delivery {
