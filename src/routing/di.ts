@@ -15,6 +15,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
+import { itemsOf } from '../http/headers.ts';
 import { scopeOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
@@ -392,14 +393,6 @@ function fieldNameOf(name: string, wireName: string): string {
 /** Returns path parameters as texts again, because the path may have converted them to numbers. */
 function textsOf(params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, String(value)]));
-}
-
-/** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
-function itemsOf(value: string): string[] {
-  return value
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
 }
 
 const SOURCES = [

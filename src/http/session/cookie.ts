@@ -31,7 +31,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { SecurityLog } from '../security-log.ts';
-import type { HeaderList } from '../headers.ts';
+import { itemsOf, type HeaderList } from '../headers.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
@@ -194,10 +194,7 @@ export class MissingTls {
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
   if (field === undefined) return headers.set('Cache-Control', fallback);
-  const directives = field
-    .split(',')
-    .map((directive) => directive.trim())
-    .filter((directive) => directive !== '');
+  const directives = itemsOf(field);
   if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared))
     return;
   headers.set(
