@@ -16,7 +16,7 @@
 import { SvcError } from '../base/errors.ts';
 import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
 import { itemsOf } from '../http/headers.ts';
-import { scopeOfSource, type Scope } from '../http/state.ts';
+import { surroundOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
@@ -79,7 +79,7 @@ export class Dependency<out T> {
 
   /** `seen` contains the sources that are being examined, because sources may need each other in a cycle. */
   #scopeWithin(seen: Set<DependencySource>): Scope {
-    const known = this.#scope ?? scopeOfSource(this.source);
+    const known = this.#scope ?? (surroundOfSource(this.source) && 'handler');
     if (known !== undefined || seen.has(this.source)) return known ?? 'request';
     seen.add(this.source);
     const needsHandler = Object.values(readSource(this.source).spec).some(
