@@ -202,6 +202,12 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
+/** Returns the end of a message about an unknown word. Empty if no other candidate is like the word. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const near = closest(word, candidates);
+  return near === undefined || near === word ? '' : `: did you mean "${near}"?`;
+}
+
 /**
  * Returns the candidate that differs least from `word`, by at most `most` letters; undefined if there is
  * none.

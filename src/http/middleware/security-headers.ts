@@ -10,6 +10,8 @@ import { SvcError } from '../../base/errors.ts';
 import {
   bool,
   closest,
+  defined,
+  didYouMean,
   given,
   int,
   isRecord,
@@ -501,11 +503,7 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
 }
 
 function unknown(name: string, names: readonly string[]): SvcError {
-  const near = closest(name, names);
-  return new SvcError('E_CSP', [
-    name,
-    'is not the name of a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
-  ]);
+  return new SvcError('E_CSP', [name, `is not the name of a directive${didYouMean(name, names)}`]);
 }
 
 /** Returns the sources of a directive. Throws if browsers would misread one. */
