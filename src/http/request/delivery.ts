@@ -1,9 +1,9 @@
 /** The delivery of a response: its facts for the access log, and its chunks while they are sent. */
 import { onePer } from '../../base/options.ts';
 import { safeField } from '../../observability/redact.ts';
-import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
+import { PassedChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
-import type { Awaitable, CompiledRoute } from '../contracts.ts';
+import type { CompiledRoute } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
@@ -46,14 +46,12 @@ export class Delivery {
 }
 
 /** Passes the size of each chunk to `onBytes`. The chunks can be read only once. */
-export class CountedChunks extends EndlessChunks {
-  readonly #chunks: Chunks;
+export class CountedChunks extends PassedChunks {
   readonly #onBytes: (bytes: number) => void;
   #source: ChunkIterator | undefined;
 
   constructor(chunks: Chunks, onBytes: (bytes: number) => void) {
-    super();
-    this.#chunks = chunks;
+    super(chunks);
     this.#onBytes = onBytes;
   }
 
@@ -66,16 +64,8 @@ export class CountedChunks extends EndlessChunks {
     return this.#begun().return?.();
   }
 
-  override get isEndless(): boolean {
-    return this.#chunks instanceof EndlessChunks && this.#chunks.isEndless;
-  }
-
-  finish(reason: Error): Awaitable<void> {
-    return this.#chunks instanceof EndlessChunks ? this.#chunks.finish(reason) : undefined;
-  }
-
   #begun(): ChunkIterator {
-    return (this.#source ??= iterate(this.#chunks));
+    return (this.#source ??= iterate(this.chunks));
   }
 
   #count(step: ChunkStep): ChunkStep {
