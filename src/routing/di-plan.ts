@@ -7,7 +7,7 @@ import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { isThenable, whenReady } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
 import { inSpan } from '../observability/tracer.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -474,10 +474,7 @@ export class Resolution {
   }
 
   #enterGenerator(dependency: PlannedDependency, generator: Generator | AsyncGenerator): unknown {
-    const step = generator.next();
-    return isThenable(step)
-      ? step.then((taken) => this.#take(dependency, generator, taken))
-      : this.#take(dependency, generator, step);
+    return whenReady(generator.next(), (step) => this.#take(dependency, generator, step));
   }
 
   #take(

@@ -128,7 +128,7 @@ export class CORSMiddleware implements Middleware {
       if (method !== undefined) return this.#answer(req, origin, method);
     }
     const fields = origin === undefined ? this.#anonymous : this.#fieldsFor(origin, req);
-    return whenReady(fields, (ready) => pass(ready, next));
+    return whenReady(fields, (ready) => whenReady(next(), (response) => add(response, ready)));
   }
 
   *compile({ middleware, siblings = middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -299,13 +299,6 @@ function isTokens(value: unknown): boolean {
   return (
     Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '*' && isToken(item))
   );
-}
-
-function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
-  const response = next();
-  return response instanceof HttpResponse
-    ? add(response, fields)
-    : response.then((ready) => add(ready, fields));
 }
 
 /**

@@ -8,7 +8,7 @@
 import { bool, didYouMean, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { isMethods } from '../headers.ts';
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { parseTemplate } from '../path.ts';
@@ -156,7 +156,7 @@ export class RateLimitMiddleware implements Middleware {
     const limit = this.#limitFor(req);
     if (limit === null) return next();
     const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
-    return isThenable(result) ? result.then((ready) => pass(limit, ready, next)) : pass(limit, result, next);
+    return whenReady(result, (ready) => pass(limit, ready, next));
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
