@@ -178,9 +178,7 @@ export class IdempotencyMiddleware implements Middleware {
     if (key === undefined)
       throw new BadRequest(
         `The header field ${this.header} must be one string of 1 to 255 characters in quotation marks`,
-        {
-          code: 'idempotency_key_malformed',
-        },
+        { code: 'idempotency_key_malformed' },
       );
     return this.#once(req, route, key, next);
   }
@@ -313,10 +311,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('in_progress');
     return new Conflict(
       'Another request with the same idempotency key is still being executed; repeat the request later',
-      {
-        code: 'idempotency_in_progress',
-        headers: { 'Retry-After': '1' },
-      },
+      { code: 'idempotency_in_progress', headers: { 'Retry-After': '1' } },
     );
   }
 

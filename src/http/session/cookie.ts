@@ -240,6 +240,8 @@ export type ReadValue =
 const HEAD = String.raw`\.([\w-]{1,64})\.(\d{1,12})\.(\d{1,12})\.`;
 const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
 const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
+/** Whole text, id of the key, times of issue and expiry, body; and the MAC of a signed value. */
+type ValueParts = [string, string, string, string, string, string?];
 
 /**
  * Length in bytes of the initialization vector. With random vectors, one key may encrypt about 2^32 values
@@ -285,14 +287,7 @@ export class ProtectedValues {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
-    const [, id, issued, expires, body, given] = parts as unknown as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string | undefined,
-    ];
+    const [, id, issued, expires, body, given] = parts as unknown as ValueParts;
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =

@@ -253,10 +253,7 @@ export class CSRFMiddleware implements Middleware {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden(
       'The request has no valid CSRF token to prove that a page of this application sent the request',
-      {
-        code: 'csrf_failed',
-        headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },
-      },
+      { code: 'csrf_failed', headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' } },
     );
   }
 }
