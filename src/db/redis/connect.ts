@@ -10,6 +10,7 @@ import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
 import { RedisConnection, RedisError, type RedisConnectionDeps } from './connection.ts';
 import { askServer } from '../wire/server-probe.ts';
+import { firstReachable } from '../wire/server-hosts.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Limit } from '../driver.ts';
@@ -42,17 +43,9 @@ export async function connectRedis(
     address: { hosts, connectTimeoutMs },
     clock,
   } = options;
-  let failure: unknown;
-  for (const host of hosts) {
-    try {
-      return await connectHost(options, host, limitIn(connectTimeoutMs, clock, signal));
-    } catch (error) {
-      if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true)
-        throw error;
-      failure = error;
-    }
-  }
-  throw failure;
+  const connect = (host: ServerHost): Promise<RedisConnection> =>
+    connectHost(options, host, limitIn(connectTimeoutMs, clock, signal));
+  return firstReachable(hosts, connect, signal);
 }
 
 async function connectHost(
