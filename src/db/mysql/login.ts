@@ -28,7 +28,7 @@ import { readError, readGreeting, readOk, Fields, type Greeting } from './messag
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer } from '../wire/server-probe.ts';
 import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
@@ -114,11 +114,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       while (this.inbox.length === 0) {
         const bytes = await this.#greeted(more);
         const foreign = foreignServer(bytes, 'MySQL');
-        if (foreign !== undefined)
-          throw new SvcError('E_DB_CONNECT', [
-            this.#shown,
-            `the server is ${foreign}, not a MySQL or MariaDB server`,
-          ]);
+        if (foreign !== undefined) throw foreignRefusal(this.#shown, foreign, 'MySQL');
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)

@@ -5,11 +5,10 @@
  * The login sends `HELLO 3`, which selects the protocol RESP3. A server that does not know HELLO gets AUTH
  * and ROLE instead, and uses RESP2. Then SELECT chooses the database, unless it is database 0.
  */
-import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
 import { RedisConnection, RedisError, type RedisConnectionDeps } from './connection.ts';
-import { askServer } from '../wire/server-probe.ts';
+import { askServer, foreignRefusal } from '../wire/server-probe.ts';
 import { firstReachable } from '../wire/server-hosts.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
@@ -86,10 +85,7 @@ async function connectHost(
   } catch (error) {
     connection.destroy();
     const kind = isUnexplained(error) ? await askServer(endpoint, 'Redis', clock) : undefined;
-    if (kind !== undefined)
-      throw new SvcError('E_DB_CONNECT', [shown, `the server is ${kind}, not a Redis server`], {
-        cause: error,
-      });
+    if (kind !== undefined) throw foreignRefusal(shown, kind, 'Redis', error);
     if (!(error instanceof RedisError)) throw error;
     throw /max number of clients/i.test(error.message)
       ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {

@@ -16,10 +16,9 @@ import {
   ReadOnly,
   lostByProtocol,
 } from '../errors.ts';
-import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
 import { RequestQueue, type PendingRequest } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer } from '../wire/server-probe.ts';
 import {
   ReplyTooLarge,
   RespError,
@@ -210,15 +209,11 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
     this.#receivedMs = this.#clock.monotonicMs();
     try {
       this.reader.push(chunk);
+      const { remoteAddress = '', remotePort = '' } = this.socket;
     } catch (error) {
       const foreign = foreignServer(chunk, 'Redis');
       if (foreign !== undefined)
-        return this.abandon(
-          new SvcError('E_DB_CONNECT', [
-            `${this.socket.remoteAddress ?? ''}:${this.socket.remotePort ?? ''}`,
-            `the server is ${foreign}, not a Redis server`,
-          ]),
-        );
+        return this.abandon(foreignRefusal(`${remoteAddress}:${remotePort}`, foreign, 'Redis'));
       if (error instanceof ReplyTooLarge)
         return this.abandon(
           new ConnectionLost(
