@@ -363,6 +363,11 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
     closeMs: CLOSE_MS,
   };
 }
+/** Opens the database of the plugin `name` for a command of svc. @internal */
+export async function openForCommand(url: string, options: DatabaseOptions, name: string): Promise<Database> {
+  return (await prepareDatabase(url, options, { name, isCommand: true }).open()).database;
+}
+
 
 /**
  * Opens a database. Call `close()` at the end, or declare it with `await using`.
