@@ -188,9 +188,7 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
       const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.first?.sentMs ?? Infinity);
       if (quietMs >= SILENT_MS)
         this.abandon(
-          new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, {
-            cause: error,
-          }),
+          new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, { cause: error }),
         );
     });
     if (watched === undefined) return;
@@ -209,9 +207,9 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
     this.#receivedMs = this.#clock.monotonicMs();
     try {
       this.reader.push(chunk);
-      const { remoteAddress = '', remotePort = '' } = this.socket;
     } catch (error) {
       const foreign = foreignServer(chunk, 'Redis');
+      const { remoteAddress = '', remotePort = '' } = this.socket;
       if (foreign !== undefined)
         return this.abandon(foreignRefusal(`${remoteAddress}:${remotePort}`, foreign, 'Redis'));
       if (error instanceof ReplyTooLarge)

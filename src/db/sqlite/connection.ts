@@ -258,9 +258,7 @@ export class SqliteConnection implements Connection {
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
     if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
-      throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', {
-        sql,
-      });
+      throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sql });
     checkLimit(limit, this.#options.clock, sql);
     const startedMs = this.#timing?.begin() ?? 0;
     try {
@@ -293,7 +291,6 @@ export class SqliteConnection implements Connection {
       if (leftMs <= 0) {
         throw new LockTimeout(`The database was locked by another connection for ${busyTimeoutMs} ms`, {
           errno: failure.errcode,
-          sqlstate: '55P03',
           sql,
         });
       }

@@ -154,10 +154,7 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown(
         'The connection broke during COMMIT, so it is unknown whether the transaction was committed',
-        {
-          sql: 'commit',
-          cause: error,
-        },
+        { sql: 'commit', cause: error },
       )
     : error;
 }
