@@ -27,7 +27,6 @@ const TESTED_ALONE: Readonly<Record<string, readonly string[]>> = {
   'db/postgres/saslprep.ts': ['saslPrep'],
   'db/wire/bytes.ts': ['shortAscii'],
   'db/wire/server-socket.ts': ['Incoming'],
-  'http/files/body.ts': ['lengthOf'],
   'http/files/static-folder.ts': ['isServed'],
   'http/middleware/compression.ts': ['CompressedChunks'],
   'http/middleware/idempotency.ts': [

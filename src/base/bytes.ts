@@ -6,6 +6,8 @@
  * so a peer that sends single bytes costs one byte of memory for each. Each byte is copied only a few times.
  */
 
+// imported, because reading the global `Buffer` calls a getter, which takes longer
+import { Buffer, isUtf8 } from 'node:buffer';
 import { types } from 'node:util';
 
 /**
@@ -235,4 +237,11 @@ export class ByteQueue {
 /** Returns the bytes as a Buffer, without a copy. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** Decodes UTF-8. Returns undefined if the bytes are not UTF-8. */
+export function utf8Text(bytes: Buffer, start: number = 0, end: number = bytes.length): string | undefined {
+  const text = bytes.toString('utf8', start, end);
+  // toString() decodes invalid bytes to U+FFFD, so only a text with this character needs the check
+  return text.includes('\ufffd') && !isUtf8(bytes.subarray(start, end)) ? undefined : text;
 }

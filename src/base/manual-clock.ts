@@ -2,6 +2,7 @@
  * A clock that moves only on demand, for tests of code that takes a `Clock`.
  */
 import { sleepUntil } from './clock.ts';
+import { nextTurn } from './promises.ts';
 import type { Clock } from './clock.ts';
 
 /** Default start: Monday, 2024-01-01T00:00:00Z. Tests need only a fixed moment. */
@@ -63,10 +64,10 @@ export class ManualClock implements Clock {
       this.#timers.delete(timer);
       this.#moveTo(Math.max(this.#elapsedMs, timer.dueMs));
       timer.fn();
-      await turn();
+      await nextTurn();
     }
     this.#moveTo(Math.max(this.#elapsedMs, endMs));
-    await turn();
+    await nextTurn();
   }
 
   /**
@@ -96,8 +97,4 @@ export class ManualClock implements Clock {
     }
     return next;
   }
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -180,7 +180,7 @@ export function remember<K, V>(map: Map<K, V>, most: number, key: K, value: V): 
 }
 
 /** Returns a function that makes one value for each object, and then returns this value. */
-export function onePer<K extends object, V extends object>(make: (key: K) => V): (key: K) => V {
+export function onePer<K extends object, V extends NonNullable<unknown>>(make: (key: K) => V): (key: K) => V {
   const made = new WeakMap<K, V>();
   return (key) => {
     let value = made.get(key);
@@ -237,10 +237,10 @@ export function closest(word: string, given: Iterable<string>): string | undefin
   );
 }
 
-/** Returns the end of a message about an unknown word: the candidate that it probably means, if there is one. */
-export function meant(word: string, candidates: Iterable<string>): string {
+/** Returns the end of a message about an unknown word. Empty if no other candidate is like the word. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
   const near = closest(word, candidates);
-  return near === undefined ? '' : `: did you mean "${near}"?`;
+  return near === undefined || near === word ? '' : `: did you mean "${near}"?`;
 }
 
 /**

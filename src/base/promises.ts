@@ -94,6 +94,11 @@ export class HandledSteps<T> implements AsyncGenerator<T, void, undefined> {
   }
 }
 
+/** Resolves in the next turn of the event loop, after the sockets were read. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => void setImmediate(resolve));
+}
+
 /** Returns the result of `pending`, or after `ms` that of `onLate`. Ignores a later rejection. */
 export async function within<T, Late>(
   clock: Clock,

@@ -51,18 +51,9 @@ export class LruIndex {
 
   /** Marks a slot as the most recently used. */
   use(slot: number): void {
-    const links = this.#links;
-    const first = links[HEAD]!;
-    if (first === slot) return;
-    const at = slot << 1;
-    const next = links[at]!;
-    const previous = links[at | 1]!;
-    links[previous << 1] = next;
-    links[(next << 1) | 1] = previous;
-    links[at] = first;
-    links[at | 1] = HEAD;
-    links[(first << 1) | 1] = slot;
-    links[HEAD] = slot;
+    if (this.#links[HEAD] === slot) return;
+    this.#unlink(slot);
+    this.#linkFirst(slot);
   }
 
   /** Adds a new key as the most recently used. The index must not be full. */

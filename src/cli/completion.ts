@@ -5,7 +5,7 @@
  * The script is generated from the commands, so that it always matches this version of `svc`.
  */
 import { SvcError } from '../base/errors.ts';
-import { meant } from '../base/options.ts';
+import { didYouMean } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 
 const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -63,7 +63,7 @@ async function run(
     throw new SvcError('E_CLI_USAGE', [
       'svc completion needs the name of a shell: bash, zsh or fish' +
         (given === undefined ? '' : `, found "${positionals.join(' ')}"`) +
-        (given === undefined || shell !== undefined ? '' : meant(given, SHELLS)),
+        (given === undefined || shell !== undefined ? '' : didYouMean(given, SHELLS)),
     ]);
   const completed = await Promise.all(
     Object.entries(commands).map(([name, command]) => describe(name, command)),

@@ -6,8 +6,8 @@
  * parsers differ in the value they use (RFC 8259 §4). It also refuses the name `__proto__`, and more than 32
  * levels of nesting.
  */
-import { isUtf8 } from 'node:buffer';
 import { jsonOf } from '../base/options.ts';
+import { utf8Text } from '../base/bytes.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -23,7 +23,6 @@ const MAX_DEPTH = 32;
 /** Size of `room`, a buffer that all calls share. A longer text gets a buffer of its own. */
 const ROOM_CHARACTERS = 8_192;
 const room = Buffer.allocUnsafeSlow(ROOM_CHARACTERS);
-const REPLACEMENT = '\ufffd';
 
 /** Encodes a text in base64url, as a segment of a token. */
 export function segmentOf(text: string): string {
@@ -46,9 +45,7 @@ function textOf(segment: string): string | undefined {
   const bytes = segment.length <= ROOM_CHARACTERS ? room : Buffer.allocUnsafe(segment.length);
   const length = bytes.write(segment, 'base64url');
   if (bytes.toString('base64url', 0, length) !== segment) return undefined;
-  const text = bytes.toString('utf8', 0, length);
-  // toString() replaces malformed UTF-8 by U+FFFD, so only a text with U+FFFD needs the slow test isUtf8()
-  return text.includes(REPLACEMENT) && !isUtf8(bytes.subarray(0, length)) ? undefined : text;
+  return utf8Text(bytes, 0, length);
 }
 
 /** Parses a JSON text like {@link parseValue}. Returns undefined also if the value is not an object. */

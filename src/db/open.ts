@@ -339,8 +339,10 @@ function readDatabaseOptions(options: DatabaseOptions, address: DatabaseUrl) {
 }
 
 function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'connectTimeoutMs'> {
-  const { max, min, idleSeconds, maxLifetimeSeconds, reset, leakSeconds, acquireTimeoutMs, maxWaiting } =
-    readOptions("the database's pool", options, {
+  const { idleSeconds, maxLifetimeSeconds, leakSeconds, ...read } = readOptions(
+    "the database's pool",
+    options,
+    {
       max: int(10, 1, 10_000),
       min: int(0, 0, 10_000),
       idleSeconds: int(60, 1, 86_400),
@@ -349,20 +351,22 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
       leakSeconds: int(0, 0, 86_400),
       acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS),
       maxWaiting: int(1_000, 0, 1_000_000),
-    });
-  if (min > max)
-    throw new SvcError('E_DB_OPTION', [`"pool.min" (${min}) must not exceed "pool.max" (${max})`]);
+    },
+  );
+  if (read.min > read.max)
+    throw new SvcError('E_DB_OPTION', [`"pool.min" (${read.min}) must not exceed "pool.max" (${read.max})`]);
   return {
-    max,
-    min,
+    ...read,
     idleMs: idleSeconds * 1_000,
     maxLifetimeMs: maxLifetimeSeconds * 1_000,
-    reset,
     leakAfterMs: leakSeconds * 1_000,
-    acquireTimeoutMs,
-    maxWaiting,
     closeMs: CLOSE_MS,
   };
+}
+
+/** Opens the database of the plugin `name` for a command of svc. @internal */
+export async function openForCommand(url: string, options: DatabaseOptions, name: string): Promise<Database> {
+  return (await prepareDatabase(url, options, { name, isCommand: true }).open()).database;
 }
 
 /**

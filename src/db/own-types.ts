@@ -139,9 +139,7 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
     throw new SvcError(
       'E_DB_PARAMETER',
       [place, `the function "encode" of the type "${type}" threw an error`],
-      {
-        cause,
-      },
+      { cause },
     );
   }
   if (typeof encoded === 'string') return encoded;

@@ -58,11 +58,20 @@ function objectIssue(value: object | null): Refusal | undefined {
     return { problem: 'a part of a statement: write it inside the sql template, and not among the values' };
   if (value instanceof Promise) return { problem: 'a promise: await it first' };
   if (Array.isArray(value))
-    return {
-      problem: 'an array: wrap it in json() to store it, or use sql.in() for a list of values',
-    };
+    return { problem: 'an array: wrap it in json() to store it, or use sql.in() for a list of values' };
   const what = value.constructor === Object ? 'a plain object' : 'an object';
   return { problem: `${what}: wrap it in json() to store it` };
+}
+
+/** Takes up to `most` rows from an iterator. */
+export function taken(source: Iterator<Params>, most: number): Params[] {
+  const rows: Params[] = [];
+  while (rows.length < most) {
+    const next = source.next();
+    if (next.done === true) break;
+    rows.push(next.value);
+  }
+  return rows;
 }
 
 /** Position of a refused value, for the error. */

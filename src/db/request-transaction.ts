@@ -9,7 +9,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, int, oneOf, readOptions, text } from '../base/options.ts';
-import { withScope } from '../http/state.ts';
+import { withSurround } from '../http/state.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { DEFAULT_NAME, database } from './plugin.ts';
 import type { Context } from '../http/contracts.ts';
@@ -65,7 +65,7 @@ export function transaction(
 ): TransactionSource | AsyncGenerator<Transaction, void, undefined> {
   return 'req' in given ? sourceOf({})(given) : sourceOf(given);
 }
-withScope(transaction, 'handler', inside);
+withSurround(transaction, inside);
 
 function sourceOf(given: RequestTransactionOptions): TransactionSource {
   const {
@@ -83,7 +83,7 @@ function sourceOf(given: RequestTransactionOptions): TransactionSource {
   let source = sources.get(key);
   if (source === undefined) {
     const options = { isolation: isolation === '' ? undefined : isolation, readOnly, timeoutMs };
-    source = withScope((context) => transactionOf(context, name, options), 'handler', inside);
+    source = withSurround((context) => transactionOf(context, name, options), inside);
     Object.defineProperty(source, 'name', { value: 'transaction' });
     sources.set(key, source);
   }

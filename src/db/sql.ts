@@ -6,7 +6,7 @@
  *   db.execute(sql`update note set ${sql.set(patch, ['title', 'text'])} where id = ${id}`)
  */
 import { SvcError } from '../base/errors.ts';
-import { isObject, shown } from '../base/options.ts';
+import { isObject, onePer, shown } from '../base/options.ts';
 import { isMySql, quotedName } from './dialects.ts';
 import { Bound, bytesOf, type Parameter } from './values.ts';
 import type { Dialect } from './driver.ts';
@@ -49,15 +49,12 @@ type Piece = Parameter | Sql;
 /** A part of `sql.and()` or `sql.or()`. A part that is false, null or undefined is left out. */
 export type SqlCondition = Sql | false | null | undefined;
 
-/** Cache of the texts of templates that contain only values and no other templates. */
-const TEXTS = new WeakMap<TemplateStringsArray, string>();
+/** Returns the text of a template that contains only values and no other templates. */
+const textOf = onePer((strings: TemplateStringsArray) => strings.join('?'));
 
 function template(strings: TemplateStringsArray, ...values: readonly Piece[]): Sql {
-  if (!values.some((value) => value instanceof Sql)) {
-    let text = TEXTS.get(strings);
-    if (text === undefined) TEXTS.set(strings, (text = strings.join('?')));
-    return new Sql([text], values as readonly Parameter[]);
-  }
+  if (!values.some((value) => value instanceof Sql))
+    return new Sql([textOf(strings)], values as readonly Parameter[]);
   const parts: Part[] = [strings[0]!];
   const params: Parameter[] = [];
   values.forEach((value, index) => {

@@ -6,6 +6,7 @@
  * The text of a statement has placeholders for bound values. Values that a program itself writes into the
  * text are visible. Spans of Redis have the name of the command, but no arguments.
  */
+import { onePer } from '../base/options.ts';
 import { failSpan, inSpan } from '../observability/tracer.ts';
 import { DatabaseError } from './errors.ts';
 import { isUnixHost, type ServerHost } from './wire/server-url.ts';
@@ -38,7 +39,6 @@ export class DatabaseSpans {
   readonly #attributes: Readonly<Record<string, SpanValue | undefined>>;
   readonly #target: string;
   readonly #codeOf: TracedDatabase['codeOf'];
-  readonly #wrapped = new WeakMap<Connection, Connection>();
 
   constructor(tracer: Tracer, { system, namespace, hosts, codeOf }: TracedDatabase) {
     // with several servers, it is not known which one runs a statement
@@ -61,9 +61,7 @@ export class DatabaseSpans {
   }
 
   /** Returns a connection that passes each call to `inner`, and runs the statement in a span. */
-  connection(inner: Connection): Connection {
-    const known = this.#wrapped.get(inner);
-    if (known !== undefined) return known;
+  readonly connection: (inner: Connection) => Connection = onePer((inner) => {
     const methods: Record<string, unknown> = {};
     for (const [method, textOf] of Object.entries(TEXTS)) {
       // undefined if the connection does not have this method, for example `fetchSets`
@@ -72,7 +70,7 @@ export class DatabaseSpans {
         methods[method] = (...args: unknown[]) =>
           this.#statement(textOf(args[0]), () => work.apply(inner, args));
     }
-    const connection = {
+    return {
       ...this.source(inner),
       ...methods,
       retire: () => inner.retire?.(),
@@ -80,9 +78,7 @@ export class DatabaseSpans {
         return inner.isInTransaction;
       },
     } as unknown as Connection;
-    this.#wrapped.set(inner, connection);
-    return connection;
-  }
+  });
 
   /** Wraps the method `stream` of a connection or driver. Each stream has one span. */
   source(source: Pick<Connection, 'stream'>): Pick<Connection, 'stream'> {

@@ -430,10 +430,7 @@ async function committedBy(
     if (!isLate) throw cause;
     throw new CommitOutcomeUnknown(
       'The server did not respond to COMMIT in time, so it is unknown whether the transaction was committed',
-      {
-        sql: 'commit',
-        cause,
-      },
+      { sql: 'commit', cause },
     );
   }
 }

@@ -9,7 +9,7 @@
  */
 import { resolve } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { meant, shown } from '../base/options.ts';
+import { didYouMean, shown } from '../base/options.ts';
 import { parseMySqlUrl, type MySqlUrl } from './mysql/url.ts';
 import { parsePostgresUrl, type PostgresUrl } from './postgres/url.ts';
 import { MEMORY } from './sqlite/connection.ts';
@@ -52,7 +52,7 @@ export function parseDatabaseUrl(url: string): DatabaseUrl {
   if (dialect === undefined)
     refuse(
       url,
-      `the scheme "${scheme}" is not supported${meant(scheme.toLowerCase(), Object.keys(SCHEMES))}`,
+      `the scheme "${scheme}" is not supported${didYouMean(scheme.toLowerCase(), Object.keys(SCHEMES))}`,
     );
   if (dialect === 'postgres') return parsePostgresUrl(rest, (problem) => refuse(url, problem));
   if (dialect === 'mysql' || dialect === 'mariadb')
@@ -135,7 +135,7 @@ function queryOf(url: string, query: string | undefined): ReadonlyMap<string, st
   const keys = new Map<string, string>();
   for (const [key, value] of new URLSearchParams(query ?? '')) {
     if (!Object.hasOwn(SQLITE_KEYS, key))
-      refuse(url, `unknown setting "${key}"${meant(key, Object.keys(SQLITE_KEYS))}`);
+      refuse(url, `unknown setting "${key}"${didYouMean(key, Object.keys(SQLITE_KEYS))}`);
     if (!SQLITE_KEYS[key]!.includes(value))
       refuse(url, `"${key}" must be one of ${SQLITE_KEYS[key]!.map((word) => `"${word}"`).join(', ')}`);
     if (keys.has(key)) refuse(url, `"${key}" appears twice`);

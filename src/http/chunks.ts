@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer';
 import { Readable } from 'node:stream';
 import { systemClock } from '../base/clock.ts';
-import { currentContext, ignore, promised, within } from '../base/promises.ts';
+import { currentContext, ignore, nextTurn, promised, within } from '../base/promises.ts';
 import { asBuffer, bytesOf } from '../base/bytes.ts';
 import { SvcError, errorAfter } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
@@ -178,7 +178,7 @@ export abstract class EndlessChunks implements ChunkIterator, Endless {
 
   abstract next(): ChunkStep | PromiseLike<ChunkStep>;
   abstract return(): unknown;
-  /** Whether {@link finish} ends the source. False if this object passes on the chunks of a finite source. */
+  /** Whether {@link finish} ends the source. False for {@link PassedChunks} of a finite source. */
   get isEndless(): boolean {
     return true;
   }
@@ -200,6 +200,24 @@ export abstract class EndlessChunks implements ChunkIterator, Endless {
    */
   drop(outcome?: unknown): void | Promise<void> {
     if (!this.#isTaken || outcome !== undefined) Promise.try(() => this.return()).catch(ignore);
+  }
+}
+
+/** Chunks that are made from the chunks of another source. */
+export abstract class PassedChunks extends EndlessChunks {
+  protected readonly chunks: Chunks;
+
+  constructor(chunks: Chunks) {
+    super();
+    this.chunks = chunks;
+  }
+
+  override get isEndless(): boolean {
+    return this.chunks instanceof EndlessChunks && this.chunks.isEndless;
+  }
+
+  finish(reason: Error): void | Promise<void> {
+    return this.chunks instanceof EndlessChunks ? this.chunks.finish(reason) : undefined;
   }
 }
 
@@ -284,7 +302,7 @@ export async function errorOfEnd(end: () => unknown, error: unknown): Promise<un
   Promise.try(end).catch((failure: unknown) => {
     last = errorAfter(failure, error);
   });
-  await new Promise((resolve) => void setImmediate(resolve));
+  await nextTurn();
   return last;
 }
 

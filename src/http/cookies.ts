@@ -4,6 +4,7 @@
 import { SvcError } from '../base/errors.ts';
 import { closest, shown, outOfRange } from '../base/options.ts';
 import { bare, isToken, stripped } from './headers.ts';
+import { decodeEscapes } from './path.ts';
 import type { Env } from '../base/config.ts';
 
 /** Attributes of a cookie. An attribute that is `undefined` has its default. */
@@ -65,12 +66,7 @@ function decodeValue(value: string): string {
     value.length > 1 && value.charCodeAt(0) === 34 && value.charCodeAt(value.length - 1) === 34
       ? value.slice(1, -1)
       : value;
-  if (!bareValue.includes('%')) return bareValue;
-  try {
-    return decodeURIComponent(bareValue);
-  } catch {
-    return bareValue;
-  }
+  return bareValue.includes('%') ? (decodeEscapes(bareValue) ?? bareValue) : bareValue;
 }
 
 /**

@@ -191,11 +191,7 @@ export class HeaderList {
    * §12.5.5).
    */
   vary(...names: string[]): void {
-    const listed =
-      this.get('vary')
-        ?.split(',')
-        .map((part) => part.trim())
-        .filter((part) => part !== '') ?? [];
+    const listed = itemsOf(this.get('vary') ?? '');
     if (listed.includes('*') || names.length === 0) return;
     const merged: string[] = [];
     for (const name of [...listed, ...names]) {
@@ -350,6 +346,14 @@ export function parseParameters(field: string): Parameterised {
       parameters.set(name, match[2] ?? match[3]!.replace(/\\(.)/g, '$1'));
   }
   return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
+}
+
+/** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
+export function itemsOf(list: string): string[] {
+  return list
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
 }
 
 /**

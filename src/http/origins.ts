@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { isThenable, within } from '../base/promises.ts';
 import { shown } from '../base/options.ts';
-import { TransportRequest } from './request/request.ts';
+import { fieldOf } from './response.ts';
 import type { Awaitable, HttpRequest } from './contracts.ts';
 
 /** Function that returns whether an origin is allowed. Called only with well-formed origins. */
@@ -127,11 +127,6 @@ export class AllowedOrigins {
     const origin = fieldOf(req, 'origin');
     return origin === undefined ? options.allowsAbsent === true : this.allows(origin, req);
   }
-}
-
-/** Returns a field by its lower-case name, if possible without parsing the other fields. */
-export function fieldOf(req: HttpRequest, name: string): string | undefined {
-  return req instanceof TransportRequest ? req.field(name) : req.headers[name];
 }
 
 /**

@@ -12,7 +12,7 @@
  * other frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
  */
 import { SvcError } from '../base/errors.ts';
-import { closest } from '../base/options.ts';
+import { didYouMean } from '../base/options.ts';
 
 interface ConverterTypes {
   /** Matches one segment, which must not be empty. Parameters without a converter use `str`. */
@@ -222,13 +222,11 @@ function readParameter(text: string, template: string, before: readonly PathPara
     return refuse(template, `"${name}" is not a parameter name: use a JavaScript identifier`);
   if (before.some((other) => other.name === name))
     return refuse(template, `the parameter "${name}" occurs twice`);
-  if (!Object.hasOwn(CONVERTERS, converter)) {
-    const near = closest(converter, Object.keys(CONVERTERS));
+  if (!Object.hasOwn(CONVERTERS, converter))
     return refuse(
       template,
-      `unknown converter "${converter}"` + (near === undefined ? '' : `: did you mean "${near}"?`),
+      `unknown converter "${converter}"${didYouMean(converter, Object.keys(CONVERTERS))}`,
     );
-  }
   return { name, converter: CONVERTERS[converter as ConverterName] };
 }
 

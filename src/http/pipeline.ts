@@ -205,9 +205,7 @@ export function guarded(run: (req: TransportRequest) => unknown, edge: CoreEdge)
 
 /** The first middleware is the outermost. */
 export function compose(layers: readonly Middleware[], core: Core, errors: ErrorRenderer): Core {
-  return layers.length === 0
-    ? core
-    : layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
+  return layers.reduceRight((inner, middleware) => wrap(middleware, inner, errors), core);
 }
 
 /** Result of next() while it is running, so that a second call of next() is detected. */

@@ -55,32 +55,25 @@ export class RequestIdentity {
       const incoming = findField(rawHeaders, this.name);
       if (incoming !== undefined && VALID_ID.test(incoming)) return incoming;
     }
-    return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
+    // a call of fresh() alone would be one more function for each request
+    return this.#generate === undefined ? randomHex(ID_DIGITS) : this.fresh();
   }
 
-  /** Returns a new id, for a request whose header fields could not be read. */
+  /** Returns a new id. */
   fresh(): string {
-    return this.#generate === undefined ? randomHex(ID_DIGITS) : this.#made(this.#generate);
-  }
-
-  #made(generate: () => string): string {
+    const generate = this.#generate;
+    if (generate === undefined) return randomHex(ID_DIGITS);
     try {
       const id: unknown = generate();
       if (typeof id === 'string' && VALID_ID.test(id)) return id;
-      this.#complain(
-        new TypeError(
-          'generate() must return 1 to 128 letters, digits and ._:+=@/-, beginning with a letter or digit',
-        ),
+      throw new TypeError(
+        'generate() must return 1 to 128 letters, digits and ._:+=@/-, beginning with a letter or digit',
       );
     } catch (error) {
-      this.#complain(error);
+      this.onInvalid?.(error);
+      this.onInvalid = undefined;
     }
     return randomHex(ID_DIGITS);
-  }
-
-  #complain(error: unknown): void {
-    this.onInvalid?.(error);
-    this.onInvalid = undefined;
   }
 }
 

@@ -49,6 +49,11 @@ export interface Answered {
   afterwards?(fn: (outcome: unknown) => Promise<void>, isOfBody?: boolean): void;
 }
 
+/** Returns a header field by its lower-case name, if possible without parsing the other fields. */
+export function fieldOf(request: Answered, name: string): string | undefined {
+  return request.field === undefined ? request.headers[name] : request.field(name);
+}
+
 /** A status and checked header fields that many responses share. @internal */
 export class Prepared {
   readonly status: number;

@@ -6,6 +6,7 @@
  * IPv6 /64 network. A line also contains the number of lines that were omitted since the last one. Only
  * 10,000 clients are remembered; all others share one line a minute for each event.
  */
+import { onePer } from '../base/options.ts';
 import { clientOf } from './request/proxy.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest, Services } from './contracts.ts';
@@ -19,8 +20,6 @@ interface ReportRecord {
 
 const MINUTE_MS = 60_000;
 const MOST_CLIENTS = 10_000;
-
-const logs = new WeakMap<Services, SecurityLog>();
 
 export class SecurityLog {
   readonly #log: Logger;
@@ -36,11 +35,7 @@ export class SecurityLog {
   }
 
   /** Returns the security log of the application with these services; always the same object. */
-  static of(services: Services): SecurityLog {
-    let log = logs.get(services);
-    if (log === undefined) logs.set(services, (log = new SecurityLog(services)));
-    return log;
-  }
+  static readonly of: (services: Services) => SecurityLog = onePer((services) => new SecurityLog(services));
 
   /**
    * Writes a line about a refused request. Omits it if the last line about this event and client is less than

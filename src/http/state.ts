@@ -2,7 +2,7 @@
  * State of an application or request: values under typed keys, which plugins and middleware set for other
  * code.
  *
- * This file also stores the default scope (lifetime) of dependencies.
+ * This file also stores the functions that wrap handlers with dependencies.
  */
 import { SvcError } from '../base/errors.ts';
 import type { Awaitable, Context, HttpRequest, Services, Session, StateKey, StateMap } from './contracts.ts';
@@ -149,34 +149,24 @@ export type Scope = 'request' | 'handler' | 'app';
  */
 export type Surround = (value: unknown, work: () => unknown) => unknown;
 
-const SCOPES = new WeakMap<object, Scope>();
 const SURROUNDS = new WeakMap<object, Surround>();
 
 /**
- * Sets the default scope of the dependency that the function or class `source` provides, and returns
- * `source`. If given, `surround` wraps the handler and all functions that need this dependency, for example
- * in a transaction. A dependency with `surround` is resolved after all dependencies that do not need it.
+ * Lets `surround` wrap the handler and all functions that need the dependency of the function or class
+ * `source`, for example in a transaction. Returns `source`. The default scope of such a dependency is
+ * `handler`, and it is resolved after all dependencies that do not need it.
  *
  * @internal
  */
-export function withScope<F extends object>(source: F, scope: Scope, surround?: Surround): F {
-  SCOPES.set(source, scope);
-  if (surround !== undefined) SURROUNDS.set(source, surround);
+export function withSurround<F extends object>(source: F, surround: Surround): F {
+  SURROUNDS.set(source, surround);
   return source;
 }
 
 /**
- * Returns the function `surround` that withScope() has set for a function or class; undefined if none is set.
+ * Returns the function that withSurround() has set for a function or class; undefined if none is set.
  * @internal
  */
 export function surroundOfSource(source: object): Surround | undefined {
   return SURROUNDS.get(source);
-}
-
-/**
- * Returns the default scope that withScope() has set for a function or class; undefined if none is set.
- * @internal
- */
-export function scopeOfSource(source: object): Scope | undefined {
-  return SCOPES.get(source);
 }

@@ -9,7 +9,7 @@ import { JsonSchemas } from '../schema/json-schema.ts';
 import { responseTypes } from '../routing/spec.ts';
 import { compileType, fileLimit, standardDocument, standardFields } from '../schema/schema.ts';
 import { fromBase64 } from '../schema/formats.ts';
-import { defined, isRecord, meant, outOfRange, own } from '../base/options.ts';
+import { defined, isRecord, didYouMean, outOfRange, own } from '../base/options.ts';
 import { CONVERTERS, fillTemplate, writeSegment } from '../http/path.ts';
 import type { JsonSchema } from '../schema/json-schema.ts';
 import type { Dialect, JsonObject } from './messages.ts';
@@ -373,7 +373,7 @@ class ArgumentPlan {
   }
 
   #unknown(name: string): Issue {
-    const message = `is not an argument of this tool${meant(name, this.#byName.keys())}`;
+    const message = `is not an argument of this tool${didYouMean(name, this.#byName.keys())}`;
     return { loc: ['argument', name], code: 'unknown', message };
   }
 

@@ -4,8 +4,7 @@
 import { BadRequest, MethodNotAllowed, NotFound } from '../base/errors.ts';
 import { closest } from '../base/options.ts';
 import { whenReady } from '../base/promises.ts';
-import { HttpResponse, PROBLEM_TYPE, Prepared, problem } from '../http/response.ts';
-import { fieldOf } from '../http/origins.ts';
+import { HttpResponse, PROBLEM_TYPE, Prepared, fieldOf, problem } from '../http/response.ts';
 import { compose } from '../http/pipeline.ts';
 import type { FlatRoute } from './route.ts';
 import type { Awaitable, CompiledRoute, Middleware } from '../http/contracts.ts';

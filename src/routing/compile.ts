@@ -393,8 +393,8 @@ function compiledSocket(
   }
   return compiled(flat, SOCKET, deps, (errors) => {
     const path = flat.template.template;
-    const opener = socket.compile(path, sockets, services, (error, req) => errors.report(error, req));
-    return { ...flat, handler: (context) => opener.accept(context) };
+    const handler = socket.compile(path, sockets, services, (error, req) => errors.report(error, req));
+    return { ...flat, handler };
   });
 }
 

@@ -7,7 +7,7 @@ import { errorAfter, SvcError } from '../base/errors.ts';
 import { BackgroundTasks } from './background.ts';
 import { Dependency, readSource, readTextInputs } from './di.ts';
 import { shown } from '../base/options.ts';
-import { isThenable } from '../base/promises.ts';
+import { isThenable, whenReady } from '../base/promises.ts';
 import { surroundOfSource } from '../http/state.ts';
 import { inSpan } from '../observability/tracer.ts';
 import type { BackgroundRunner } from './background.ts';
@@ -228,14 +228,9 @@ function callerOf(
       ? (request) => new (source as new (context: Context) => unknown)(request.context)
       : (request) => (source as (context: Context) => unknown)(request.context);
   const run = read.run as (context: object) => unknown;
-  const names = needs.map(([name]) => name);
-  const slots = needs.map(([, slot]) => slot);
   return (request) => {
-    const context = contextOf(
-      request.context,
-      names,
-      slots.map((slot) => request.values[slot]),
-    );
+    const context = new ProvidedContext(request.context) as unknown as Record<string, unknown>;
+    for (const [name, slot] of needs) context[name] = request.values[slot];
     if (inputSlot !== -1) Object.assign(context, request.inputs[inputSlot]);
     return run(context);
   };
@@ -245,18 +240,7 @@ export function isClass(source: unknown): boolean {
   return typeof source === 'function' && /^class\b/.test(Function.prototype.toString.call(source));
 }
 
-/**
- * Returns the context for a function that was passed to provide(): the request's context, plus the
- * dependencies of the function.
- */
-function contextOf(context: Context, names: readonly string[], values: readonly unknown[]): object {
-  const own = new ProvidedContext(context) as unknown as Record<string, unknown>;
-  names.forEach((name, index) => {
-    own[name] = values[index];
-  });
-  return own;
-}
-
+/** Context for a function that was passed to provide(). It also gets the dependencies of the function. */
 class ProvidedContext implements Context {
   readonly #context: Context;
 
@@ -474,10 +458,7 @@ export class Resolution {
   }
 
   #enterGenerator(dependency: PlannedDependency, generator: Generator | AsyncGenerator): unknown {
-    const step = generator.next();
-    return isThenable(step)
-      ? step.then((taken) => this.#take(dependency, generator, taken))
-      : this.#take(dependency, generator, step);
+    return whenReady(generator.next(), (step) => this.#take(dependency, generator, step));
   }
 
   #take(

@@ -15,7 +15,8 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
-import { scopeOfSource, type Scope } from '../http/state.ts';
+import { itemsOf } from '../http/headers.ts';
+import { surroundOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
 import type { Context, HttpRequest, SecurityRequirement } from '../http/contracts.ts';
@@ -78,7 +79,7 @@ export class Dependency<out T> {
 
   /** `seen` contains the sources that are being examined, because sources may need each other in a cycle. */
   #scopeWithin(seen: Set<DependencySource>): Scope {
-    const known = this.#scope ?? scopeOfSource(this.source);
+    const known = this.#scope ?? (surroundOfSource(this.source) && 'handler');
     if (known !== undefined || seen.has(this.source)) return known ?? 'request';
     seen.add(this.source);
     const needsHandler = Object.values(readSource(this.source).spec).some(
@@ -392,14 +393,6 @@ function fieldNameOf(name: string, wireName: string): string {
 /** Returns path parameters as texts again, because the path may have converted them to numbers. */
 function textsOf(params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, String(value)]));
-}
-
-/** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
-function itemsOf(value: string): string[] {
-  return value
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
 }
 
 const SOURCES = [

@@ -7,7 +7,7 @@
  * its values, it has added no routes and no middleware, and the program holds no object of the plugin.
  */
 import { SvcError } from '../base/errors.ts';
-import { ignore, isThenable, within } from '../base/promises.ts';
+import { ignore, isThenable, whenReady, within } from '../base/promises.ts';
 import { StartContext } from './compile.ts';
 import { isClass, isGenerator } from './di-plan.ts';
 import { readSource } from './di.ts';
@@ -254,12 +254,7 @@ class ReplacedState implements StateMap {
 
 function checkedSource(name: string, source: PlainSource, like: Like | undefined): PlainSource {
   if (like === undefined) return source;
-  return (context) => {
-    const value = source(context);
-    return isThenable(value)
-      ? Promise.resolve(value).then((found) => checkedValue(name, found, like))
-      : checkedValue(name, value, like);
-  };
+  return (context) => whenReady(source(context), (value) => checkedValue(name, value, like));
 }
 
 /**

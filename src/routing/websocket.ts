@@ -366,14 +366,17 @@ export class DeclaredSocket {
     return [this.#handler ?? [], Object.values(this.router.take())].flat();
   }
 
-  /** Creates the object that opens the WebSockets of this route, whose template is `path`, for one application. */
+  /**
+   * Returns the handler of this route, whose template is `path`, for one application. The handler returns the
+   * 101 response. The WebSocket opens when this response is sent.
+   */
   compile(
     path: string,
     hub: SocketHub,
     services: Services,
     onUnhandled: SharedSocketDeps<WebSocketConnection>['onUnhandled'],
-  ): SocketOpener {
-    return new SocketOpener(this.guard, {
+  ): (context: Context) => HttpResponse {
+    const deps: SharedSocketDeps<WebSocketConnection> = {
       ...this.options,
       heartbeatMs: this.options.heartbeatMs || 0,
       idleTimeoutMs: this.options.idleTimeoutMs || 0,
@@ -384,7 +387,11 @@ export class DeclaredSocket {
       rooms: hub.rooms,
       meter: hub.meter,
       onUnhandled,
-    });
+    };
+    openSockets.want();
+    // `loaded` is defined, because the start of the application loads the module
+    const open: OpenSocket = (stream, own) => new openSockets.loaded!.WebSocketConnection(stream, deps, own);
+    return (context) => new SwitchingProtocols(this.guard.takeAgreement(context.req), open, context);
   }
 
   #listener(path: string, tracer: Tracer | undefined): SocketListener<WebSocketConnection> {
@@ -426,24 +433,6 @@ function messageHandler(
 
 /** Code for open WebSockets, which applications without WebSockets do not need. */
 const openSockets = new LazyModule(() => import('../http/websocket/websocket.ts'));
-
-/** Opens the WebSockets of one route. */
-class SocketOpener {
-  readonly #guard: HandshakeGuard;
-  readonly #open: OpenSocket;
-
-  constructor(guard: HandshakeGuard, deps: SharedSocketDeps<WebSocketConnection>) {
-    this.#guard = guard;
-    openSockets.want();
-    // `loaded` is defined, because the start of the application loads the module
-    this.#open = (stream, own) => new openSockets.loaded!.WebSocketConnection(stream, deps, own);
-  }
-
-  /** Returns the 101 response. The WebSocket opens when this response is sent. */
-  accept(context: Context): HttpResponse {
-    return new SwitchingProtocols(this.#guard.takeAgreement(context.req), this.#open, context);
-  }
-}
 
 /**
  * Middleware of a WebSocket route. It checks the handshake first, so that the dependencies of the route are

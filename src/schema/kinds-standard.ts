@@ -5,7 +5,7 @@
  * only the whole body of a request may be validated asynchronously. It also reads the JSON Schema of the schema.
  */
 import { SvcError } from '../base/errors.ts';
-import { isRecord } from '../base/options.ts';
+import { isRecord, onePer } from '../base/options.ts';
 import { handled, isThenable } from '../base/promises.ts';
 import { anyOutput } from './kinds-scalar.ts';
 import { FAIL } from './types.ts';
@@ -129,19 +129,17 @@ function pathOf(issue: Partial<StandardIssue> | undefined): readonly (string | n
 export const TARGET = 'draft-2020-12';
 
 type Documents = { readonly [D in Direction]: Readonly<Record<string, unknown>> | undefined };
-const DOCUMENTS = new WeakMap<StandardSchema, Documents>();
+const documentsOf = onePer((schema: StandardSchema): Documents => ({
+  input: documentIn(schema, 'input'),
+  output: documentIn(schema, 'output'),
+}));
 
 /**
  * Returns the JSON Schema of a foreign schema: always the same object for a schema and a direction. Returns
  * undefined if the schema has none, for example because of a type that JSON does not have.
  */
 export function standardDocument(schema: StandardSchema, direction: Direction): Documents[Direction] {
-  let documents = DOCUMENTS.get(schema);
-  if (documents === undefined) {
-    documents = { input: documentIn(schema, 'input'), output: documentIn(schema, 'output') };
-    DOCUMENTS.set(schema, documents);
-  }
-  return documents[direction];
+  return documentsOf(schema)[direction];
 }
 
 function documentIn(schema: StandardSchema, direction: Direction): Documents[Direction] {

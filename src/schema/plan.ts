@@ -3,7 +3,7 @@
  * CompiledType}, which validate input.
  */
 import { SvcError } from '../base/errors.ts';
-import { closest, shown, outOfRange } from '../base/options.ts';
+import { closest, onePer, shown, outOfRange } from '../base/options.ts';
 import { apart, construct, learn } from './construct.ts';
 import { FieldMarker, fieldFault, readField, readType, shapeIn } from './declarations.ts';
 import { noteRules } from './kinds-object.ts';
@@ -22,7 +22,6 @@ import type { Check, Result } from './validation-run.ts';
 import type { TextInput } from './text.ts';
 import type { Extra, Infer, SchemaClass, StandardSchema, TypeSource } from './types.ts';
 
-const PLANS = new WeakMap<SchemaClass, Plan>();
 const EXTRAS: readonly string[] = ['ignore', 'forbid', 'allow'] satisfies Extra[];
 
 /**
@@ -201,19 +200,14 @@ interface Members {
 }
 
 /** Compiles a schema class like {@link planOf}. The result also has methods that only this folder uses. */
-export function classPlan(schema: SchemaClass): Plan {
-  let plan = PLANS.get(schema);
-  if (plan === undefined) {
-    if (!isSchemaClass(schema))
-      throw new SvcError('E_SCHEMA_PROBE', [
-        String((schema as { name?: unknown } | undefined)?.name),
-        'the class does not extend Schema',
-      ]);
-    plan = new Plan(schema);
-    PLANS.set(schema, plan);
-  }
-  return plan;
-}
+export const classPlan: (schema: SchemaClass) => Plan = onePer((schema) => {
+  if (!isSchemaClass(schema))
+    throw new SvcError('E_SCHEMA_PROBE', [
+      String((schema as { name?: unknown } | undefined)?.name),
+      'the class does not extend Schema',
+    ]);
+  return new Plan(schema);
+});
 
 /** A compiled schema class. It compiles its checks on first use. */
 class Plan implements SchemaPlan<object>, Constructed {

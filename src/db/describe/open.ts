@@ -6,7 +6,7 @@ import { SvcError } from '../../base/errors.ts';
 import { Migrator } from '../migrations/migrations.ts';
 import { hashOf, readMigrations, type MigrationSources } from '../migrations/source.ts';
 import { labelOf } from '../migrations/start.ts';
-import { prepareDatabase } from '../open.ts';
+import { openForCommand } from '../open.ts';
 import { MEMORY } from '../sqlite/connection.ts';
 import { parseDatabaseUrl, readingAddress, shownUrl, withMeaning } from '../url.ts';
 import { DatabaseDescriber, type DescribedPlace, type Describer } from './describer.ts';
@@ -16,6 +16,9 @@ import type { Database } from '../database.ts';
 
 /** Default time limit of each statement in milliseconds, also while tables are read. */
 const STATEMENT_MS = 10_000;
+
+/** One connection, which logs no slow statements. */
+const QUIET = { slowStatementMs: 0, pool: { max: 1 } };
 
 /** Creates the schema of `search_path`, which the database of the application had before its first migration. */
 const NEEDED_SCHEMA = `do $$ begin
@@ -50,28 +53,20 @@ export async function openDescriber(place: DescribedPlace, plugin: DescribedPlug
     return describing(database, plugin, timeoutMs, () => refuseOthers(url, database, plugin));
   }
   const { clock, log, name } = plugin;
-  const { database } = await prepareDatabase(
-    `sqlite:${MEMORY}`,
-    { clock, log },
-    { name, isCommand: true },
-  ).open();
+  const database = await openForCommand(`sqlite:${MEMORY}`, { clock, log }, name);
   return describing(database, plugin, timeoutMs, async () => {
     await new Migrator(database, plugin.sources, { clock }).up();
   });
 }
 
-async function openToRead(
+function openToRead(
   url: string,
   { clock, log, name }: DescribedPlugin,
   timeoutMs: number,
 ): Promise<Database> {
   const { dialect } = parseDatabaseUrl(url);
-  const options = {
-    ...{ clock, log, readOnly: true, statementTimeoutMs: timeoutMs, slowStatementMs: 0 },
-    pool: { max: 1 },
-  };
-  const prepared = prepareDatabase(readingAddress(url, dialect), options, { name, isCommand: true });
-  return (await prepared.open()).database;
+  const options = { clock, log, ...QUIET, readOnly: true, statementTimeoutMs: timeoutMs };
+  return openForCommand(readingAddress(url, dialect), options, name);
 }
 
 /** Returns the describer of an open database, after `migrate` has made sure that it has all migrations. */
@@ -125,11 +120,7 @@ async function onScratch(
   try {
     signal?.throwIfAborted();
     refuseOutside(migrations, dialect, scratch.others);
-    const { database } = await prepareDatabase(
-      scratch.url,
-      { clock, log, slowStatementMs: 0, pool: { max: 1 } },
-      { name, isCommand: true },
-    ).open();
+    const database = await openForCommand(scratch.url, { clock, log, ...QUIET }, name);
     try {
       if (dialect === 'postgres') await database.script(NEEDED_SCHEMA);
       await new Migrator(database, sources, { clock }).up();

@@ -13,7 +13,7 @@ import { ignore } from '../../base/promises.ts';
 import { isMySql, quotedName } from '../dialects.ts';
 import { DatabaseError } from '../errors.ts';
 import { limitIn } from '../limits.ts';
-import { prepareDatabase } from '../open.ts';
+import { openForCommand } from '../open.ts';
 import { parseDatabaseUrl, shownUrl, withDatabase } from '../url.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
@@ -83,11 +83,7 @@ export async function createScratch(url: string, deps: ScratchDeps): Promise<Scr
     throw new SvcError('E_SCRATCH_DATABASE', [
       'it needs a server, and for SQLite the migrations are applied in memory anyway',
     ]);
-  const { database } = await prepareDatabase(
-    url,
-    { clock, log, slowStatementMs: 0, pool: { max: 1 } },
-    { name: 'scratch', isCommand: true },
-  ).open();
+  const database = await openForCommand(url, { clock, log, slowStatementMs: 0, pool: { max: 1 } }, 'scratch');
   const server = new ScratchServer(database, deps);
   try {
     const { name, others } = await server.create();

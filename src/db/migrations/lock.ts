@@ -11,6 +11,7 @@
  * recorded as begun before it runs. If any statement but the first fails, the migration stays recorded as
  * begun. So does a first statement that may leave changes although it fails ({@link remainsOf}).
  */
+import { isMySql } from '../dialects.ts';
 import { LockTimeout } from '../errors.ts';
 import { tokensOf } from '../lexer.ts';
 import { createTable, readApplied, type Applied } from './state.ts';
@@ -108,13 +109,14 @@ async function takeFileRunner(path: string): Promise<AsyncDisposable | undefined
 
 async function takePostgresRunner(connection: Connection): Promise<AsyncDisposable | undefined> {
   const isTaken = await connection.scalar(`select pg_try_advisory_lock(${POSTGRES_RUNNER})`, [], undefined);
-  return isTaken === true ? { [Symbol.asyncDispose]: () => releasePostgresRunner(connection) } : undefined;
+  // the lock must be released, because a connection pooler may keep the session open
+  const unlock = `select pg_advisory_unlock(${POSTGRES_RUNNER})`;
+  return isTaken === true ? { [Symbol.asyncDispose]: () => release(connection, unlock) } : undefined;
 }
 
-/** Releases the lock, because a connection pooler may keep the session open. */
-async function releasePostgresRunner(connection: Connection): Promise<void> {
+async function release(connection: Connection, unlock: string): Promise<void> {
   try {
-    await connection.scalar(`select pg_advisory_unlock(${POSTGRES_RUNNER})`, [], undefined);
+    await connection.scalar(unlock, [], undefined);
   } catch {
     // ignore the error: the session has ended, so the server has released its locks
   }
@@ -135,16 +137,11 @@ async function fileOf(connection: Connection): Promise<string> {
   return String((await connection.scalar(text, [], undefined)) ?? '');
 }
 
-/** Returns whether statements such as `create table` commit the transaction implicitly. */
-export function commitsByItself(dialect: Dialect): boolean {
-  return dialect === 'mysql' || dialect === 'mariadb';
-}
-
 /** Returns whether a rollback undoes the whole script if one of its statements fails. */
 export function isUndoneTogether(dialect: Dialect, { hasTransaction, statements }: Script): boolean {
   return (
     hasTransaction &&
-    (!commitsByItself(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)))
+    (!isMySql(dialect) || statements.every(({ words: [first = ''] }) => CHANGES_ROWS.has(first)))
   );
 }
 
@@ -158,7 +155,7 @@ export function remainsOf(dialect: Dialect, text: string): string | undefined {
     .filter(({ kind, text }) => kind === 'word' || text === ',')
     .map(({ text }) => text.toLowerCase())
     .join(' ');
-  const leftovers = commitsByItself(dialect) ? MYSQL_LEFTOVERS : POSTGRES_LEFTOVERS;
+  const leftovers = isMySql(dialect) ? MYSQL_LEFTOVERS : POSTGRES_LEFTOVERS;
   return leftovers.find(({ statement }) => statement.test(words))?.remains;
 }
 
@@ -175,7 +172,7 @@ export async function locked(
   isStill: (rows: readonly Applied[]) => boolean,
   work: () => Promise<void>,
 ): Promise<boolean> {
-  if (!commitsByItself(dialect))
+  if (!isMySql(dialect))
     return inTransaction(connection, limit, async () => {
       if (dialect === 'postgres') await connection.execute(POSTGRES_LOCK, [], limit);
       await connection.script(createTable(dialect), undefined);
@@ -187,7 +184,7 @@ export async function locked(
     const checked = (): Promise<boolean> => isWanted(connection, dialect, isStill, work);
     return hasTransaction ? await inTransaction(connection, limit, checked) : await checked();
   } finally {
-    await releaseLock(connection);
+    await release(connection, `select release_lock(${MYSQL_NAME})`);
   }
 }
 
@@ -234,12 +231,4 @@ async function takeLock(connection: Connection, limit: Limit): Promise<void> {
     throw new LockTimeout(
       `Another process has been migrating the database for ${seconds} s: try again when that process has finished`,
     );
-}
-
-async function releaseLock(connection: Connection): Promise<void> {
-  try {
-    await connection.scalar(`select release_lock(${MYSQL_NAME})`, [], undefined);
-  } catch {
-    // ignore the error: the connection has ended, so the server has released its locks
-  }
 }

@@ -18,9 +18,10 @@
 import { systemClock, type Clock } from '../../base/clock.ts';
 import { SvcError } from '../../base/errors.ts';
 import { given, int, readOptions, shown, outOfRange } from '../../base/options.ts';
+import { isMySql } from '../dialects.ts';
 import { CommitOutcomeUnknown, ConnectionLost, DatabaseError } from '../errors.ts';
 import { limitOf } from '../limits.ts';
-import { beginRunning, commitsByItself, isRunning, isUndoneTogether, locked, remainsOf } from './lock.ts';
+import { beginRunning, isRunning, isUndoneTogether, locked, remainsOf } from './lock.ts';
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
 import {
   isUnfinished,
@@ -326,7 +327,7 @@ export class Migrator {
       !rows.some(isUnfinished) && choose(rows)?.migration === task.migration;
     const run: Run = { ...task, connection, dialect, limit, direction, isStill };
     if (isUndoneTogether(dialect, task.script)) return this.#inTransaction(run);
-    return commitsByItself(dialect) ? this.#underLock(run) : this.#besideTransactions(run);
+    return isMySql(dialect) ? this.#underLock(run) : this.#besideTransactions(run);
   }
 
   /** Runs a script in the transaction that records it. */
@@ -396,7 +397,7 @@ export class Migrator {
     }
     try {
       // if the script has set autocommit = 0, its changes are not committed yet and would be lost
-      if (commitsByItself(dialect)) await connection.script('set autocommit = 1', undefined);
+      if (isMySql(dialect)) await connection.script('set autocommit = 1', undefined);
       await this.#end(run, home, UNFINISHED);
     } catch (error) {
       throw endFault(script, error, UNFINISHED);

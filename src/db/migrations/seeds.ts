@@ -8,7 +8,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { systemClock, type Clock } from '../../base/clock.ts';
-import { namesIn, preferredFiles, readScript, type Script } from './source.ts';
+import { fileFor, namesIn, readScript, type Script } from './source.ts';
 import type { Env } from '../../base/config.ts';
 import type { Database } from '../database.ts';
 import type { Dialect } from '../driver.ts';
@@ -74,8 +74,7 @@ export function refuseInProduction(env: Env, isWanted: boolean): void {
 function readSeeds(directory: string, dialect: Dialect): readonly { file: string; script: Script }[] {
   const names = Map.groupBy(listSeeds(directory), ({ name }) => name);
   return [...names.values()].flatMap((group) => {
-    const engine = preferredFiles(dialect).find((each) => group.some((seed) => seed.dialect === each));
-    const seed = group.find((each) => each.dialect === engine);
+    const seed = fileFor(group, dialect);
     if (seed === undefined) return []; // skip this seed: all its files are for other database engines
     const script = readScript(
       directory,

@@ -90,7 +90,7 @@ export function readMigrations({ directory, contributed }: MigrationSources, dia
 }
 
 /** Returns the engines of file names, the preferred first; undefined is a name without an engine. */
-export function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
+function preferredFiles(dialect: Dialect): readonly (Dialect | undefined)[] {
   return dialect === 'mariadb' ? ['mariadb', 'mysql', undefined] : [dialect, undefined];
 }
 
@@ -164,10 +164,14 @@ function readDirectory(directory: string, dialect: Dialect): Migration[] {
   const numbers = Map.groupBy(files, ({ number }) => number);
   checkNumbers(directory, files, numbers);
   return [...numbers.values()].flatMap((group) => {
-    const up = fileFor(group, 'up', dialect);
+    const [up, down] = ['up', 'down'].map((direction) =>
+      fileFor(
+        group.filter((file) => file.direction === direction),
+        dialect,
+      ),
+    );
     if (up === undefined) return []; // skip this number: all its files are for other database engines
     const text = readText(directory, up.file);
-    const down = fileFor(group, 'down', dialect);
     return {
       id: up.number,
       name: up.name,
@@ -217,16 +221,13 @@ function checkNumbers(
   });
 }
 
-function fileFor(
-  group: readonly FileName[],
-  direction: FileName['direction'],
+/** Returns the file that an engine uses; undefined if all files are for other engines. */
+export function fileFor<F extends Pick<FileName, 'dialect'>>(
+  files: readonly F[],
   dialect: Dialect,
-): FileName | undefined {
-  for (const engine of preferredFiles(dialect)) {
-    const found = group.find((file) => file.direction === direction && file.dialect === engine);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+): F | undefined {
+  const engine = preferredFiles(dialect).find((each) => files.some((file) => file.dialect === each));
+  return files.find((file) => file.dialect === engine);
 }
 
 /**

@@ -8,6 +8,7 @@
  */
 import { SvcError } from '../../base/errors.ts';
 import { Migrator, type MigrationDone } from './migrations.ts';
+import { labelOf } from './state.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Database } from '../database.ts';
@@ -16,7 +17,8 @@ import type { MigratedTables } from '../row-classes.ts';
 import type { Dialect } from '../driver.ts';
 import type { MigrationSources, MigrationStamp } from './source.ts';
 import type { Seeder } from './seeds.ts';
-import type { MigrationState } from './state.ts';
+
+export { labelOf };
 
 /**
  * Decides whether an application applies pending migrations at its start, refuses to start, or ignores them.
@@ -133,9 +135,4 @@ export function errorOfDatabase(error: unknown, database: string): unknown {
   if (error instanceof SvcError)
     Object.defineProperty(error, 'remedy', { value: forDatabase(error.remedy, database), enumerable: true });
   return error;
-}
-
-/** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */
-export function labelOf({ id, name }: Pick<MigrationState, 'id' | 'name'>): string {
-  return id.includes('/') ? id : `${id}_${name}`;
 }

@@ -3,6 +3,7 @@
  * migration to apply, the last one to undo, and migrations that do not match.
  */
 import { SvcError } from '../../base/errors.ts';
+import { isMySql } from '../dialects.ts';
 import type { Connection, Dialect, Limit } from '../driver.ts';
 import type { Migration, Script } from './source.ts';
 
@@ -45,10 +46,7 @@ export type Choose = (rows: readonly Applied[]) => Task | undefined;
 
 /** Returns the statement for the table. MySQL has no `text` as a key. */
 export function createTable(dialect: Dialect): string {
-  const key =
-    dialect === 'mysql' || dialect === 'mariadb'
-      ? 'varchar(190) character set utf8mb4 collate utf8mb4_bin'
-      : 'text';
+  const key = isMySql(dialect) ? 'varchar(190) character set utf8mb4 collate utf8mb4_bin' : 'text';
   return `create table if not exists svc_migrations (id ${key} not null primary key, name text not null, checksum text not null, applied_at text)`;
 }
 
@@ -124,7 +122,7 @@ export function nextOf(migrations: readonly Migration[], rows: readonly Applied[
   if (later !== undefined)
     throw new SvcError('E_MIGRATION_ORDER', [
       next.up.origin,
-      `the later migration ${later.id}_${later.name} is already applied`,
+      `the later migration ${labelOf(later)} is already applied`,
     ]);
   return next;
 }
@@ -136,13 +134,10 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
   if (last === undefined) return undefined;
   const migration = migrations.find(({ id }) => id === last.id);
   if (migration === undefined)
-    throw new SvcError('E_MIGRATION_DOWN', [
-      `${last.id}_${last.name}`,
-      'no file or plugin contains this migration',
-    ]);
+    throw new SvcError('E_MIGRATION_DOWN', [labelOf(last), 'no file or plugin contains this migration']);
   if (migration.down === undefined)
     throw new SvcError('E_MIGRATION_DOWN', [
-      `${last.id}_${last.name}`,
+      labelOf(last),
       `the file ${last.id}_${migration.name}.down.sql does not exist`,
     ]);
   return { migration, script: migration.down() };
@@ -150,14 +145,16 @@ export function lastOf(migrations: readonly Migration[], rows: readonly Applied[
 
 export function refuseUnfinished(rows: readonly Applied[]): void {
   const unfinished = rows.find(isUnfinished);
-  if (unfinished !== undefined)
-    throw new SvcError('E_MIGRATION_UNFINISHED', [
-      isOfFile(unfinished.id) ? `${unfinished.id}_${unfinished.name}` : unfinished.id,
-    ]);
+  if (unfinished !== undefined) throw new SvcError('E_MIGRATION_UNFINISHED', [labelOf(unfinished)]);
 }
 
 export function isUnfinished({ applied_at }: Applied): boolean {
   return applied_at === null;
+}
+
+/** Returns the name of a migration in messages, such as `0001_create_users` or `oauth/0001`. */
+export function labelOf({ id, name }: Pick<MigrationState, 'id' | 'name'>): string {
+  return isOfFile(id) ? `${id}_${name}` : id;
 }
 
 /** Ids of plugin migrations have a slash, as in `oauth/0001`. */

@@ -124,9 +124,7 @@ async function prepareLink(
   { tls, password, clock }: MySqlConnectionOptions,
   endpoint: Endpoint,
 ): Promise<Link> {
-  using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (kind) =>
-    opening.fail(opening.refusal(`the server is ${kind}, not a MySQL or MariaDB server`)),
-  );
+  using _silence = probeWhenSilent(endpoint, 'MySQL', clock, (error) => opening.fail(error));
   const { capabilities, isMariaDb } = await login.greet(() => opening.bytes());
   const { socket } = opening;
   const isOffered = (capabilities & CAPABILITY.ssl) !== 0;

@@ -146,9 +146,7 @@ export class MySqlConversation extends Conversation<Exchange, PacketWriter> {
       this.destroy(
         new ConnectionLost(
           'After an error or a cancellation, the server did not report the status of the transaction, so the connection was closed',
-          {
-            cause: exchange.error,
-          },
+          { cause: exchange.error },
         ),
       );
   }

@@ -28,7 +28,7 @@ import { readError, readGreeting, readOk, Fields, type Greeting } from './messag
 import { CAPABILITY, MARIADB, PacketReader, REPLY, wrongSequence, type OnPacket } from './wire.ts';
 import { PacketWriter } from './writer.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer } from '../wire/server-probe.ts';
 import { isLocalHost, isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { fileOf, type ServerSocket } from '../wire/server-socket.ts';
 import type { AuthPlugin, MySqlConnectionOptions } from './url.ts';
@@ -81,6 +81,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   readonly #host: ServerHost;
   readonly #shown: string;
   readonly #options: MySqlConnectionOptions;
+  readonly #password: string;
   readonly #writer = new PacketWriter();
   #sequence = 0;
   #greeting: Greeting | undefined;
@@ -101,6 +102,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     this.#host = host;
     this.#shown = shown;
     this.#options = options;
+    this.#password = options.password ?? '';
     this.reader = new PacketReader((bytes, at, end, sequence) => this.#onPacket(bytes, at, end, sequence));
   }
 
@@ -114,11 +116,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       while (this.inbox.length === 0) {
         const bytes = await this.#greeted(more);
         const foreign = foreignServer(bytes, 'MySQL');
-        if (foreign !== undefined)
-          throw new SvcError('E_DB_CONNECT', [
-            this.#shown,
-            `the server is ${foreign}, not a MySQL or MariaDB server`,
-          ]);
+        if (foreign !== undefined) throw foreignRefusal(this.#shown, foreign, 'MySQL');
         this.reader.push(bytes);
       }
       if (this.inbox.length > 1 || this.reader.hasPartial)
@@ -232,13 +230,12 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   #firstAnswer(): Buffer {
-    const password = this.#options.password ?? '';
     switch (this.#plugin) {
       case 'mysql_native_password':
-        this.#hash = nativeHash(password);
-        return nativePassword(password, this.#nonce);
+        this.#hash = nativeHash(this.#password);
+        return nativePassword(this.#password, this.#nonce);
       case 'caching_sha2_password':
-        return cachingSha2Password(password, this.#nonce);
+        return cachingSha2Password(this.#password, this.#nonce);
       default:
         // after an empty reply, the server sends the name of its method in an AuthSwitchRequest
         return Buffer.alloc(0);
@@ -301,35 +298,33 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       data.length > 0 && data[data.length - 1] === 0 && data.length !== NONCE_BYTES
         ? data.subarray(0, -1)
         : data;
-    const password = this.#options.password ?? '';
     switch (plugin) {
       case 'sha256_password':
-        return this.#sha256(password);
+        return this.#sha256();
       case 'mysql_clear_password':
-        return this.#answer(this.#inTheClear(password));
+        return this.#answer(this.#inTheClear());
       default:
         return this.#answer(this.#firstAnswer());
     }
   }
 
-  async #sha256(password: string): Promise<void> {
-    if (password === '') return this.#answer(Buffer.alloc(1));
-    if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
+  async #sha256(): Promise<void> {
+    if (this.#password === '') return this.#answer(Buffer.alloc(1));
+    if (this.#isPrivate()) return this.#answer(this.#inTheClear());
     if (this.#options.serverPublicKey === undefined) {
       this.#checkRetrieval();
       this.#answer(Buffer.of(ASK_KEY_SHA256)); // the server then sends its public key in AuthMoreData
-    } else await this.#encrypted(password, undefined);
+    } else await this.#encrypted(undefined);
   }
 
   async #onMore(data: Buffer): Promise<void> {
-    const password = this.#options.password ?? '';
     switch (this.#plugin) {
       case 'caching_sha2_password':
-        return this.#onCachingSha2(data, password);
+        return this.#onCachingSha2(data);
       case 'sha256_password':
-        return this.#encrypted(password, data);
+        return this.#encrypted(data);
       case 'parsec':
-        return this.#onParsec(data, password);
+        return this.#onParsec(data);
       default:
         throw new ProtocolViolation(
           `the server sent more data for the authentication method ${this.#plugin}, which expects no more data`,
@@ -337,20 +332,20 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     }
   }
 
-  async #onCachingSha2(data: Buffer, password: string): Promise<void> {
+  async #onCachingSha2(data: Buffer): Promise<void> {
     if (data.length === 1 && data[0] === FAST) return;
-    if (data.length !== 1 || data[0] !== FULL) return this.#encrypted(password, data);
-    if (this.#isPrivate()) return this.#answer(this.#inTheClear(password));
-    if (this.#options.serverPublicKey !== undefined) return this.#encrypted(password, undefined);
+    if (data.length !== 1 || data[0] !== FULL) return this.#encrypted(data);
+    if (this.#isPrivate()) return this.#answer(this.#inTheClear());
+    if (this.#options.serverPublicKey !== undefined) return this.#encrypted(undefined);
     this.#checkRetrieval();
     this.#answer(Buffer.of(ASK_KEY_CACHING));
   }
 
-  async #onParsec(data: Buffer, password: string): Promise<void> {
+  async #onParsec(data: Buffer): Promise<void> {
     if (this.#nonce.length !== NONCE_BYTES)
       throw new ProtocolViolation('the server sent an invalid nonce for the authentication method parsec');
     const { answer, publicKey } = await parsecAnswer(
-      password,
+      this.#password,
       readParsecSalt(data),
       this.#nonce,
       randomBytes(NONCE_BYTES),
@@ -364,7 +359,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
     return this.#link!.tls !== undefined || isUnixHost(this.#host.host);
   }
 
-  #inTheClear(password: string): Buffer {
+  #inTheClear(): Buffer {
     const { host } = this.#host;
     const isSafe =
       isUnixHost(host) ||
@@ -375,7 +370,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
       throw this.#refusal(
         `the server requests a clear-text password (${this.#plugin}), which is sent only over TLS with a verified certificate (sslmode=verify-full), or to a server on this machine`,
       );
-    return Buffer.from(`${password}\0`);
+    return Buffer.from(`${this.#password}\0`);
   }
 
   #checkRetrieval(): void {
@@ -386,14 +381,14 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   }
 
   /** Sends the password, encrypted with the configured key or else with the key that the server sent. */
-  async #encrypted(password: string, sent: Buffer | undefined): Promise<void> {
+  async #encrypted(sent: Buffer | undefined): Promise<void> {
     const { serverPublicKey } = this.#options;
     if (sent !== undefined && serverPublicKey !== undefined)
       throw new ProtocolViolation('the server sent a public key that was not requested');
     if (sent !== undefined) this.#checkRetrieval();
     const key = sent ?? (await fileOf(serverPublicKey, this.#shown));
     try {
-      this.#answer(encryptedPassword(password, this.#nonce, key!));
+      this.#answer(encryptedPassword(this.#password, this.#nonce, key!));
     } catch (error) {
       if (error instanceof RangeError) throw this.#refusal(error.message);
       throw error;
@@ -404,7 +399,7 @@ export class MySqlLogin extends ServerLogin<Buffer> {
   #checkProof(info: Buffer): void {
     const fingerprint = this.#link!.tls!.getPeerX509Certificate()?.fingerprint256.replaceAll(':', '');
     const received = infoOf(info);
-    if (this.#hash === undefined || (this.#options.password ?? '') === '')
+    if (this.#hash === undefined || this.#password === '')
       throw this.#refusal(
         `the server's certificate is self-signed, and an account without a password, or with the plugin ${this.#plugin}, cannot prove that it is genuine: set sslrootcert=… to the certificate`,
       );

@@ -10,7 +10,7 @@ import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
 import { writeParams } from './values.ts';
-import { endRows, refuseCount } from '../parameters.ts';
+import { endRows, refuseCount, taken } from '../parameters.ts';
 import type { Parameter, Params } from '../values.ts';
 import type { Limit } from '../driver.ts';
 import type { Exchange } from './exchange.ts';
@@ -129,31 +129,14 @@ async function insertSeveral(
         isKept: true,
       });
     if (batch.length === 0) return affected;
-    if (batch.length < FEW_ROWS)
-      return (
-        affected + (await runEach(runner, sql, batch, limit, { perRow, firstRow: before + 1, isKept: true }))
-      );
-    return (
-      affected +
-      (await runEach(runner, textOf(batch.length), [joined(batch, perRow, before)], limit, {
-        perRow,
-        firstRow: before + 1,
-        isKept: false,
-      }))
-    );
+    const isFew = batch.length < FEW_ROWS;
+    const text = isFew ? sql : textOf(batch.length);
+    const rest = isFew ? batch : [joined(batch, perRow, before)];
+    const several = { perRow, firstRow: before + 1, isKept: isFew };
+    return affected + (await runEach(runner, text, rest, limit, several));
   } finally {
     endRows(source);
   }
-}
-
-function taken(source: Iterator<Params>, most: number): Params[] {
-  const rows: Params[] = [];
-  while (rows.length < most) {
-    const next = source.next();
-    if (next.done === true) break;
-    rows.push(next.value);
-  }
-  return rows;
 }
 
 function joined(rows: readonly Params[], perRow: number, before: number): Params {

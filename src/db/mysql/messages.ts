@@ -4,7 +4,7 @@
  */
 import { CAPABILITY } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
-import { FieldReader } from '../wire/bytes.ts';
+import { FieldReader, TWO_32 } from '../wire/bytes.ts';
 
 /** Handshake V10, the server's first packet. */
 export interface Greeting {
@@ -59,7 +59,6 @@ export interface WireColumn {
 
 /** Number of the character set that stands for binary data. */
 export const BINARY_CHARSET = 63;
-const TWO_32 = 2 ** 32;
 const PROTOCOL_10 = 10;
 const NONCE_BYTES = 20;
 const FIXED_FIELDS = 0x0c;

@@ -16,6 +16,11 @@ import type { MySqlValueOptions } from './url.ts';
 const NULL_LENGTH = -1;
 const NULL_MARK = 0xfb;
 
+/** Row that a plan fills: an object or a list. */
+type Target = Record<string | number, unknown>;
+/** Column names for an object, and indexes for a list. */
+type Keys = readonly (string | number)[];
+
 /** Decodes the rows of a statement, with one decoder for each column. */
 export class RowPlan implements RowReader {
   /** Whether rows have the text format. Rows of prepared statements have the binary format. */
@@ -71,14 +76,8 @@ export class RowPlan implements RowReader {
     return values;
   }
 
-  /** Decodes values into `row`. `keys` are the column names for an object, and indexes for a list. */
-  #read(
-    row: Record<string | number, unknown>,
-    keys: readonly (string | number)[],
-    bytes: Buffer,
-    at: number,
-    end: number,
-  ): void {
+  /** Decodes values into `row`. */
+  #read(row: Target, keys: Keys, bytes: Buffer, at: number, end: number): void {
     const last = this.isText
       ? this.#text(row, keys, bytes, at, end)
       : this.#binary(row, keys, bytes, at, end);
@@ -87,13 +86,7 @@ export class RowPlan implements RowReader {
   }
 
   /** Reads the values of a binary row. Returns the offset after the last value. */
-  #binary(
-    row: Record<string | number, unknown>,
-    keys: readonly (string | number)[],
-    bytes: Buffer,
-    at: number,
-    end: number,
-  ): number {
+  #binary(row: Target, keys: Keys, bytes: Buffer, at: number, end: number): number {
     const decoders = this.#decoders;
     const widths = this.#widths;
     let from = firstValue(keys.length, bytes, at, end);
@@ -116,13 +109,7 @@ export class RowPlan implements RowReader {
     return from;
   }
 
-  #text(
-    row: Record<string | number, unknown>,
-    keys: readonly (string | number)[],
-    bytes: Buffer,
-    at: number,
-    end: number,
-  ): number {
+  #text(row: Target, keys: Keys, bytes: Buffer, at: number, end: number): number {
     let from = at;
     for (let index = 0; index < keys.length; index++) {
       if (from >= end) throw new ProtocolViolation('the server sent a truncated row');

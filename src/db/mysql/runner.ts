@@ -368,11 +368,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
       if (params.length > 0)
         throw new DataError(
           'The server does not allow placeholders in a statement of this kind: write the values as literals into the statement',
-          {
-            sqlstate: '0A000',
-            errno: 1295,
-            sql: text,
-          },
+          { sqlstate: '0A000', errno: 1295, sql: text },
         );
       return this.#writeQuery(text, wanted);
     }

@@ -17,7 +17,7 @@ import { BINARY_CHARSET, type WireColumn } from './messages.ts';
 import { TYPE } from './wire.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { Json, type Params } from '../values.ts';
-import { latin1, utf8 } from '../wire/bytes.ts';
+import { TWO, TWO_32, latin1, utf8, wideFromText } from '../wire/bytes.ts';
 import type { Int8 } from '../driver.ts';
 import type { CheckedType, OwnTypes } from '../own-types.ts';
 import type { MySqlValueOptions } from './url.ts';
@@ -32,14 +32,12 @@ interface ColumnReader {
 }
 
 const UNSIGNED = 0x20;
-const TWO_32 = 2 ** 32;
 /** A FLOAT represents every integer up to 2^24 exactly. */
 const EXACT_FLOAT = 2 ** 24;
 const DAY_HOURS = 24;
 const MAX_YEAR = 9_999;
 /** Most decimals of a second. A larger number in a description means that it varies. */
 const MAX_SCALE = 6;
-const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 
 /** Returns the decoder of a column. `isText`: the statement was not prepared. */
 export function readerOf(column: WireColumn, options: MySqlValueOptions, isText: boolean): ColumnReader {
@@ -235,10 +233,7 @@ const WIDE_UNSIGNED: Readonly<Record<Int8, Decoder>> = {
 };
 
 const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
-  auto: (text) => {
-    const value = Number(text);
-    return Number.isSafeInteger(value) ? value : BigInt(text);
-  },
+  auto: wideFromText,
   bigint: BigInt,
   string: (text) => text.replace(/^0+(?=\d)/, ''), // removes the zeros that a ZEROFILL column adds
 };

@@ -5,12 +5,11 @@
  * rewind() removes a partial packet that cannot be completed.
  */
 import { MAX_PAYLOAD } from './wire.ts';
-import { ByteWriter } from '../wire/bytes.ts';
+import { ByteWriter, TWO_32 } from '../wire/bytes.ts';
 
 const HEADER_BYTES = 4;
 const FIRST_BYTES = 16 * 1024;
 const MAX_SHORT_LENGTH = 250;
-const TWO_32 = 2 ** 32;
 
 export class PacketWriter extends ByteWriter {
   #packetAt = 0;

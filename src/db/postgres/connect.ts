@@ -9,7 +9,7 @@ import { PostgresConnection } from './connection.ts';
 import { PostgresConversation } from './conversation.ts';
 import { hasParameter, PostgresLogin, type LoggedIn } from './login.ts';
 import { PostgresListener } from './listener.ts';
-import { endpointOf, foreignRefusal, openSocket } from './socket.ts';
+import { endpointOf, openSocket } from './socket.ts';
 import { PostgresTypes } from './types.ts';
 import { MessageWriter } from './writer.ts';
 import { ServerDriver, type ServerDriverDeps } from '../wire/server-driver.ts';
@@ -83,9 +83,7 @@ export async function connectPostgres(
   warnOfPlain(options, link, host);
   const login = new PostgresLogin(link, host, options);
   const { clock, log } = options;
-  using _silence = probeWhenSilent(endpointOf(host), 'PostgreSQL', clock, (kind) =>
-    login.end(foreignRefusal(host, kind)),
-  );
+  using _silence = probeWhenSilent(endpointOf(host), 'PostgreSQL', clock, (error) => login.end(error));
   const { connection } = await converse(
     link,
     login,

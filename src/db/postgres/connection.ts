@@ -191,10 +191,7 @@ export class PostgresConnection
   protected endedError(sql: string): TransactionAborted {
     return new TransactionAborted(
       'The transaction had already ended before its COMMIT, for example because a statement ran COMMIT or ROLLBACK',
-      {
-        sqlstate: '25P01',
-        sql,
-      },
+      { sqlstate: '25P01', sql },
     );
   }
 

@@ -5,6 +5,7 @@
  *
  * A year BC, or a year with more than four digits, is written as the server writes it: 0044-03-15 BC.
  */
+import { TWO, TWO_32 } from '../wire/bytes.ts';
 
 const DAY_MS = 86_400_000;
 const SECOND_MICROS = 1_000_000;
@@ -17,11 +18,8 @@ const ERA_DAYS = 146_097;
 const EPOCH_DAYS = 10_957;
 const EPOCH_MS = EPOCH_DAYS * DAY_MS;
 const MAX_DATE_MS = 8.64e15;
-const TWO_32 = 2 ** 32;
 const MAX_INT32 = 2 ** 31 - 1;
 const MIN_INT32 = -(2 ** 31);
-
-const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) => String(value).padStart(2, '0'));
 const TIMESTAMP =
   /^(\d{4,})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?:([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?)?( BC)?$/;
 

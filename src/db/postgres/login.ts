@@ -12,12 +12,12 @@ import { SvcError } from '../../base/errors.ts';
 import { serverEndPoint } from './channel-binding.ts';
 import { ProtocolViolation } from '../errors.ts';
 import { postgresError } from './errors.ts';
-import { foreignRefusal, shownHost } from './socket.ts';
+import { shownHost } from './socket.ts';
 import { MessageReader, SERVER, type OnMessage } from './messages.ts';
 import { MessageWriter, PROTOCOL_3_0, PROTOCOL_3_2 } from './writer.ts';
 import { ScramFirst, ScramKeyring, ScramIssue, md5Password, type ChannelBinding } from './scram.ts';
 import { ServerLogin } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer } from '../wire/server-probe.ts';
 import { isLocalHost } from '../wire/server-url.ts';
 import * as read from './messages.ts';
 import type { ServerSocket } from '../wire/server-socket.ts';
@@ -294,7 +294,7 @@ export class PostgresLogin extends ServerLogin<Message> {
     const foreign = this.#isFirst ? foreignServer(chunk, 'PostgreSQL') : undefined;
     this.#isFirst = false;
     if (foreign === undefined) super.onBytes(chunk);
-    else this.end(foreignRefusal(this.#host, foreign));
+    else this.end(foreignRefusal(shownHost(this.#host), foreign, 'PostgreSQL'));
   }
 
   #serverError(fields: read.ErrorFields): Error {

@@ -16,7 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit } from '../limits.ts';
-import { endRows } from '../parameters.ts';
+import { endRows, taken } from '../parameters.ts';
 import { ServerRunner, type StatementRequest } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
@@ -247,12 +247,7 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     const before = this.conversation.asked;
     const source = rows[Symbol.iterator]();
     try {
-      const first: Params[] = [];
-      while (first.length < FEW_ROWS) {
-        const next = source.next();
-        if (next.done === true) break;
-        first.push(next.value);
-      }
+      const first = taken(source, FEW_ROWS);
       const all = chained(first, source);
       const oids = first.length < FEW_ROWS ? undefined : await this.#copyTypes(table, text, limit);
       if (oids === undefined) return await this.many(text, all, limit, before);

@@ -10,9 +10,8 @@
  * The reply to SSLRequest must be exactly one byte. If more bytes arrive, the connection is refused, because
  * an attacker could have injected them before TLS (CVE-2021-23222).
  */
-import { SvcError } from '../../base/errors.ts';
 import { MessageWriter } from './writer.ts';
-import { foreignServer, probeWhenSilent } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer, probeWhenSilent } from '../wire/server-probe.ts';
 import { isUnixHost } from '../wire/server-url.ts';
 import {
   EARLY_DATA,
@@ -51,12 +50,10 @@ export async function openSocket(
 ): Promise<ServerSocket> {
   const endpoint = endpointOf(at);
   return opened(endpoint, { tls, clock }, limit, name, async (opening, options) => {
-    using _silence = probeWhenSilent(endpoint, 'PostgreSQL', clock, (kind) =>
-      opening.fail(foreignRefusal(at, kind)),
-    );
+    using _silence = probeWhenSilent(endpoint, 'PostgreSQL', clock, (error) => opening.fail(error));
     if (options === undefined) return opening.finished();
     const isDirect = tls.negotiation === 'direct';
-    if (!isDirect && !(await asksForTls(opening, at, tls.mode === 'prefer'))) return opening.finished();
+    if (!isDirect && !(await asksForTls(opening, tls.mode === 'prefer'))) return opening.finished();
     const secure = await opening.encrypt({ ...options, ...(isDirect && { ALPNProtocols: [ALPN] }) });
     if (isDirect && secure.alpnProtocol !== ALPN)
       throw opening.refusal(
@@ -70,13 +67,13 @@ export async function openSocket(
  * Sends an SSLRequest. Returns whether the server agrees to TLS. @throws if TLS is required and the server
  * refuses it
  */
-async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolean): Promise<boolean> {
+async function asksForTls(opening: Opening, mayBePlain: boolean): Promise<boolean> {
   const writer = new MessageWriter();
   writer.sslRequest();
   opening.socket.write(writer.take());
   const answer = await opening.bytes();
   const foreign = foreignServer(answer, 'PostgreSQL');
-  if (foreign !== undefined) throw foreignRefusal(at, foreign);
+  if (foreign !== undefined) throw foreignRefusal(opening.shown, foreign, 'PostgreSQL');
   if (answer.length !== 1) throw opening.refusal(EARLY_DATA);
   if (answer[0] === YES) return true;
   if (answer[0] === ERROR)
@@ -87,11 +84,6 @@ async function asksForTls(opening: Opening, at: PostgresHost, mayBePlain: boolea
   if (!mayBePlain) throw opening.refusal(NO_TLS);
   opening.socket.resume();
   return false;
-}
-
-/** Returns the error for an address at which a server other than PostgreSQL answers. */
-export function foreignRefusal(at: PostgresHost, kind: string): SvcError<'E_DB_CONNECT'> {
-  return new SvcError('E_DB_CONNECT', [shownHost(at), `the server is ${kind}, not a PostgreSQL server`]);
 }
 
 export function endpointOf(at: PostgresHost): Endpoint {

@@ -25,7 +25,7 @@ import {
   utcOf,
 } from './dates.ts';
 import { intervalFromText } from './intervals.ts';
-import { latin1, utf8 } from '../wire/bytes.ts';
+import { TWO_32, latin1, utf8, wideFromText } from '../wire/bytes.ts';
 import type { OwnTypes } from '../own-types.ts';
 import type { Int8, Timestamps } from '../driver.ts';
 
@@ -83,7 +83,6 @@ export const OID = {
  * from the cache.
  */
 const MAX_FOUND = 10_000;
-const TWO_32 = 2 ** 32;
 
 /** Types whose values are returned as text: name, oid, and oid of the array type. */
 const TEXTS: readonly (readonly [string, number, number])[] = [
@@ -317,10 +316,7 @@ const WIDE: Readonly<Record<Int8, Decoder>> = {
 };
 
 const WIDE_TEXT: Readonly<Record<Int8, (text: string) => unknown>> = {
-  auto: (text) => {
-    const value = Number(text);
-    return Number.isSafeInteger(value) ? value : BigInt(text);
-  },
+  auto: wideFromText,
   bigint: BigInt,
   string: asIs,
 };

@@ -5,11 +5,11 @@
  * The login sends `HELLO 3`, which selects the protocol RESP3. A server that does not know HELLO gets AUTH
  * and ROLE instead, and uses RESP2. Then SELECT chooses the database, unless it is database 0.
  */
-import { SvcError } from '../../base/errors.ts';
 import { ConnectionLost, DatabaseError, QueryTimeout } from '../errors.ts';
 import { limitIn } from '../limits.ts';
 import { RedisConnection, RedisError, type RedisConnectionDeps } from './connection.ts';
-import { askServer } from '../wire/server-probe.ts';
+import { askServer, foreignRefusal } from '../wire/server-probe.ts';
+import { firstReachable } from '../wire/server-hosts.ts';
 import { isUnixHost, type ServerHost } from '../wire/server-url.ts';
 import { Opening, shownEndpoint, tlsOptions, type Endpoint } from '../wire/server-socket.ts';
 import type { Limit } from '../driver.ts';
@@ -42,17 +42,9 @@ export async function connectRedis(
     address: { hosts, connectTimeoutMs },
     clock,
   } = options;
-  let failure: unknown;
-  for (const host of hosts) {
-    try {
-      return await connectHost(options, host, limitIn(connectTimeoutMs, clock, signal));
-    } catch (error) {
-      if (!(error instanceof ConnectionLost || error instanceof QueryTimeout) || signal?.aborted === true)
-        throw error;
-      failure = error;
-    }
-  }
-  throw failure;
+  const connect = (host: ServerHost): Promise<RedisConnection> =>
+    connectHost(options, host, limitIn(connectTimeoutMs, clock, signal));
+  return firstReachable(hosts, connect, signal);
 }
 
 async function connectHost(
@@ -93,10 +85,7 @@ async function connectHost(
   } catch (error) {
     connection.destroy();
     const kind = isUnexplained(error) ? await askServer(endpoint, 'Redis', clock) : undefined;
-    if (kind !== undefined)
-      throw new SvcError('E_DB_CONNECT', [shown, `the server is ${kind}, not a Redis server`], {
-        cause: error,
-      });
+    if (kind !== undefined) throw foreignRefusal(shown, kind, 'Redis', error);
     if (!(error instanceof RedisError)) throw error;
     throw /max number of clients/i.test(error.message)
       ? new ConnectionLost(`${shown} has reached its limit of connections (maxclients)`, {

@@ -16,10 +16,9 @@ import {
   ReadOnly,
   lostByProtocol,
 } from '../errors.ts';
-import { SvcError } from '../../base/errors.ts';
 import { watchLimit } from '../limits.ts';
 import { RequestQueue, type PendingRequest } from '../wire/conversation.ts';
-import { foreignServer } from '../wire/server-probe.ts';
+import { foreignRefusal, foreignServer } from '../wire/server-probe.ts';
 import {
   ReplyTooLarge,
   RespError,
@@ -189,9 +188,7 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
       const quietMs = this.#clock.monotonicMs() - Math.max(this.#receivedMs, this.first?.sentMs ?? Infinity);
       if (quietMs >= SILENT_MS)
         this.abandon(
-          new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, {
-            cause: error,
-          }),
+          new ConnectionLost(`The Redis server sent no data for ${Math.round(quietMs)} ms`, { cause: error }),
         );
     });
     if (watched === undefined) return;
@@ -212,13 +209,9 @@ export class RedisConnection extends RequestQueue<Waiter, RespWriter> {
       this.reader.push(chunk);
     } catch (error) {
       const foreign = foreignServer(chunk, 'Redis');
+      const { remoteAddress = '', remotePort = '' } = this.socket;
       if (foreign !== undefined)
-        return this.abandon(
-          new SvcError('E_DB_CONNECT', [
-            `${this.socket.remoteAddress ?? ''}:${this.socket.remotePort ?? ''}`,
-            `the server is ${foreign}, not a Redis server`,
-          ]),
-        );
+        return this.abandon(foreignRefusal(`${remoteAddress}:${remotePort}`, foreign, 'Redis'));
       if (error instanceof ReplyTooLarge)
         return this.abandon(
           new ConnectionLost(

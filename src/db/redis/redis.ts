@@ -213,20 +213,13 @@ export class Redis implements AsyncDisposable {
     return this.#run(
       'EVALSHA',
       async (connection, limit) => {
+        const send = (command: string, code: string): Promise<RedisValue> =>
+          connection.send([command, code, keys.length, ...keys, ...values], limit, options?.asBytes);
         try {
-          return await connection.send(
-            ['EVALSHA', script.sha1, keys.length, ...keys, ...values],
-            limit,
-            options?.asBytes,
-          );
+          return await send('EVALSHA', script.sha1);
         } catch (error) {
-          // NOSCRIPT: the script has not run, so it can be sent again
           if (!(error instanceof RedisError) || error.reply !== 'NOSCRIPT') throw error;
-          return connection.send(
-            ['EVAL', script.text, keys.length, ...keys, ...values],
-            limit,
-            options?.asBytes,
-          );
+          return send('EVAL', script.text);
         }
       },
       options,

@@ -23,8 +23,9 @@ import type {
   RateLimitStore,
   RecordStore,
 } from '../../cache/stores.ts';
+import type { RedisCommandOptions } from './command.ts';
 import type { RedisValue } from './connection.ts';
-import type { Redis } from './redis.ts';
+import type { Redis, RedisArgument } from './redis.ts';
 
 /** Common options of all stores in Redis. */
 export interface RedisStoreOptions {
@@ -70,9 +71,7 @@ const KEYS_AT_ONCE = 500;
  * counts as missing.
  */
 export class RedisCache implements CacheBackend {
-  readonly #redis: Redis;
-  readonly #prefix: string;
-  readonly #timeoutMs: number;
+  readonly #keys: Keyspace;
   readonly #isJson: boolean;
   readonly #maxValueBytes: number;
 
@@ -81,23 +80,18 @@ export class RedisCache implements CacheBackend {
    * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
    */
   constructor(redis: Redis, options: RedisCacheOptions = {}) {
-    const { prefix, timeoutMs, encoding, maxValueBytes } = readOptions('RedisCache', options, {
+    const { encoding, maxValueBytes, ...own } = readOptions('RedisCache', options, {
       ...kindsOf('svc:cache:', 250),
       encoding: oneOf(['clone', 'json'], 'clone'),
       maxValueBytes: int(1024 * 1024, 1, 512 * 1024 * 1024),
     });
-    this.#redis = redis;
-    this.#prefix = prefix;
-    this.#timeoutMs = timeoutMs;
+    this.#keys = new Keyspace(redis, own, MAX_CACHE_KEY_BYTES);
     this.#isJson = encoding === 'json';
     this.#maxValueBytes = maxValueBytes;
   }
 
   async get(key: string): Promise<unknown> {
-    const bytes = await this.#redis.command(['GET', this.#keyOf(key)], {
-      timeoutMs: this.#timeoutMs,
-      asBytes: true,
-    });
+    const bytes = await this.#keys.command(['GET', this.#keys.of(key)], { asBytes: true });
     if (!(bytes instanceof Uint8Array)) return undefined;
     try {
       return this.#isJson ? JSON.parse(new TextDecoder().decode(bytes)) : fromBytes(bytes);
@@ -110,14 +104,11 @@ export class RedisCache implements CacheBackend {
     const bytes =
       value === undefined ? undefined : this.#isJson ? Buffer.from(JSON.stringify(value)) : toBytes(value);
     if (bytes === undefined || bytes.length > this.#maxValueBytes || !(ttlMs > 0)) await this.delete(key);
-    else
-      await this.#redis.command(['SET', this.#keyOf(key), bytes, 'PX', lifeOf(ttlMs)], {
-        timeoutMs: this.#timeoutMs,
-      });
+    else await this.#keys.command(['SET', this.#keys.of(key), bytes, 'PX', lifeOf(ttlMs)]);
   }
 
   async delete(key: string): Promise<boolean> {
-    return (await this.#redis.command(['DEL', this.#keyOf(key)], { timeoutMs: this.#timeoutMs })) === 1;
+    return (await this.#keys.command(['DEL', this.#keys.of(key)])) === 1;
   }
 
   /**
@@ -125,23 +116,18 @@ export class RedisCache implements CacheBackend {
    * other commands can run in between.
    */
   async clear(prefix: string = ''): Promise<void> {
-    const pattern = `${(this.#prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
+    const timeoutMs = 10 * this.#keys.timeoutMs;
+    const pattern = `${(this.#keys.prefix + prefix).replace(/[\\*?[\]]/g, '\\$&')}*`;
     let cursor = '0';
     do {
-      const [next, keys] = (await this.#redis.command(
+      const [next, keys] = (await this.#keys.command(
         ['SCAN', cursor, 'MATCH', pattern, 'COUNT', SCAN_COUNT],
-        { timeoutMs: 10 * this.#timeoutMs, asBytes: true },
+        { timeoutMs, asBytes: true },
       )) as [Uint8Array, Uint8Array[]];
       cursor = Buffer.from(next).toString();
       for (let at = 0; at < keys.length; at += KEYS_AT_ONCE)
-        await this.#redis.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], {
-          timeoutMs: 10 * this.#timeoutMs,
-        });
+        await this.#keys.command(['UNLINK', ...keys.slice(at, at + KEYS_AT_ONCE)], { timeoutMs });
     } while (cursor !== '0');
-  }
-
-  #keyOf(key: string): string {
-    return this.#prefix + shortened(key, MAX_CACHE_KEY_BYTES);
   }
 }
 
@@ -154,57 +140,44 @@ return 1`);
  * write throws StoreFull when the server is full.
  */
 export class RedisRecordStore implements RecordStore {
-  readonly #redis: Redis;
-  readonly #prefix: string;
-  readonly #timeoutMs: number;
+  readonly #keys: Keyspace;
 
   /**
    * The default of `prefix` is `svc:record:`.
    * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
    */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
-    const { prefix, timeoutMs } = readOptions('RedisRecordStore', options, kindsOf('svc:record:', 1_000));
-    this.#redis = redis;
-    this.#prefix = prefix;
-    this.#timeoutMs = timeoutMs;
+    const own = readOptions('RedisRecordStore', options, kindsOf('svc:record:', 1_000));
+    this.#keys = new Keyspace(redis, own, MAX_KEY_BYTES);
   }
 
   async get(key: string): Promise<string | undefined> {
     // a string, because `asBytes` is not set
-    return ((await this.#do(['GET', this.#keyOf(key)])) ?? undefined) as string | undefined;
+    return ((await this.#do(['GET', this.#keys.of(key)])) ?? undefined) as string | undefined;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    await this.#do(
-      ttlMs > 0 ? ['SET', this.#keyOf(key), value, 'PX', lifeOf(ttlMs)] : ['DEL', this.#keyOf(key)],
-    );
+    const name = this.#keys.of(key);
+    await this.#do(ttlMs > 0 ? ['SET', name, value, 'PX', lifeOf(ttlMs)] : ['DEL', name]);
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
     return ttlMs > 0
-      ? (await this.#do(['SET', this.#keyOf(key), value, 'NX', 'PX', lifeOf(ttlMs)])) === 'OK'
-      : (await this.#do(['EXISTS', this.#keyOf(key)])) === 0;
+      ? (await this.#do(['SET', this.#keys.of(key), value, 'NX', 'PX', lifeOf(ttlMs)])) === 'OK'
+      : (await this.#do(['EXISTS', this.#keys.of(key)])) === 0;
   }
 
   async replace(key: string, expected: string, value: string, ttlMs: number): Promise<boolean> {
-    return (
-      (await unlessFull(
-        this.#redis.script(REPLACE, [this.#keyOf(key)], [expected, value, ttlMs > 0 ? lifeOf(ttlMs) : 0], {
-          timeoutMs: this.#timeoutMs,
-        }),
-      )) === 1
-    );
+    const values = [expected, value, ttlMs > 0 ? lifeOf(ttlMs) : 0];
+    return (await unlessFull(this.#keys.script(REPLACE, key, values))) === 1;
   }
 
   async delete(key: string): Promise<boolean> {
-    return (await this.#do(['DEL', this.#keyOf(key)])) === 1;
+    return (await this.#do(['DEL', this.#keys.of(key)])) === 1;
   }
 
   #do(parts: readonly (string | number)[]): Promise<RedisValue> {
-    return unlessFull(this.#redis.command(parts, { timeoutMs: this.#timeoutMs }));
-  }
-  #keyOf(key: string): string {
-    return this.#prefix + shortened(key, MAX_KEY_BYTES);
+    return unlessFull(this.#keys.command(parts));
   }
 }
 
@@ -229,28 +202,19 @@ return {allowed and 1 or 0, math.max(0, math.floor((period - reset + drift) / in
 
 /** Rate limits that all processes share. The server's clock measures the time. */
 export class RedisRateLimitStore implements RateLimitStore {
-  readonly #redis: Redis;
-  readonly #prefix: string;
-  readonly #timeoutMs: number;
+  readonly #keys: Keyspace;
 
   /**
    * The default of `prefix` is `svc:rl:`.
    * @throws SvcError `E_OPTION_UNKNOWN` for an unknown option, `E_OPTION_RANGE` for an invalid value
    */
   constructor(redis: Redis, options: RedisStoreOptions = {}) {
-    const { prefix, timeoutMs } = readOptions('RedisRateLimitStore', options, kindsOf('svc:rl:', 250));
-    this.#redis = redis;
-    this.#prefix = prefix;
-    this.#timeoutMs = timeoutMs;
+    const own = readOptions('RedisRateLimitStore', options, kindsOf('svc:rl:', 250));
+    this.#keys = new Keyspace(redis, own, MAX_KEY_BYTES);
   }
 
   async take(key: string, { limit, periodMs }: RateLimitRule, cost: number = 1): Promise<RateLimitResult> {
-    const result = await this.#redis.script(
-      TAKE,
-      [this.#prefix + shortened(key, MAX_KEY_BYTES)],
-      [limit, periodMs, cost],
-      { timeoutMs: this.#timeoutMs },
-    );
+    const result = await this.#keys.script(TAKE, key, [limit, periodMs, cost]);
     const [allowed, remaining, retryAfterMs, resetMs] = result as [number, number, number, number];
     return { isAllowed: allowed === 1, remaining, retryAfterMs, resetMs };
   }
@@ -269,6 +233,37 @@ function kindsOf(
     },
     timeoutMs: int(timeoutMs, 1, MAX_TIMEOUT_MS),
   };
+}
+
+/** Keys of one store: their prefix and maximum length, and the time limit of the calls. */
+class Keyspace {
+  readonly prefix: string;
+  readonly timeoutMs: number;
+  readonly #redis: Redis;
+  readonly #maxKeyBytes: number;
+
+  constructor(
+    redis: Redis,
+    { prefix, timeoutMs }: Pick<Keyspace, 'prefix' | 'timeoutMs'>,
+    maxKeyBytes: number,
+  ) {
+    this.prefix = prefix;
+    this.timeoutMs = timeoutMs;
+    this.#redis = redis;
+    this.#maxKeyBytes = maxKeyBytes;
+  }
+
+  of(key: string): string {
+    return this.prefix + shortened(key, this.#maxKeyBytes);
+  }
+
+  command(parts: readonly RedisArgument[], options?: RedisCommandOptions): Promise<RedisValue> {
+    return this.#redis.command(parts, { timeoutMs: this.timeoutMs, ...options });
+  }
+
+  script(script: RedisScript, key: string, values: readonly RedisArgument[]): Promise<RedisValue> {
+    return this.#redis.script(script, [this.of(key)], values, { timeoutMs: this.timeoutMs });
+  }
 }
 
 /**

@@ -65,13 +65,8 @@ export class RedisSubscriber {
   ): Promise<AsyncDisposable> {
     const subscription: Subscription = { fn, onReconnect };
     await this.#turns.take(() => this.#add(channel, subscription, mayWait));
-    let isOver = false;
     return {
-      [Symbol.asyncDispose]: async () => {
-        if (isOver) return;
-        isOver = true;
-        await this.#turns.take(() => this.#remove(channel, subscription));
-      },
+      [Symbol.asyncDispose]: () => this.#turns.take(() => this.#remove(channel, subscription)),
     };
   }
 

@@ -3,6 +3,7 @@
  * the wait for a lock of another process is asynchronous.
  */
 import { randomInt } from 'node:crypto';
+import { nextTurn } from '../../base/promises.ts';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { checkLimit, sleepWithin } from '../limits.ts';
@@ -123,7 +124,7 @@ export class SqliteConnection implements Connection {
           }
         });
         if (done instanceof Promise) await done;
-        if (count === until) await turn();
+        if (count === until) await nextTurn();
       }
     } finally {
       endRows(source);
@@ -146,7 +147,7 @@ export class SqliteConnection implements Connection {
       });
       while (next.done !== true) {
         yield next.value;
-        await turn(); // give other events a turn, because a fast reader would block the event loop
+        await nextTurn(); // give other events a turn, because a fast reader would block the event loop
         checkLimit(limit, this.#options.clock, sql);
         const startedMs = this.#timing?.begin() ?? 0;
         next = this.#try(sql, () => batches.next());
@@ -257,9 +258,7 @@ export class SqliteConnection implements Connection {
   #attempt<T>(sql: string, limit: Limit | undefined, work: () => T): Awaitable<T> {
     if (this.#waiting !== undefined) return this.#waiting.then(() => this.#attempt(sql, limit, work));
     if (this.#hasFailed && this.#hasBegun && !this.#db.isTransaction)
-      throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', {
-        sql,
-      });
+      throw new TransactionAborted('SQLite has rolled the transaction back after an earlier error', { sql });
     checkLimit(limit, this.#options.clock, sql);
     const startedMs = this.#timing?.begin() ?? 0;
     try {
@@ -292,7 +291,6 @@ export class SqliteConnection implements Connection {
       if (leftMs <= 0) {
         throw new LockTimeout(`The database was locked by another connection for ${busyTimeoutMs} ms`, {
           errno: failure.errcode,
-          sqlstate: '55P03',
           sql,
         });
       }
@@ -339,10 +337,6 @@ export class SqliteConnection implements Connection {
     for (const stream of this.#streams) stream.end();
     this.#streams.clear();
   }
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** `path` of a database in memory. */

@@ -89,9 +89,7 @@ class SqliteReader implements Connection {
     if (child.pid === undefined) {
       // fork() failed, for example because no file descriptors are free: the event "error" follows
       const [cause] = await once(child, 'error');
-      throw new errors.ConnectionLost('The SQLite reader process cannot be started', {
-        cause,
-      });
+      throw new errors.ConnectionLost('The SQLite reader process cannot be started', { cause });
     }
     const reader = new SqliteReader(child, clock);
     try {
@@ -257,9 +255,7 @@ class SqliteReader implements Connection {
         ? error
         : new errors.ConnectionLost(
             'The SQLite reader process was ended, because an earlier statement exceeded its time limit or was canceled',
-            {
-              cause: error,
-            },
+            { cause: error },
           );
     for (const asked of this.#asked.values()) asked.reject(error);
     this.#asked.clear();

@@ -199,6 +199,18 @@ export class ByteWriter {
   }
 }
 
+export const TWO_32: number = 2 ** 32;
+/** The texts 00 ... 99. */
+export const TWO: readonly string[] = Array.from({ length: 100 }, (_, value) =>
+  String(value).padStart(2, '0'),
+);
+
+/** Returns a number if it is exact, or else a bigint. */
+export function wideFromText(text: string): number | bigint {
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : BigInt(text);
+}
+
 export function utf8(bytes: Buffer, at: number, end: number): string {
   return shortAscii(bytes, at, end) ?? bytes.toString('utf8', at, end);
 }

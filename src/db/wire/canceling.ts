@@ -86,9 +86,7 @@ export class Canceling {
       this.#giveUp(
         new ConnectionLost(
           `The server did not end a canceled statement within ${CANCEL_GRACE_MS} ms, so the connection was closed`,
-          {
-            cause: reached,
-          },
+          { cause: reached },
         ),
       );
       given.resolve();

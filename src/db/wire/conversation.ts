@@ -12,6 +12,7 @@ import {
   lostByProtocol,
   type DatabaseError,
 } from '../errors.ts';
+import { nextTurn } from '../../base/promises.ts';
 import { watchLimit } from '../limits.ts';
 import { Canceling } from './canceling.ts';
 import type { Socket } from 'node:net';
@@ -153,10 +154,7 @@ export function commitError(error: unknown, isBroken: boolean): unknown {
   return error instanceof ConnectionLost || isBroken
     ? new CommitOutcomeUnknown(
         'The connection broke during COMMIT, so it is unknown whether the transaction was committed',
-        {
-          sql: 'commit',
-          cause: error,
-        },
+        { sql: 'commit', cause: error },
       )
     : error;
 }
@@ -383,7 +381,7 @@ export abstract class Conversation<
    */
   room(): Promise<void> | undefined {
     if (this.writer.length < FLUSH_BYTES) return undefined;
-    if (this.flush()) return new Promise((resolve) => setImmediate(resolve));
+    if (this.flush()) return nextTurn();
     this.#drained ??= Promise.withResolvers();
     return this.#drained.promise;
   }

@@ -56,19 +56,30 @@ export async function findServer<C extends PooledConnection>(search: Search<C>, 
   }
 }
 
-async function firstOf<C extends PooledConnection>(
+function firstOf<C extends PooledConnection>(
   search: Search<C>,
   target: Exclude<TargetSession, 'prefer-standby'>,
   limit: Limit,
 ): Promise<C> {
   const { hosts, clock, connectTimeoutMs } = search;
+  return firstReachable(hosts, (host) => {
+    const own = limitIn(connectTimeoutMs, clock, limit.signal);
+    return fitting(search, host, target, own.deadlineMs < limit.deadlineMs ? own : limit);
+  });
+}
+
+/** Returns a connection to the first host that can be reached. @throws the error of the last host */
+export async function firstReachable<C>(
+  hosts: readonly ServerHost[],
+  connect: (host: ServerHost) => Promise<C>,
+  signal?: AbortSignal,
+): Promise<C> {
   let failure: unknown;
   for (const host of hosts) {
-    const own = limitIn(connectTimeoutMs, clock, limit.signal);
     try {
-      return await fitting(search, host, target, own.deadlineMs < limit.deadlineMs ? own : limit);
+      return await connect(host);
     } catch (error) {
-      if (!isWorthGoingOn(error)) throw error;
+      if (!isWorthGoingOn(error) || signal?.aborted === true) throw error;
       failure = error;
     }
   }

@@ -9,8 +9,10 @@
  * foreignServer() needs no request: it recognizes a server by the first bytes that arrive.
  */
 import { connect, type Socket } from 'node:net';
+import { SvcError } from '../../base/errors.ts';
+import { defined } from '../../base/options.ts';
+import { shownEndpoint, type Endpoint } from './server-socket.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Endpoint } from './server-socket.ts';
 
 /** Milliseconds to wait for data from the server before the two requests are sent. */
 const SILENT_MS = 1_000;
@@ -20,19 +22,19 @@ const YES = 0x53;
 const NO = 0x4e;
 
 /**
- * Calls `found` if the server sends nothing for a second and is of another kind than `ours`. Dispose of the
+ * Calls `refuse` if the server sends nothing for a second and is of another kind than `ours`. Dispose of the
  * result when the server has sent data.
  */
 export function probeWhenSilent(
   endpoint: Endpoint,
   ours: ServerKind,
   clock: Clock,
-  found: (kind: string) => void,
+  refuse: (error: SvcError) => void,
 ): Disposable {
   let isOver = false;
   const timer = clock.after(SILENT_MS, () => {
     void askServer(endpoint, ours, clock).then((kind) => {
-      if (kind !== undefined && !isOver) found(kind);
+      if (kind !== undefined && !isOver) refuse(foreignRefusal(shownEndpoint(endpoint), kind, ours));
     });
   });
   return {
@@ -103,6 +105,21 @@ const TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
 ];
 
 type ServerKind = 'PostgreSQL' | 'MySQL' | 'Redis';
+
+const NAMES: Readonly<Record<ServerKind, string>> = {
+  PostgreSQL: 'a PostgreSQL server',
+  MySQL: 'a MySQL or MariaDB server',
+  Redis: 'a Redis server',
+};
+
+/** Returns the error for an address at which a server of another kind than `ours` answers. */
+export function foreignRefusal(shown: string, kind: string, ours: ServerKind, cause?: unknown): SvcError {
+  return new SvcError(
+    'E_DB_CONNECT',
+    [shown, `the server is ${kind}, not ${NAMES[ours]}`],
+    defined({ cause }),
+  );
+}
 
 /**
  * Returns the kind of a server by the first bytes that it sends. Returns undefined if the kind is unknown or

@@ -165,13 +165,9 @@ function queryOf(
 }
 
 function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Refuse): void {
-  const words = Object.hasOwn(SHARED_KEYS, key)
-    ? SHARED_KEYS[key]
-    : Object.hasOwn(keys, key)
-      ? keys[key]
-      : undefined;
-  if (!Object.hasOwn(SHARED_KEYS, key) && !Object.hasOwn(keys, key)) {
-    const best = closest(key, [...Object.keys(SHARED_KEYS), ...Object.keys(keys)]);
+  const known = { ...SHARED_KEYS, ...keys };
+  if (!Object.hasOwn(known, key)) {
+    const best = closest(key, Object.keys(known));
     refuse(
       `unknown parameter "${key}"${best === undefined ? `; to set a run-time parameter of the session, write "set.${key}=…"` : `: did you mean "${best}"?`}`,
     );
@@ -180,6 +176,7 @@ function checkSetting(key: string, value: string, { keys }: UrlRules, refuse: Re
     refuse(
       '"sslmode=allow" may send data in clear text although the server supports TLS: use "require", or better "verify-full"',
     );
+  const words = known[key];
   if (words?.includes(value) === false)
     refuse(`"${key}" must be one of ${words.map((word) => `"${word}"`).join(', ')}`);
 }

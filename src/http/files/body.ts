@@ -38,7 +38,10 @@ export class FileBody implements AsyncIterable<Uint8Array> {
   }
 
   get length(): number {
-    return this.#parts.reduce((sum, part) => sum + lengthOf(part), 0);
+    return this.#parts.reduce(
+      (sum, part) => sum + (part instanceof Uint8Array ? part.length : part.end - part.start),
+      0,
+    );
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
@@ -259,7 +262,6 @@ export function contentRange(slice: Slice | undefined, size: number): string {
 interface Multipart {
   readonly mediaType: string;
   readonly parts: readonly (Uint8Array | Slice)[];
-  readonly length: number;
 }
 
 /**
@@ -277,12 +279,7 @@ export function layOut(slices: readonly Slice[], size: number, mediaType: string
     slice,
   ]);
   parts.push(Buffer.from(`\r\n--${boundary}--\r\n`));
-  const length = parts.reduce((sum, part) => sum + lengthOf(part), 0);
-  return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts, length };
-}
-
-export function lengthOf(part: Uint8Array | Slice): number {
-  return part instanceof Uint8Array ? part.length : part.end - part.start;
+  return { mediaType: `multipart/byteranges; boundary=${boundary}`, parts };
 }
 
 /** Properties of a file that change when its content changes. */

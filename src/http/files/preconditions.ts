@@ -9,7 +9,7 @@ import { systemClock } from '../../base/clock.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { httpDate, parseHttpDate } from '../headers.ts';
 import type { HttpRequest } from '../contracts.ts';
-import type { Answered } from '../response.ts';
+import { fieldOf, type Answered } from '../response.ts';
 
 /** Validators of a resource: the values of `ETag` and `Last-Modified`. */
 export interface Validators {
@@ -93,11 +93,6 @@ function preconditionFailed(): HTTPException {
     412,
     'The current state of the resource does not meet the preconditions of the request, such as If-Match',
   );
-}
-
-/** Returns a header field of a request, without parsing all fields if possible. */
-export function fieldOf(request: Answered, name: string): string | undefined {
-  return request.field === undefined ? request.headers[name] : request.field(name);
 }
 
 /** Returns whether the response is a 304. Applies the preconditions in the order of RFC 9110 §13.2.2. */

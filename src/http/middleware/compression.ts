@@ -12,11 +12,10 @@
  * A route with `meta: { compress: true }` compresses its responses even if they set cookies. With `compress:
  * false`, a route never compresses.
  */
-import { ignore } from '../../base/promises.ts';
+import { ignore, whenReady } from '../../base/promises.ts';
 import { given, int, oneOf, readOptions } from '../../base/options.ts';
 import { codersOf, negotiateEncoding } from '../content-codings.ts';
-import { isThenable } from '../../base/promises.ts';
-import { checkedChunk, discard, EndlessChunks, gather, isChunks, isPending, iterate } from '../chunks.ts';
+import { checkedChunk, discard, gather, isChunks, isPending, iterate, PassedChunks } from '../chunks.ts';
 import { selectedBy } from '../files/files.ts';
 import { TransportRequest } from '../request/request.ts';
 import { hasNoContent } from '../response.ts';
@@ -114,10 +113,7 @@ export class CompressionMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const response = next();
-    return isThenable(response)
-      ? response.then((ready) => this.#finish(req, ready))
-      : this.#finish(req, response);
+    return whenReady(next(), (response) => this.#finish(req, response));
   }
 
   #finish(req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
@@ -330,8 +326,7 @@ const DONE: ChunkStep = Object.freeze({ done: true, value: undefined });
  * Compresses a body while it is sent. Whenever the body has no further chunk ready, the encoder is flushed,
  * so that the client gets all chunks so far.
  */
-export class CompressedChunks extends EndlessChunks {
-  readonly #chunks: Chunks;
+export class CompressedChunks extends PassedChunks {
   readonly #coder: Coder;
   readonly #isEager: boolean;
   readonly #onEnd: () => void;
@@ -355,15 +350,14 @@ export class CompressedChunks extends EndlessChunks {
       onEnd,
     }: { readonly coder: Coder; readonly isEager: boolean; readonly onEnd: () => void },
   ) {
-    super();
-    this.#chunks = chunks;
+    super(chunks);
     this.#coder = coder;
     this.#isEager = isEager;
     this.#onEnd = onEnd;
   }
 
   async next(): Promise<ChunkStep> {
-    const source = (this.#source ??= iterate(this.#chunks));
+    const source = (this.#source ??= iterate(this.chunks));
     const encoder = (this.#encoder ??= new Encoder(this.#coder));
     while (!this.#isOver) {
       let step = this.#asked ?? source.next();
@@ -382,16 +376,8 @@ export class CompressedChunks extends EndlessChunks {
   }
 
   return(): unknown {
-    if (this.#source === undefined) return this.#end() ? discard(this.#chunks) : undefined;
+    if (this.#source === undefined) return this.#end() ? discard(this.chunks) : undefined;
     return this.#end() ? this.#source.return?.() : undefined;
-  }
-
-  override get isEndless(): boolean {
-    return this.#chunks instanceof EndlessChunks && this.#chunks.isEndless;
-  }
-
-  finish(reason: Error): Awaitable<void> {
-    return this.#chunks instanceof EndlessChunks ? this.#chunks.finish(reason) : undefined;
   }
 
   /**

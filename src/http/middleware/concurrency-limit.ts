@@ -10,7 +10,7 @@
  * has disconnected. It no longer counts while its response body is being sent.
  */
 import { EventLoopDelay } from '../../observability/event-loop.ts';
-import { given, int, readOptions } from '../../base/options.ts';
+import { given, int, onePer, readOptions } from '../../base/options.ts';
 import { OneApplication } from '../pipeline.ts';
 import { HttpResponse, problem } from '../response.ts';
 import { TransportRequest } from '../request/request.ts';
@@ -49,24 +49,16 @@ interface Load {
   queued: number;
 }
 
-const loads = new WeakMap<Metrics, Load>();
-
-function loadOf(metrics: Metrics): Load {
-  let load = loads.get(metrics);
-  if (load === undefined) {
-    const made = (load = {
-      shed: metrics.counter(
-        'svc_requests_shed_total',
-        'Requests refused because the process was overloaded, by reason',
-        ['reason'],
-      ),
-      queued: 0,
-    });
-    metrics.gauge('svc_requests_queued', 'Requests that wait for other requests to end', () => made.queued);
-    loads.set(metrics, load);
-  }
+const loadOf = onePer((metrics: Metrics): Load => {
+  const shed = metrics.counter(
+    'svc_requests_shed_total',
+    'Requests refused because the process was overloaded, by reason',
+    ['reason'],
+  );
+  const load = { shed, queued: 0 };
+  metrics.gauge('svc_requests_queued', 'Requests that wait for other requests to end', () => load.queued);
   return load;
-}
+});
 
 /**
  * Refuses requests beyond the capacity of the process. Routes with `meta: { loadShedding: false }`, such as

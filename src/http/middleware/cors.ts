@@ -14,9 +14,9 @@
 import { SvcError } from '../../base/errors.ts';
 import { bool, given, int, readOptions } from '../../base/options.ts';
 import { isToken } from '../headers.ts';
-import { AllowedOrigins, UNKNOWN_ORIGIN, fieldOf } from '../origins.ts';
+import { AllowedOrigins, UNKNOWN_ORIGIN } from '../origins.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
-import { HttpResponse, Prepared } from '../response.ts';
+import { HttpResponse, Prepared, fieldOf } from '../response.ts';
 import type { Env } from '../../base/config.ts';
 import type { Finding } from '../../base/findings.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, MiddlewareKind, Next } from '../contracts.ts';
@@ -128,7 +128,7 @@ export class CORSMiddleware implements Middleware {
       if (method !== undefined) return this.#answer(req, origin, method);
     }
     const fields = origin === undefined ? this.#anonymous : this.#fieldsFor(origin, req);
-    return whenReady(fields, (ready) => pass(ready, next));
+    return whenReady(fields, (ready) => whenReady(next(), (response) => add(response, ready)));
   }
 
   *compile({ middleware, siblings = middleware, env }: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -299,13 +299,6 @@ function isTokens(value: unknown): boolean {
   return (
     Array.isArray(value) && value.every((item) => typeof item === 'string' && item !== '*' && isToken(item))
   );
-}
-
-function pass(fields: readonly string[], next: Next): Awaitable<HttpResponse> {
-  const response = next();
-  return response instanceof HttpResponse
-    ? add(response, fields)
-    : response.then((ready) => add(ready, fields));
 }
 
 /**

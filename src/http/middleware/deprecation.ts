@@ -9,7 +9,7 @@
  *   Link: <https://api.example/changes>; rel="deprecation"
  */
 import { httpDate } from '../headers.ts';
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import { deprecationMs } from '../../schema/declarations.ts';
 import { plansWithin } from '../../schema/kinds.ts';
@@ -57,10 +57,7 @@ export class DeprecationMiddleware implements Middleware {
   }
 
   handle(_: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const response = next();
-    return isThenable(response)
-      ? Promise.resolve(response).then((ready) => mark(ready, this.#marks))
-      : mark(response, this.#marks);
+    return whenReady(next(), (response) => mark(response, this.#marks));
   }
 }
 

@@ -9,7 +9,7 @@ import { hash } from 'node:crypto';
 import { int, readOptions } from '../../base/options.ts';
 import { notModified } from '../files/files.ts';
 import { clientHas } from '../files/preconditions.ts';
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import type { Awaitable, HttpRequest, Middleware, Next } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 
@@ -46,9 +46,7 @@ export class ETagMiddleware implements Middleware {
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     const response = next();
     if (req.method !== 'GET' && req.method !== 'HEAD') return response;
-    return isThenable(response)
-      ? response.then((ready) => this.#tagged(req, ready))
-      : this.#tagged(req, response);
+    return whenReady(response, (ready) => this.#tagged(req, ready));
   }
 
   #tagged(req: HttpRequest, response: HttpResponse): HttpResponse {

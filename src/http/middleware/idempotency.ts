@@ -27,10 +27,9 @@ import { clientOf } from '../request/proxy.ts';
 import { HeaderList, isMethods, isToken } from '../headers.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
-import { fieldOf } from '../origins.ts';
 import { TransportRequest } from '../request/request.ts';
 import { SESSION } from '../state.ts';
-import { HttpResponse, lengthOf } from '../response.ts';
+import { HttpResponse, fieldOf, lengthOf } from '../response.ts';
 import { isChunks } from '../chunks.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -184,9 +183,7 @@ export class IdempotencyMiddleware implements Middleware {
     if (key === undefined)
       throw new BadRequest(
         `The header field ${this.header} must be one string of 1 to 255 characters in quotation marks`,
-        {
-          code: 'idempotency_key_malformed',
-        },
+        { code: 'idempotency_key_malformed' },
       );
     return this.#once(req, route, key, next);
   }
@@ -319,10 +316,7 @@ export class IdempotencyMiddleware implements Middleware {
     this.#count('in_progress');
     return new Conflict(
       'Another request with the same idempotency key is still being executed; repeat the request later',
-      {
-        code: 'idempotency_in_progress',
-        headers: { 'Retry-After': '1' },
-      },
+      { code: 'idempotency_in_progress', headers: { 'Retry-After': '1' } },
     );
   }
 

@@ -5,10 +5,10 @@
  * If several limits apply, the `rateLimit` of the route takes precedence, then the rule with the most
  * specific path, then the limit of the middleware.
  */
-import { bool, closest, given, readOptions, text, outOfRange } from '../../base/options.ts';
+import { bool, didYouMean, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { isMethods } from '../headers.ts';
-import { isThenable } from '../../base/promises.ts';
+import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from './exemptions.ts';
 import { parseTemplate } from '../path.ts';
@@ -156,7 +156,7 @@ export class RateLimitMiddleware implements Middleware {
     const limit = this.#limitFor(req);
     if (limit === null) return next();
     const result = this.#gate.take(limit, req, limit.keyOf(req), 1);
-    return isThenable(result) ? result.then((ready) => pass(limit, ready, next)) : pass(limit, result, next);
+    return whenReady(result, (ready) => pass(limit, ready, next));
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -202,14 +202,13 @@ export class RateLimitMiddleware implements Middleware {
         (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
       );
       if (isMatched) continue;
-      const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
         rule: 'SVC121',
         severity: 'warning',
         subject,
         message:
           `the rate limit rule "${limit.name}" matches no route` +
-          (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+          didYouMean(template, new Set(routes.map((route) => route.template))),
         remedy: 'Change the path and the methods of the rule so that they match a route, or remove the rule',
       };
     }

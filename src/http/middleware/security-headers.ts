@@ -10,6 +10,8 @@ import { SvcError } from '../../base/errors.ts';
 import {
   bool,
   closest,
+  defined,
+  didYouMean,
   given,
   int,
   isRecord,
@@ -18,8 +20,9 @@ import {
   shown,
   outOfRange,
 } from '../../base/options.ts';
+import { whenReady } from '../../base/promises.ts';
 import { isFieldValue } from '../headers.ts';
-import { HttpResponse, JSON_TYPE } from '../response.ts';
+import { JSON_TYPE, type HttpResponse } from '../response.ts';
 import { readTrustProxy } from '../request/proxy.ts';
 import type { OptionKind } from '../../base/options.ts';
 import type { Finding } from '../../base/findings.ts';
@@ -209,10 +212,7 @@ export class SecurityHeadersMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const response = next();
-    return response instanceof HttpResponse
-      ? this.#protect(req, response)
-      : response.then((ready) => this.#protect(req, ready));
+    return whenReady(next(), (response) => this.#protect(req, response));
   }
 
   *compile(view: CompiledView): Iterable<Omit<Finding, 'place'>> {
@@ -446,19 +446,13 @@ const NONCE = '\0';
 
 function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, readonly string[]> {
   const directives = new Map<DirectiveName, readonly string[]>();
-  const named = Object.entries(given).filter(([, value]) => value !== undefined);
-  for (const [name, value] of Object.entries({ ...DEFAULT_DIRECTIVES, ...Object.fromEntries(named) }) as [
-    string,
-    unknown,
-  ][]) {
+  for (const [name, value] of Object.entries<unknown>({ ...DEFAULT_DIRECTIVES, ...defined(given) })) {
     // a caller without type checks may pass any key
     if (!(DIRECTIVE_NAMES as readonly string[]).includes(name)) throw unknown(name, DIRECTIVE_NAMES);
     if (value === false) continue;
     const known = name as DirectiveName;
-    const isText = (item: unknown): item is string => typeof item === 'string';
-    const items: readonly unknown[] =
-      value === true && BARE.has(name) ? [] : Array.isArray(value) ? value : [value];
-    const wrong = items.find((item) => !isText(item));
+    const items: readonly unknown[] = value === true && BARE.has(name) ? [] : [value].flat();
+    const wrong = items.find((item) => typeof item !== 'string');
     if (wrong !== undefined)
       throw new SvcError('E_CSP', [
         wireName(known),
@@ -469,7 +463,7 @@ function read(given: Readonly<Record<string, unknown>>): Map<DirectiveName, read
       checked(
         known,
         items
-          .filter(isText)
+          .filter((item) => typeof item === 'string')
           .flatMap((item) => item.trim().split(/[ \t]+/))
           .filter((item) => item !== ''),
       ),
@@ -501,11 +495,7 @@ function parse(text: string): Map<DirectiveName, readonly string[]> {
 }
 
 function unknown(name: string, names: readonly string[]): SvcError {
-  const near = closest(name, names);
-  return new SvcError('E_CSP', [
-    name,
-    'is not the name of a directive' + (near === undefined ? '' : `: did you mean "${near}"?`),
-  ]);
+  return new SvcError('E_CSP', [name, `is not the name of a directive${didYouMean(name, names)}`]);
 }
 
 /** Returns the sources of a directive. Throws if browsers would misread one. */

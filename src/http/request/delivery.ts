@@ -1,8 +1,9 @@
 /** The delivery of a response: its facts for the access log, and its chunks while they are sent. */
+import { onePer } from '../../base/options.ts';
 import { safeField } from '../../observability/redact.ts';
-import { EndlessChunks, isPending, isChunks, iterate } from '../chunks.ts';
+import { PassedChunks, isPending, isChunks, iterate } from '../chunks.ts';
 import { hasNoContent, lengthOf } from '../response.ts';
-import type { Awaitable, CompiledRoute } from '../contracts.ts';
+import type { CompiledRoute } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { ChunkIterator, ChunkStep, Chunks } from '../chunks.ts';
 
@@ -14,18 +15,13 @@ export const MAX_AGENT_CHARACTERS = 256;
  * secret, for example `token`.
  */
 const LIKE_A_SECRET = 'x'.repeat(64);
-const secretPaths = new WeakMap<CompiledRoute, boolean>();
 
 /** Returns whether a path parameter of a route has the name of a secret, so that logs must not show the path. */
-export function hasSecret(route: CompiledRoute): boolean {
-  let found = secretPaths.get(route);
-  if (found === undefined) {
-    const names = [...route.template.matchAll(/\{(\w+)/g)].map((match) => match[1]!);
-    found = names.some((name) => safeField(name, LIKE_A_SECRET) !== LIKE_A_SECRET);
-    secretPaths.set(route, found);
-  }
-  return found;
-}
+export const hasSecret: (route: CompiledRoute) => boolean = onePer((route) =>
+  [...route.template.matchAll(/\{(\w+)/g)].some(
+    ([, name]) => safeField(name!, LIKE_A_SECRET) !== LIKE_A_SECRET,
+  ),
+);
 
 /** Facts about the response to a request, for the access log. */
 export class Delivery {
@@ -50,14 +46,12 @@ export class Delivery {
 }
 
 /** Passes the size of each chunk to `onBytes`. The chunks can be read only once. */
-export class CountedChunks extends EndlessChunks {
-  readonly #chunks: Chunks;
+export class CountedChunks extends PassedChunks {
   readonly #onBytes: (bytes: number) => void;
   #source: ChunkIterator | undefined;
 
   constructor(chunks: Chunks, onBytes: (bytes: number) => void) {
-    super();
-    this.#chunks = chunks;
+    super(chunks);
     this.#onBytes = onBytes;
   }
 
@@ -70,16 +64,8 @@ export class CountedChunks extends EndlessChunks {
     return this.#begun().return?.();
   }
 
-  override get isEndless(): boolean {
-    return this.#chunks instanceof EndlessChunks && this.#chunks.isEndless;
-  }
-
-  finish(reason: Error): Awaitable<void> {
-    return this.#chunks instanceof EndlessChunks ? this.#chunks.finish(reason) : undefined;
-  }
-
   #begun(): ChunkIterator {
-    return (this.#source ??= iterate(this.#chunks));
+    return (this.#source ??= iterate(this.chunks));
   }
 
   #count(step: ChunkStep): ChunkStep {

@@ -5,8 +5,7 @@
  * The body is parsed chunk by chunk, so the limits for fields and files also limit the memory of a form. If
  * the user chooses no file, browsers send an empty file without a name. Such a file is skipped.
  */
-import { isUtf8 } from 'node:buffer';
-import { ByteQueue, asBuffer } from '../../base/bytes.ts';
+import { ByteQueue, asBuffer, utf8Text } from '../../base/bytes.ts';
 import { HTTPException, SvcError } from '../../base/errors.ts';
 import { holdBytes } from './budget.ts';
 import { ReceivedForm } from './form.ts';
@@ -314,9 +313,7 @@ class TextPart {
   /** Returns the collected text, and clears it. Returns undefined if it is not valid UTF-8. */
   take(): string | undefined {
     // `take()` returns bytes here, because the queue contains this number of bytes
-    const bytes = asBuffer(this.#queue.take(this.#queue.length)!);
-    const decoded = bytes.toString('utf8');
-    return decoded.includes('\ufffd') && !isUtf8(bytes) ? undefined : decoded;
+    return utf8Text(asBuffer(this.#queue.take(this.#queue.length)!));
   }
 }
 

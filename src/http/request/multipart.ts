@@ -17,8 +17,7 @@
  * instead of 19 for 50 MiB (test/bench/parts.mjs --only=multipart). In text, which contains most bytes of the
  * delimiter, the search falls back to indexOf().
  */
-import { isUtf8 } from 'node:buffer';
-import { asBuffer } from '../../base/bytes.ts';
+import { asBuffer, utf8Text } from '../../base/bytes.ts';
 import { parsePartHead } from './part-head.ts';
 import type { PartHead } from './part-head.ts';
 
@@ -245,9 +244,8 @@ export class MultipartParser {
   }
 
   #onHead(bytes: Buffer, start: number, end: number): boolean {
-    const text = bytes.toString('utf8', start, end);
-    if (text.includes('\ufffd') && !isUtf8(bytes.subarray(start, end)))
-      return this.#malformed('a part has a head that is not UTF-8');
+    const text = utf8Text(bytes, start, end);
+    if (text === undefined) return this.#malformed('a part has a head that is not UTF-8');
     const head = parsePartHead(text);
     if (typeof head === 'string') return this.#malformed(head);
     const { maxFields, maxFiles, maxFieldBytes, maxFileBytes } = this.#limits;

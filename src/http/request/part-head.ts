@@ -14,6 +14,7 @@
  * it is UTF-8. If a part has both parameters, `filename` is used, as in other parsers.
  */
 import { isToken } from '../headers.ts';
+import { decodeEscapes } from '../path.ts';
 
 export interface PartHead {
   readonly name: string;
@@ -146,13 +147,7 @@ function unescaped(quoted: string): string {
 /** Decodes the value of `filename*` (RFC 8187 §3.2.1). Returns undefined if it is not UTF-8. */
 function extendedValue(text: string): string | undefined {
   const encoded = /^utf-8'[A-Za-z0-9-]*'((?:%[0-9A-Fa-f]{2}|[!#$&+\-.^_`|~0-9A-Za-z])*)$/i.exec(text)?.[1];
-  if (encoded === undefined) return undefined;
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    // the percent-encoded bytes are not valid UTF-8
-    return undefined;
-  }
+  return encoded === undefined ? undefined : decodeEscapes(encoded);
 }
 
 /**

@@ -20,7 +20,8 @@
  */
 import { isIP } from 'node:net';
 import { SvcError } from '../../base/errors.ts';
-import { closest, shown } from '../../base/options.ts';
+import { didYouMean, shown } from '../../base/options.ts';
+import { itemsOf } from '../headers.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { HttpRequest } from '../contracts.ts';
 
@@ -63,14 +64,7 @@ function shortest(text: string): string {
 
 /** Whether an address is IPv4 in any notation, including IPv4-mapped IPv6. */
 export function isIPv4(address: Address): boolean {
-  return (
-    address[5] === 0xffff &&
-    address[0] === 0 &&
-    address[1] === 0 &&
-    address[2] === 0 &&
-    address[3] === 0 &&
-    address[4] === 0
-  );
+  return address[5] === 0xffff && address.findIndex((group) => group !== 0) === 5;
 }
 
 /** Formats an address: IPv4 with dots, IPv6 as RFC 5952 §4 recommends. */
@@ -188,15 +182,7 @@ export function readTrustProxy(
 ): ProxyTrust | undefined {
   if (setting === undefined || setting === null || setting === 0) return undefined;
   if (typeof setting === 'string')
-    return readTrustProxy(
-      /^\s*\d+\s*$/.test(setting)
-        ? Number(setting)
-        : setting
-            .split(',')
-            .map((part) => part.trim())
-            .filter((part) => part !== ''),
-      fields,
-    );
+    return readTrustProxy(/^\s*\d+\s*$/.test(setting) ? Number(setting) : itemsOf(setting), fields);
   if (typeof setting === 'number') {
     if (!Number.isInteger(setting) || setting < 1 || setting > MAX_HOPS)
       throw new SvcError('E_TRUST_PROXY', [
@@ -224,13 +210,10 @@ function readNetworks(text: unknown): Network[] {
   if (meant !== undefined) return meant.flatMap(readNetworks);
   if (/^(?:true|all|\*)$/i.test(text)) throw new SvcError('E_TRUST_PROXY', [EVERY_CLIENT]);
   const network = parseNetwork(text);
-  if (network === undefined) {
-    const near = closest(text, WORDS.keys());
+  if (network === undefined)
     throw new SvcError('E_TRUST_PROXY', [
-      `"${text}" is neither an IP address nor a network such as "10.0.0.0/8"` +
-        (near === undefined ? '' : `: did you mean "${near}"?`),
+      `"${text}" is neither an IP address nor a network such as "10.0.0.0/8"${didYouMean(text, WORDS.keys())}`,
     ]);
-  }
   if (network.bits === 0 || (network.bits <= MAPPED_BITS && isIPv4(network.address)))
     throw new SvcError('E_TRUST_PROXY', [`the network "${text}" includes every client: ${EVERY_CLIENT}`]);
   return [network];
@@ -354,25 +337,14 @@ function readElement(element: string, values: ForwardedValues): Address | undefi
  */
 function nthFromRight(list: string | undefined, count: number): string | undefined {
   if (list === undefined) return undefined;
-  const entries = list
-    .slice(-MAX_HOPS * MAX_ENTRY_LENGTH)
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '');
+  const entries = itemsOf(list.slice(-MAX_HOPS * MAX_ENTRY_LENGTH));
   return entries[Math.max(0, entries.length - count)];
 }
 
 function schemeOf(text: string | undefined): 'http' | 'https' | undefined {
-  switch (text?.toLowerCase()) {
-    case 'https':
-    case 'wss':
-      return 'https';
-    case 'http':
-    case 'ws':
-      return 'http';
-    default:
-      return undefined;
-  }
+  const scheme = text?.toLowerCase();
+  if (scheme === 'https' || scheme === 'wss') return 'https';
+  return scheme === 'http' || scheme === 'ws' ? 'http' : undefined;
 }
 
 /** Returns `text` if it is a host whose characters are safe in links; otherwise undefined. */

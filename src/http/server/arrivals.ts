@@ -10,7 +10,7 @@
  * The turns are recorded by setImmediate(), only for a second after a caller has asked. The immediates are
  * unreferenced, so an idle process does not turn.
  */
-import { nextTurn } from './send.ts';
+import { nextTurn } from '../../base/promises.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { TransportRequest } from '../request/request.ts';
 

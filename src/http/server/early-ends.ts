@@ -88,12 +88,12 @@ function statusOf({ code = '', reason }: ParserError): number {
 }
 
 /** Sends a problem document as the last response of a connection, without node:http. */
-export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity, fields = ''): void {
+export function refuseSocket(socket: Socket, status: number, identity: RequestIdentity): void {
   const id = identity.fresh();
   const body = `{"type":"about:blank","title":"${statusTitle(status)}","status":${status},"request_id":"${id}"}`;
   socket.end(
     `HTTP/1.1 ${status} ${statusTitle(status)}\r\nContent-Type: ${PROBLEM_TYPE}\r\n${identity.field}: ${id}\r\n` +
-      `Content-Length: ${body.length}\r\n${fields}Connection: close\r\n\r\n${body}`,
+      `Content-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   );
 }

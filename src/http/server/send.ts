@@ -9,7 +9,7 @@
 import { Buffer } from 'node:buffer';
 import { isDisconnect } from '../../base/errors.ts';
 import { systemClock } from '../../base/clock.ts';
-import { ignore, within } from '../../base/promises.ts';
+import { ignore, nextTurn, within } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
 import { findField } from '../headers.ts';
 import {
@@ -77,8 +77,12 @@ export function send(
     return sendOther(outgoing, response, req, isLast, sending);
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   const isAscii = length === body.length;
-  if (length > SLICE_BYTES || req.method === 'HEAD')
-    return sendLong(outgoing, response, body, length, req, isLast, sending);
+  if (length > SLICE_BYTES || req.method === 'HEAD') {
+    begin(outgoing, response, req, isLast, sending, length);
+    if (req.method === 'HEAD') return void endEmpty(outgoing, sending);
+    sending.watchReading(outgoing.req.socket, outgoing);
+    return sendChunks(outgoing, slicesOf(body, isAscii), -1);
+  }
   const isText = typeof body === 'string' && !isLast && response.status !== UPGRADE_REQUIRED;
   if (isText && outgoing.takesText) {
     const isSecure = response.hasWaitingCookies && isSecured(response, req, sending);
@@ -90,17 +94,19 @@ export function send(
     }
   }
   begin(outgoing, response, req, isLast, sending, length);
-  if (isAscii)
-    // latin1 encodes ASCII to the same bytes as UTF-8, and is faster
-    outgoing.end(body, 'latin1');
-  else outgoing.end(body);
+  // latin1 encodes ASCII to the same bytes as UTF-8, and is faster
+  outgoing.end(body, isAscii ? 'latin1' : 'utf8');
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
   return undefined;
 }
 
 /**
- * Sends the head of a response. A head with characters outside ASCII is sent alone, in Latin-1. Together with
- * a text body, node:http would encode the head in UTF-8.
+ * Sends the head of a response, with request id and Content-Length. A negative `length` is not sent.
+ * Content-Length follows the fields of the response: node:http would re-encode a Content-Disposition field
+ * after Content-Length.
+ *
+ * A head with characters outside ASCII is sent alone, in Latin-1. Together with a text body, node:http would
+ * encode the head in UTF-8.
  */
 function begin(
   outgoing: SentMessage,
@@ -113,7 +119,20 @@ function begin(
   // a 426 response has its own field Connection, so node:http would keep the connection open even if the
   // client wants to close it
   if (response.status === UPGRADE_REQUIRED && !keepsConnection(outgoing.req)) isLast = true;
-  outgoing.writeHead(response.status, headOf(response, req, isLast, sending, length));
+  const { field: idField, name } = req.identity;
+  const isSecure = isSecured(response, req, sending);
+  let fields = response.fields(isSecure);
+  if (findField(fields, name) !== undefined) {
+    response.headers.delete(idField);
+    fields = response.fields(isSecure);
+  }
+  const head = [...fields, idField, req.id];
+  if (length >= 0) head.push('Content-Length', String(length));
+  if (response.status === UPGRADE_REQUIRED)
+    // Connection must name the field Upgrade (RFC 9110 §7.8)
+    head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade');
+  else if (isLast) head.push('Connection', 'close');
+  outgoing.writeHead(response.status, head);
   outgoing.on('close', sending.onOver);
   if (!response.hasAsciiFields && response.body !== null) outgoing.write('', 'latin1');
 }
@@ -146,21 +165,6 @@ function takesChunks({ httpVersionMinor, rawHeaders }: IncomingMessage): boolean
   return httpVersionMinor > 0 || /\bchunked\b/i.test(findField(rawHeaders, 'te') ?? '');
 }
 
-function sendLong(
-  outgoing: SentMessage,
-  response: HttpResponse,
-  body: string | Uint8Array,
-  length: number,
-  req: SentTo,
-  isLast: boolean,
-  sending: Sending,
-): Promise<void> | undefined {
-  begin(outgoing, response, req, isLast, sending, length);
-  if (req.method === 'HEAD') return void endEmpty(outgoing, sending);
-  sending.watchReading(outgoing.req.socket, outgoing);
-  return sendChunks(outgoing, slicesOf(body, length === body.length), -1);
-}
-
 /**
  * Ends a response without a body. The response may wait for an earlier one that the client does not read, so
  * slow reading is checked here, too.
@@ -168,34 +172,6 @@ function sendLong(
 function endEmpty(outgoing: SentMessage, sending: Sending): void {
   outgoing.end();
   if (outgoing.writableLength !== 0) sending.watchReading(outgoing.req.socket, outgoing);
-}
-
-/**
- * Returns the header fields for node:http, with request id and Content-Length. A negative `length` is not
- * sent. Content-Length follows the fields of the response: node:http would re-encode a Content-Disposition
- * field after Content-Length.
- */
-function headOf(
-  response: HttpResponse,
-  req: SentTo,
-  isLast: boolean,
-  sending: Sending,
-  length: number,
-): string[] {
-  const { field: idField, name } = req.identity;
-  const isSecure = isSecured(response, req, sending);
-  let fields = response.fields(isSecure);
-  if (findField(fields, name) !== undefined) {
-    response.headers.delete(idField);
-    fields = response.fields(isSecure);
-  }
-  const head = [...fields, idField, req.id];
-  if (length >= 0) head.push('Content-Length', String(length));
-  if (response.status === UPGRADE_REQUIRED)
-    // Connection must name the field Upgrade (RFC 9110 §7.8)
-    head.push('Connection', isLast ? 'Upgrade, close' : 'Upgrade');
-  else if (isLast) head.push('Connection', 'close');
-  return head;
 }
 
 /** Returns whether `Secure` is added to cookies that do not set it themselves. */
@@ -326,11 +302,6 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     await nextTurn();
   }
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
-}
-
-/** Resolves in the next turn of the event loop, after the sockets were read. */
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
 }
 
 async function writeSlices(outgoing: ServerResponse, chunk: Chunk): Promise<void> {

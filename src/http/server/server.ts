@@ -10,7 +10,7 @@
  */
 import { Server as NetServer } from 'node:net';
 import { http } from '../../base/node-http.ts';
-import { ignore, within } from '../../base/promises.ts';
+import { ignore, nextTurn, within } from '../../base/promises.ts';
 import { ClientDisconnected, serverStops } from '../../base/errors.ts';
 import { BUSY, Connections, LAST, connectionOf, refusalOf } from './connections.ts';
 import { Lingering, onClientError, refuseSocket, watchEnd } from './early-ends.ts';
@@ -275,7 +275,7 @@ export class HttpServer {
     };
     // connections and requests that the operating system has already received are read first: the second turn
     // comes after a whole reading
-    for (let turns = 0; turns < 2; turns++) await new Promise((resolve) => setImmediate(resolve));
+    for (let turns = 0; turns < 2; turns++) await nextTurn();
     this.#finishEndless();
     this.#sockets?.goAway();
     const closed = adopted === undefined ? this.#refuseOthers() : this.#adoptedGone(adopted);

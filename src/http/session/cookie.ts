@@ -31,7 +31,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { SecurityLog } from '../security-log.ts';
-import type { HeaderList } from '../headers.ts';
+import { itemsOf, type HeaderList } from '../headers.ts';
 import type { KeyObject } from 'node:crypto';
 import type { Keyring } from '../../crypto/keys.ts';
 
@@ -194,10 +194,7 @@ export class MissingTls {
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
   if (field === undefined) return headers.set('Cache-Control', fallback);
-  const directives = field
-    .split(',')
-    .map((directive) => directive.trim())
-    .filter((directive) => directive !== '');
+  const directives = itemsOf(field);
   if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared))
     return;
   headers.set(
@@ -243,6 +240,8 @@ export type ReadValue =
 const HEAD = String.raw`\.([\w-]{1,64})\.(\d{1,12})\.(\d{1,12})\.`;
 const SIGNED = new RegExp(String.raw`^s1${HEAD}([\w-]*)\.([\w-]{43})$`);
 const SEALED = new RegExp(String.raw`^e1${HEAD}([\w-]{38,})$`);
+/** Whole text, id of the key, times of issue and expiry, body; and the MAC of a signed value. */
+type ValueParts = [string, string, string, string, string, string?];
 
 /**
  * Length in bytes of the initialization vector. With random vectors, one key may encrypt about 2^32 values
@@ -288,14 +287,7 @@ export class ProtectedValues {
     const parts =
       text.length > this.#maxCharacters ? null : (this.#protection === 'signed' ? SIGNED : SEALED).exec(text);
     if (parts === null) return refused('malformed');
-    const [, id, issued, expires, body, given] = parts as unknown as [
-      string,
-      string,
-      string,
-      string,
-      string,
-      string | undefined,
-    ];
+    const [, id, issued, expires, body, given] = parts as unknown as ValueParts;
     const found = this.#ring.find(id);
     if (found === undefined) return refused('unknown_key');
     const payload =

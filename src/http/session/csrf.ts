@@ -21,7 +21,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
 import { hmacSha256 } from '../../crypto/keys.ts';
-import { bool, closest, given, isObject, readOptions } from '../../base/options.ts';
+import { bool, didYouMean, given, isObject, readOptions } from '../../base/options.ts';
 import { Exemptions } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';
 import { whenReady } from '../../base/promises.ts';
@@ -227,14 +227,13 @@ export class CSRFMiddleware implements Middleware {
 
   *#unusedExemptions(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
     for (const template of this.#exempt.enter(routes.filter(({ method }) => !SAFE_METHODS.has(method)))) {
-      const near = closest(template, new Set(routes.map((route) => route.template)));
       yield {
         rule: 'SVC121',
         severity: 'warning',
         subject,
         message:
           `the path template "${template}" in the option "exempt" matches no route with an unsafe method such as POST` +
-          (near === undefined || near === template ? '' : `: did you mean "${near}"?`),
+          didYouMean(template, new Set(routes.map((route) => route.template))),
         remedy:
           'Use the path template of a route, or end the template in {rest:path} to exempt all routes below a path',
       };
@@ -254,10 +253,7 @@ export class CSRFMiddleware implements Middleware {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden(
       'The request has no valid CSRF token to prove that a page of this application sent the request',
-      {
-        code: 'csrf_failed',
-        headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' },
-      },
+      { code: 'csrf_failed', headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' } },
     );
   }
 }

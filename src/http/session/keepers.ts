@@ -84,7 +84,7 @@ class SessionCookie {
   }
 
   textOf(req: HttpRequest): string | undefined {
-    return req.cookies[this.#deps.cookie.on(req, this.#deps.services.env).name];
+    return req.cookies[this.on(req).name];
   }
 
   /**
@@ -92,7 +92,7 @@ class SessionCookie {
    * invalid.
    */
   read(req: HttpRequest): Extract<ReadValue, { kind: 'valid' }> | undefined {
-    const on = this.#deps.cookie.on(req, this.#deps.services.env);
+    const on = this.on(req);
     const text = req.cookies[on.name];
     if (text === undefined) return undefined;
     const value = this.#values.read(this.#deps.cookie.boundName(on), text, this.nowSeconds);
@@ -139,8 +139,7 @@ class SessionCookie {
 
   /** Makes the browser delete the cookie, if the request has sent one. */
   clear(req: HttpRequest, response: HttpResponse): void {
-    const { cookie, services } = this.#deps;
-    if (this.textOf(req) !== undefined) cookie.set(response, cookie.on(req, services.env), '', 0);
+    if (this.textOf(req) !== undefined) this.#deps.cookie.set(response, this.on(req), '', 0);
   }
 
   /** Logs that the session cookie of a request was refused. Does not log the value of the cookie. */
@@ -306,9 +305,7 @@ export class StoreKeeper implements SessionKeeper {
     throw new HTTPException(
       503,
       'Too many requests change this session at the same time; repeat the request',
-      {
-        headers: { 'Retry-After': '1' },
-      },
+      { headers: { 'Retry-After': '1' } },
     );
   }
 

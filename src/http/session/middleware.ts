@@ -9,10 +9,9 @@
  * shared caches.
  */
 import { Keyring, authSecrets } from '../../crypto/keys.ts';
-import { bool, given, isObject, readOptions, outOfRange } from '../../base/options.ts';
+import { bool, given, isObject, optionalInt, readOptions, outOfRange } from '../../base/options.ts';
 import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
-import { fieldOf } from '../origins.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from '../middleware/exemptions.ts';
@@ -25,7 +24,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { Secrets } from '../../crypto/keys.ts';
 import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, CompiledView, HttpRequest, Middleware, Next } from '../contracts.ts';
-import type { HttpResponse } from '../response.ts';
+import { fieldOf, type HttpResponse } from '../response.ts';
 import type { LoginAuthority } from '../state.ts';
 import type { SessionCookieOptions } from './cookie.ts';
 import type { SessionDeps, SessionKeeper } from './keepers.ts';
@@ -93,8 +92,8 @@ export class SessionMiddleware implements Middleware {
       secrets: given<Secrets>('a string or a list of strings', (value) =>
         [value].flat().every((secret) => typeof secret === 'string'),
       ),
-      maxAgeSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
-      absoluteSeconds: given<number>(`an integer 1 … ${YEAR_SECONDS}`, isLifetime),
+      maxAgeSeconds: optionalInt(1, YEAR_SECONDS),
+      absoluteSeconds: optionalInt(1, YEAR_SECONDS),
       cookie: given<SessionCookieOptions>('an object', isObject),
       store: given<RecordStore>('a record store', isRecordStore),
       encrypt: bool(false),
@@ -176,10 +175,7 @@ export class SessionMiddleware implements Middleware {
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
-    const session = this.#keeper.open(req);
-    return isThenable(session)
-      ? session.then((opened) => this.#admit(opened, req, next))
-      : this.#admit(session, req, next);
+    return whenReady(this.#keeper.open(req), (session) => this.#admit(session, req, next));
   }
 
   /** Ends the session if it names a login that has ended. `session.get()` cannot wait, so this happens first. */
@@ -206,10 +202,7 @@ export class SessionMiddleware implements Middleware {
 
   #pass(session: RequestSession, req: HttpRequest, next: Next): Awaitable<HttpResponse> {
     req.state.set(SESSION, session);
-    const response = next();
-    return isThenable(response)
-      ? response.then((answer) => this.#keep(session, req, answer))
-      : this.#keep(session, req, response);
+    return whenReady(next(), (response) => this.#keep(session, req, response));
   }
 
   #keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Awaitable<HttpResponse> {
@@ -229,10 +222,6 @@ export function ringOf(view: CompiledView): Keyring | undefined {
   return secret === undefined || secret === null || secret === ''
     ? undefined
     : Keyring.of(authSecrets(view.services.config));
-}
-
-function isLifetime(value: unknown): boolean {
-  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= YEAR_SECONDS;
 }
 
 function isRecordStore(value: unknown): boolean {

@@ -306,10 +306,7 @@ export class RequestSession implements Session {
     this.#onUnkept(mistake);
     throw new BadRequest(
       'A value of the request cannot be stored in the session: a number is too large, or the nesting is too deep',
-      {
-        code: 'session_value',
-        cause: mistake,
-      },
+      { code: 'session_value', cause: mistake },
     );
   }
 

@@ -1,6 +1,7 @@
 /**
  * Heartbeats keep idle streams open. One timer serves all streams that have the same clock and interval.
  */
+import { onePer } from '../../base/options.ts';
 import type { Clock } from '../../base/clock.ts';
 
 /** A stream, such as an event stream, that gets a heartbeat. */
@@ -10,7 +11,7 @@ export interface Beating {
 }
 
 /** All timers, by clock and interval in milliseconds. A timer is deleted when its last stream is removed. */
-const hearts = new WeakMap<Clock, Map<number, Heartbeat>>();
+const heartsOf = onePer((_: Clock) => new Map<number, Heartbeat>());
 
 /** A timer that calls beat() of all its streams in each interval. */
 export class Heartbeat {
@@ -32,10 +33,9 @@ export class Heartbeat {
 
   /** Returns the timer for a clock and interval. Use {@link add} and {@link remove} for its streams. */
   static of(clock: Clock, intervalMs: number): Heartbeat {
-    let ofClock = hearts.get(clock);
-    if (ofClock === undefined) hearts.set(clock, (ofClock = new Map()));
-    let heart = ofClock.get(intervalMs);
-    if (heart === undefined) ofClock.set(intervalMs, (heart = new Heartbeat(clock, intervalMs)));
+    const hearts = heartsOf(clock);
+    let heart = hearts.get(intervalMs);
+    if (heart === undefined) hearts.set(intervalMs, (heart = new Heartbeat(clock, intervalMs)));
     return heart;
   }
 
@@ -49,8 +49,8 @@ export class Heartbeat {
     if (!this.#streams.delete(stream) || this.#streams.size > 0) return;
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
-    const ofClock = hearts.get(this.#clock);
-    if (ofClock?.get(this.#intervalMs) === this) ofClock.delete(this.#intervalMs);
+    const hearts = heartsOf(this.#clock);
+    if (hearts.get(this.#intervalMs) === this) hearts.delete(this.#intervalMs);
   }
 
   #next(): Disposable {

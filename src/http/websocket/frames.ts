@@ -69,13 +69,7 @@ const RSV2_3 = 0x30,
   OPCODE_BITS = 0x0f,
   CONTROL = 0x08;
 const LENGTH_BITS = 0x7f;
-const KNOWN_OPCODES =
-  (1 << OPCODE.continuation) |
-  (1 << OPCODE.text) |
-  (1 << OPCODE.binary) |
-  (1 << OPCODE.close) |
-  (1 << OPCODE.ping) |
-  (1 << OPCODE.pong);
+const KNOWN_OPCODES = Object.values(OPCODE).reduce<number>((bits, opcode) => bits | (1 << opcode), 0);
 /** The sum for a message must not exceed maxMessageBytes, or LEAST_BUDGET if that is larger. */
 const FRAGMENT_COST = 64;
 const LEAST_BUDGET = 16_384;
