@@ -96,7 +96,9 @@ export function humanReport(
         suppressed;
   return [
     ...groups,
-    ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd, isVerbose))]),
+    ...(scope === undefined
+      ? []
+      : [paint('dim', scopeLine(scope, cwd, isVerbose)), ...unjudgedNote(scope.statements)]),
     summary,
   ].join('\n');
 
@@ -129,11 +131,16 @@ function scopeLine(
 }
 
 /** Returns the numbers of the SQL statements in words; nothing for sources without statements. */
-function statementsIn({ described, other, unknown, remedy }: StatementScope): readonly string[] {
+function statementsIn({ described, other, unknown }: StatementScope): readonly string[] {
   if (described + other + unknown.length === 0) return [];
-  const how = remedy === undefined ? '' : `; ${remedy}`;
-  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length}${how})`;
+  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
   return [`${plural(described, 'statement')}${left}`];
+}
+
+/** Returns a line that says how to judge the statements to a server; nothing if there are none. */
+function unjudgedNote({ other, remedy }: StatementScope): readonly string[] {
+  if (remedy === undefined) return [];
+  return [`note: ${plural(other, 'SQL statement')} ${other === 1 ? 'was' : 'were'} not judged: ${remedy}`];
 }
 
 function describe(
