@@ -260,9 +260,8 @@ for (const [what, files, target, message] of [
   [
     'a dependency of scope "app" that never settles',
     {
-      'app.ts': `import { Depends, provide } from 'svc';
-${APP}const stock = provide({ scope: 'app' }, () => new Promise(() => {}));
-app.get('/stock', { stock: Depends(stock) }, () => 'x');`,
+      'app.ts': `import { Depends } from 'svc';
+${APP}app.get('/stock', { stock: Depends(() => new Promise(() => {}), { scope: 'app' }) }, () => 'x');`,
     },
     'app.ts',
     /a dependency of scope "app" waits forever/,
