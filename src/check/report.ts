@@ -76,6 +76,7 @@ export function humanReport(
     ? (colour, text) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m`
     : (_colour, text) => text;
   const counts = countFindings(report.findings);
+  const { other = 0, remedy } = scope?.statements ?? {};
   const explained = new Set<string>();
   const groups = (['error', 'warning', 'info'] as const).flatMap((severity) => {
     const findings = report.findings.filter((finding) => finding.severity === severity);
@@ -96,9 +97,8 @@ export function humanReport(
         suppressed;
   return [
     ...groups,
-    ...(scope === undefined
-      ? []
-      : [paint('dim', scopeLine(scope, cwd, isVerbose)), ...unjudgedNote(scope.statements)]),
+    ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd, isVerbose))]),
+    ...(remedy === undefined ? [] : [`note: ${plural(other, 'SQL statement')} not judged: ${remedy}`]),
     summary,
   ].join('\n');
 
@@ -135,12 +135,6 @@ function statementsIn({ described, other, unknown }: StatementScope): readonly s
   if (described + other + unknown.length === 0) return [];
   const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
   return [`${plural(described, 'statement')}${left}`];
-}
-
-/** Returns a line that says how to judge the statements to a server; nothing if there are none. */
-function unjudgedNote({ other, remedy }: StatementScope): readonly string[] {
-  if (remedy === undefined) return [];
-  return [`note: ${plural(other, 'SQL statement')} ${other === 1 ? 'was' : 'were'} not judged: ${remedy}`];
 }
 
 function describe(

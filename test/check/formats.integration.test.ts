@@ -389,7 +389,7 @@ test('every report format says how to judge the statements to a database without
   const context = { ...IN_REPOSITORY, scope: { ...IN_REPOSITORY.scope!, unread: [], statements } };
   const [checked, note] = humanReport(EMPTY, context, false).split('\n');
   assert.match(checked!, /0 statements \(not judged: 13\)/);
-  assert.equal(note, `note: 13 SQL statements were not judged: ${remedy}`);
+  assert.equal(note, `note: 13 SQL statements not judged: ${remedy}`);
   assert.equal(JSON.parse(jsonReport(EMPTY, context)).scope.statements.remedy, remedy);
   const why = `SQL statements that were not judged: 13 of 13; ${remedy}`;
   assert.equal(

@@ -109,7 +109,7 @@ test('svc check of an application for a server says how to judge its statements,
   assert.match(lines.join('\n'), /0 statements \(not judged: 2\)/);
   assert.match(
     lines.join('\n'),
-    /^note: 1 SQL statement was not judged: name a server by --scratch-database or --database, or a file .* --statements$/m,
+    /^note: 1 SQL statement not judged: name a server by --scratch-database or --database, or a file .* --statements$/m,
   );
 });
 
