@@ -62,10 +62,12 @@ const BLOCKS: readonly Block[] = MANUALS.filter(
 const ROWS: readonly string[] = [...HAND_WRITTEN.matchAll(/^\| (`SVC_[^|]*)\|/gm)].map(([, cell]) => cell!);
 const programs = project({ after }, Object.fromEntries(BLOCKS.map(({ file, code }) => [file, code])));
 
-/** Environment of the examples: `svc run --reload` sets the first, and the reader the others. */
+/**
+ * Environment of the examples: `svc run --reload` sets the first, and the reader the others. It has no secret of svc,
+ * because a program that sends requests itself, such as a test, must run as it is printed.
+ */
 const ENVIRONMENT = {
   SVC_ENV: 'development',
-  SVC_AUTH_SECRET: randomBytes(32).toString('hex'),
   ...Object.fromEntries(
     ['SVC_GITHUB', 'SVC_GOOGLE', 'SVC_ENTRA', 'KEYCLOAK', 'FORGE', 'INSIDE'].map((name) => [
       `${name}_CLIENT_SECRET`,
@@ -76,7 +78,8 @@ const ENVIRONMENT = {
 
 before(() => {
   build();
-  Object.assign(process.env, ENVIRONMENT);
+  // applications that answer requests get a secret, which the manuals make before they serve
+  Object.assign(process.env, ENVIRONMENT, { SVC_AUTH_SECRET: randomBytes(32).toString('hex') });
 });
 
 test('the manuals contain at least 30 example programs', () => {

@@ -93,6 +93,7 @@ export class Lifecycle {
   #starting: Promise<void> | undefined;
   #startAbort: AbortController | undefined;
   #stopping: Promise<void> | undefined;
+  #step = 'a startup hook';
 
   /**
    * `plugins` is only called after the application was compiled, and returns them in the order of the start.
@@ -119,9 +120,16 @@ export class Lifecycle {
     return this.#starting !== undefined;
   }
 
+  /** Name of the step of the start that runs, for messages about a slow start. */
+  get step(): string {
+    const { starting } = this.#plugins;
+    return starting === undefined ? this.#step : `the start of the plugin "${starting.name}"`;
+  }
+
   /** Until a shutdown, further calls wait for the same start. */
   async startup(): Promise<void> {
     await this.startParts();
+    this.#step = 'a dependency of scope "app"';
     try {
       await (this.#sharing ??= this.#app.application().start());
     } catch (error) {
@@ -162,7 +170,9 @@ export class Lifecycle {
     const abort = (this.#startAbort = new AbortController());
     await this.#plugins.start(abort.signal, replaced);
     try {
+      this.#step = 'the option "roomBus"';
       await this.#roomBus?.settled?.(); // resolves when the rooms can receive messages of other processes
+      this.#step = 'a startup hook';
       for (const [index, hook] of this.#hooks.filter(({ start }) => start !== undefined).entries()) {
         abort.signal.throwIfAborted();
         const cleanUp = await this.#started(hook.start!, index + 1, abort.signal);

@@ -78,6 +78,7 @@ export function humanReport(
     ? (colour, text) => `\u001b[${COLOURS[colour]}m${text}\u001b[0m`
     : (_colour, text) => text;
   const counts = countFindings(report.findings);
+  const { other = 0, remedy } = scope?.statements ?? {};
   const explained = new Set<string>();
   const groups = (['error', 'warning', 'info'] as const).flatMap((severity) => {
     const findings = report.findings.filter((finding) => finding.severity === severity);
@@ -99,6 +100,7 @@ export function humanReport(
   return [
     ...groups,
     ...(scope === undefined ? [] : [paint('dim', scopeLine(scope, cwd, isVerbose))]),
+    ...(remedy === undefined ? [] : [`note: ${plural(other, 'SQL statement')} not judged: ${remedy}`]),
     summary,
   ].join('\n');
 
@@ -131,10 +133,9 @@ function scopeLine(
 }
 
 /** Returns the numbers of the SQL statements in words; nothing for sources without statements. */
-function statementsIn({ described, other, unknown, remedy }: StatementScope): readonly string[] {
+function statementsIn({ described, other, unknown }: StatementScope): readonly string[] {
   if (described + other + unknown.length === 0) return [];
-  const how = remedy === undefined ? '' : `; ${remedy}`;
-  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length}${how})`;
+  const left = other + unknown.length === 0 ? '' : ` (not judged: ${other + unknown.length})`;
   return [`${plural(described, 'statement')}${left}`];
 }
 

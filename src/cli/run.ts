@@ -73,8 +73,8 @@ async function run({ values, subject }: ModuleInvocation): Promise<number | unde
   if (inspector !== undefined) await openInspector(inspector);
   let app: Svc | undefined;
   endOnUncaught(() => app?.log ?? createLogger());
-  app = await openApplication(subject, { isChecked: values['no-check'] !== true });
-  await settling(app.run(options), subject.given, () => 'a startup hook');
+  const opened = (app = await openApplication(subject, { isChecked: values['no-check'] !== true }));
+  await settling(opened.run(options), subject.given, () => opened.lifecycle.step);
   return undefined;
 }
 

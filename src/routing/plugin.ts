@@ -90,6 +90,7 @@ export class PluginRun {
   readonly #started = new Set<Plugin>();
   /** Plugins that test clients replace, with functions that restore their values. */
   readonly #replaced = new Map<Plugin, () => void>();
+  #starting: Plugin | undefined;
   #turn: Promise<void> = Promise.resolve();
 
   /** `plugins` returns the plugins in the order in which they start. */
@@ -97,6 +98,11 @@ export class PluginRun {
     this.#plugins = plugins;
     this.#log = log;
     this.#clock = clock;
+  }
+
+  /** The plugin that is starting. */
+  get starting(): Plugin | undefined {
+    return this.#starting;
   }
 
   /** If one fails, the started plugins are stopped in reverse order, and its error is thrown. */
@@ -130,6 +136,7 @@ export class PluginRun {
     await this.#turn.catch(ignore);
     const started = this.#plugins().filter((plugin) => this.#started.has(plugin));
     this.#started.clear();
+    this.#starting = undefined;
     for (const plugin of started.toReversed()) {
       try {
         await stopped(this.#clock, () => plugin.shutdown?.());
@@ -144,7 +151,9 @@ export class PluginRun {
   async #start(plugins: readonly Plugin[], signal: AbortSignal): Promise<void> {
     for (const plugin of plugins) {
       signal.throwIfAborted();
+      this.#starting = plugin;
       await plugin.startup?.(signal);
+      this.#starting = undefined;
       this.#started.add(plugin);
       this.#replaced.get(plugin)?.();
       this.#replaced.delete(plugin);

@@ -249,6 +249,23 @@ for (const [what, files, target, message] of [
     'app.ts',
     /a startup hook waits forever/,
   ],
+  [
+    'a plugin that never starts',
+    {
+      'app.ts': `${APP}app.register({ name: 'stock', register: () => {}, startup: () => new Promise(() => {}) });`,
+    },
+    'app.ts',
+    /the start of the plugin "stock" waits forever/,
+  ],
+  [
+    'a dependency of scope "app" that never settles',
+    {
+      'app.ts': `import { Depends } from 'svc';
+${APP}app.get('/stock', { stock: Depends(() => new Promise(() => {}), { scope: 'app' }) }, () => 'x');`,
+    },
+    'app.ts',
+    /a dependency of scope "app" waits forever/,
+  ],
 ] as const) {
   test(`for ${what}, svc run ends with status 3 and prints the reason`, async (t) => {
     const { status, stdout, stderr } = await runOver(t, files, [target, '--port', '0']);
