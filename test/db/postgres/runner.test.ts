@@ -16,6 +16,8 @@ const ITEM = 16_500;
 interface Result {
   readonly columns: readonly (readonly [name: string, typeOid?: number, tableOid?: number])[];
   readonly rows: readonly (readonly (string | null)[])[];
+  /** Default: `SELECT` and the number of rows. */
+  readonly tag?: string;
 }
 
 /** Reply to the query for the tables and types of columns, for one column. */
@@ -28,6 +30,8 @@ interface Served {
   readonly connection: PostgresConnection;
   /** Texts that the server has run, in order. */
   readonly texts: string[];
+  /** Types of the messages that the server has received after the login. */
+  readonly messages: string[];
 }
 
 /** Connects to a server that returns these results, by the beginning of the text. */
@@ -37,6 +41,7 @@ async function served(
   statementCache = 256,
 ): Promise<Served> {
   const texts: string[] = [];
+  const messages: string[] = [];
   const server = createServer((socket) => {
     const prepared = new Map<string, string>();
     let text = '';
@@ -57,7 +62,9 @@ async function served(
           text = prepared.get(names(body.subarray(1))[0]!)!;
           return Buffer.concat([
             write.message('t', write.int16(0)),
-            write.rowDescription(...resultOf().columns),
+            resultOf().columns.length === 0
+              ? write.message('n')
+              : write.rowDescription(...resultOf().columns),
           ]);
         case 'B':
           text = prepared.get(names(body)[1]!)!;
@@ -66,7 +73,7 @@ async function served(
           texts.push(text);
           return Buffer.concat([
             ...resultOf().rows.map((row) => write.dataRow(...row)),
-            write.commandComplete(`SELECT ${resultOf().rows.length}`),
+            write.commandComplete(resultOf().tag ?? `SELECT ${resultOf().rows.length}`),
           ]);
         case 'C':
           return write.message('3');
@@ -94,7 +101,9 @@ async function served(
       const replies: Buffer[] = [];
       while (bytes.length >= 5 && bytes.length > bytes.readInt32BE(1)) {
         const end = 1 + bytes.readInt32BE(1);
-        replies.push(answer(String.fromCharCode(bytes[0]!), bytes.subarray(5, end)));
+        const type = String.fromCharCode(bytes[0]!);
+        messages.push(type);
+        replies.push(answer(type, bytes.subarray(5, end)));
         bytes = bytes.subarray(end);
       }
       socket.write(Buffer.concat(replies));
@@ -125,7 +134,7 @@ async function served(
     connection.destroy();
     server.close();
   });
-  return { connection, texts };
+  return { connection, texts, messages };
 }
 
 for (const [what, statementCache, expected] of [
@@ -174,3 +183,21 @@ test('PostgreSQL client: a column that the server does not find has no table and
     { name: 'label', table: undefined, type: undefined },
   ]);
 });
+
+const INSERT: Result = { columns: [], rows: [], tag: 'INSERT 0 1' };
+
+for (const [statementCache, expected] of [
+  [0, ['PBEBEBES', 'PBEBEBES', 'PBEBEBES']],
+  [256, ['PDSBEBEBES', 'BEBEBES', 'BEBEBES']],
+] as const)
+  test(`PostgreSQL client: executeMany() runs a statement for all rows with one Sync (statement cache: ${statementCache})`, async (t) => {
+    const { connection, texts, messages } = await served(t, { 'insert into item': INSERT }, statementCache);
+    const seen: string[] = [];
+    for (let round = 0; round < 3; round++) {
+      const rows = [['a'], ['b'], ['c']];
+      assert.equal(await connection.executeMany('insert into item values (?)', rows, undefined), 3);
+      seen.push(messages.splice(0).join(''));
+    }
+    assert.equal(texts.length, 9);
+    assert.deepEqual(seen, expected);
+  });

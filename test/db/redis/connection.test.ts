@@ -540,6 +540,20 @@ test('Redis connection: without a connection, commands fail at once, unless the 
   );
 });
 
+test('Redis connection: without a connection, the error of a command has the reason of the last failed attempt', async (t) => {
+  const redis = new Redis('redis://127.0.0.1:1/0', { clock: new ManualClock() });
+  t.after(() => redis.close());
+  redis.start();
+  let error: unknown;
+  do {
+    await new Promise((resolve) => setImmediate(resolve));
+    error = await redis.command(['PING']).catch((thrown: unknown) => thrown);
+    assert.ok(error instanceof ConnectionLost);
+  } while (error.cause === undefined);
+  assert.match(error.message, /^Redis is not reachable: .*ECONNREFUSED/s);
+  assert.equal((error.cause as Error).message, error.message.slice('Redis is not reachable: '.length));
+});
+
 for (const offlineQueue of [0, 1])
   test(`Redis connection: the first command of a client that has only subscribed opens a connection for commands (offlineQueue: ${offlineQueue})`, async (t) => {
     const fake = await serving(
