@@ -273,7 +273,7 @@ for (const [what, graceMs, run, cause, endings] of [
       });
     await new Promise(setImmediate); // the statement or the nested transaction has begun
     await clock.advance(50 + graceMs - 1);
-    assert.deepEqual(outcomes, []);
+    assert.equal(outcomes.length, 0);
     await clock.advance(1);
     await settled;
     const [outcome] = outcomes;
