@@ -7,9 +7,13 @@
  *   node --conditions=svc-source test/mutation.ts src/auth/guard.ts:40 --tests=test/auth
  *
  * The sample is drawn from all places by the seed (default: from the time; it is printed). A line number after
- * the name of a file draws from that line only. Tests are those below `--tests`, by default the folders of test with the same names, without integration tests. They run in a copy of
- * the repository. A test file that takes four times its usual time and ten seconds more has noticed the change. The
- * parser acorn is installed in a scratch folder; without a registry nothing runs.
+ * the name of a file draws from that line only. Tests are those below `--tests`, by default the folders of test
+ * with the same names, without integration tests. They run in a copy of the repository. A test file that takes
+ * four times its usual time and ten seconds more has noticed the change. The parser acorn is installed in a
+ * scratch folder; without a registry nothing runs.
+ *
+ * A change of `&&`, `||` or `??` takes effect when the left side is evaluated. If no test file evaluates the right
+ * side, the line of the survivor says so.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -45,6 +49,10 @@ interface Mutant {
   readonly start: number;
   readonly end: number;
   readonly text: string;
+  /** Offset of the code whose execution lets a test notice the change. */
+  readonly effectAt: number;
+  /** Offset of the right side of a logical operator. Undefined for other changes. */
+  readonly rightAt?: number;
 }
 
 interface Range {
@@ -82,7 +90,7 @@ const OPERATORS: Readonly<Record<string, string>> = {
 /** Returns the replacements of a node: an empty list for most kinds. */
 function changesOf(node: AcornNode, source: string): readonly Omit<Mutant, 'file'>[] {
   const replace = (target: AcornNode, text: string): Omit<Mutant, 'file'> => {
-    return { start: target.start, end: target.end, text };
+    return { start: target.start, end: target.end, text, effectAt: target.start };
   };
   switch (node.type) {
     case 'BinaryExpression':
@@ -91,7 +99,10 @@ function changesOf(node: AcornNode, source: string): readonly Omit<Mutant, 'file
       const other = OPERATORS[node['operator'] as string];
       const at = source.indexOf(node['operator'] as string, left.end);
       if (other === undefined || at === -1 || at >= right.start) return [];
-      return [{ start: at, end: at + (node['operator'] as string).length, text: other }];
+      const change = { start: at, end: at + (node['operator'] as string).length, text: other };
+      return node.type === 'BinaryExpression'
+        ? [{ ...change, effectAt: at }]
+        : [{ ...change, effectAt: node.start, rightAt: right.start }]; // V8 counts the operator as part of the right side
     }
     case 'IfStatement':
     case 'ConditionalExpression': {
@@ -201,10 +212,10 @@ async function measured(root: string, path: string): Promise<TestFile | undefine
   return status === 0 ? { path, durationMs, ranges } : undefined;
 }
 
-/** Whether a test file executes the place of a change. */
-function executes({ ranges }: TestFile, { file, start }: Mutant): boolean {
+/** Whether a test file executes the code at an offset of a source. */
+function executes({ ranges }: TestFile, file: string, offset: number): boolean {
   return (ranges.get(file) ?? []).some((list) => {
-    const around = list.filter((range) => range.startOffset <= start && start < range.endOffset);
+    const around = list.filter((range) => range.startOffset <= offset && offset < range.endOffset);
     const innermost = around.sort((a, b) => a.endOffset - a.startOffset - (b.endOffset - b.startOffset))[0];
     return innermost !== undefined && innermost.count > 0;
   });
@@ -272,6 +283,14 @@ function shown(mutant: Mutant): string {
   return `${file}:${line}: ${old} → ${text}\n      ${source.split('\n')[line - 1]!.trim()}`;
 }
 
+/** Says how many test files execute the place of a change. */
+function executionOf({ file, rightAt }: Mutant, executing: readonly TestFile[]): string {
+  const count = `${executing.length} test files execute it`;
+  if (rightAt === undefined) return count;
+  const rights = executing.filter((test) => executes(test, file, rightAt)).length;
+  return `${count}, and ${rights} its right side`;
+}
+
 /** Calls a function for each item, with one worker for each root. */
 async function each<T>(
   items: readonly T[],
@@ -332,10 +351,10 @@ async function main(): Promise<void> {
     const survivors: string[] = [];
     await each(drawn, roots, async (mutant, root) => {
       const executing = tests
-        .filter((test) => executes(test, mutant))
+        .filter((test) => executes(test, mutant.file, mutant.effectAt))
         .sort((a, b) => costOf(a, mutant) - costOf(b, mutant));
       if (await isNoticed(root, mutant, executing)) return;
-      survivors.push(`${shown(mutant)}\n      ${executing.length} test files execute it`);
+      survivors.push(`${shown(mutant)}\n      ${executionOf(mutant, executing)}`);
       console.log(survivors.at(-1));
     });
     const noticed = drawn.length - survivors.length;

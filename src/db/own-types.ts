@@ -4,7 +4,7 @@
  *   await db.execute('insert into item (embedding) values (?)', [typed('vector', [1, 2, 3])]);
  */
 import { SvcError } from '../base/errors.ts';
-import { closest, given, isFunction, isObject, isRecord, readOptions } from '../base/options.ts';
+import { closest, given, isFunction, isRecord, readOptions } from '../base/options.ts';
 import { DataError } from './errors.ts';
 import { isMySql } from './dialects.ts';
 import { Typed, bytesOf, type Bytes, type Parameter, type Params } from './values.ts';
@@ -143,7 +143,7 @@ function encodedBy(encode: (value: unknown) => unknown, { type, value }: Typed, 
     );
   }
   if (typeof encoded === 'string') return encoded;
-  const bytes = isObject(encoded) ? bytesOf(encoded) : undefined;
+  const bytes = bytesOf(encoded);
   if (bytes !== undefined) return bytes;
   throw new SvcError('E_DB_PARAMETER', [
     place,

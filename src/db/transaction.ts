@@ -292,7 +292,7 @@ export class Transaction extends Session {
       checkLimit(limit, clock);
       const result = work(connection, limit);
       if (!(result instanceof Promise)) return result;
-      return await (limit === undefined || isCallback ? result : this.#within(result, limit));
+      return await (isCallback ? result : this.#within(result, limit));
     } catch (error) {
       throw atCaller(error);
     } finally {

@@ -109,8 +109,8 @@ export function typed(type: string, value: unknown): Typed {
   return new Typed(type, value);
 }
 
-/** Returns the bytes of a buffer or view, or undefined for any other object. */
-export function bytesOf(value: object): Uint8Array | undefined {
+/** Returns the bytes of a buffer or view, or undefined for any other value. */
+export function bytesOf(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value;
   if (ArrayBuffer.isView(value)) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;

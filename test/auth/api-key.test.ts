@@ -177,6 +177,47 @@ test('APIKeyAuth() refuses unusable lists of keys and contradictory options, and
     assert.throws(() => APIKeyAuth(options as never), { code: 'E_OPTION_RANGE' }, inspect(options));
 });
 
+test('APIKeyAuth() accepts 1 to 100 keys of at least 16 characters, and the error names any other mistake', () => {
+  const keys = (count: number): Record<string, string> =>
+    Object.fromEntries(
+      Array.from({ length: count }, (_, index) => [`c${index}`, `${index}`.padStart(16, 'k')]),
+    );
+  for (const options of [{ keys: keys(1) }, { keys: keys(100) }, { keys: { a: Object.values(keys(100)) } }])
+    APIKeyAuth(options);
+  for (const [options, message] of [
+    [{ keys: {} }, /: 0 keys are given, but 1 … 100 are allowed: for more keys, use the option verify$/],
+    [{ keys: keys(101) }, /: 101 keys are given/],
+    [{ keys: { a: Object.values(keys(101)) } }, /: 101 keys are given/],
+    [{ keys: { a: 'k'.repeat(15) } }, /: the key of "a" has 15 characters, but needs at least 16$/],
+    [{ keys: { a: [BILLING, 'k'] } }, /: the key of "a" has 1 characters/],
+    [{ keys: { a: BILLING, b: BILLING } }, /: a key is given twice$/],
+    [{}, /: exactly one of keys and verify must be set$/],
+    [{ keys: keys(1), verify: () => 1 }, /: exactly one of keys and verify must be set$/],
+    [{ header: 'a', cookie: 'b', verify: () => 1 }, /: header and cookie are both set/],
+  ] as const)
+    assert.throws(() => APIKeyAuth(options as never), { code: 'E_AUTH', message });
+});
+
+for (const place of [{ header: 'X-Key' }, { cookie: 'key' }])
+  test(`a 401 response of APIKeyAuth() says whether the key is missing or wrong, and the log where it was (${JSON.stringify(place)})`, async () => {
+    const where = 'cookie' in place ? 'cookie' : 'header';
+    const { client, events } = serving(APIKeyAuth({ ...place, keys: { billing: BILLING } }));
+    await using _ = client;
+    const detailOf = async (key: string | undefined): Promise<unknown> => {
+      const headers: Record<string, string> =
+        key === undefined ? {} : where === 'cookie' ? { cookie: `key=${key}` } : { 'X-Key': key };
+      const response = await client.get('/', { headers });
+      assert.deepEqual(brief(response), REFUSED);
+      return ((await response.json()) as { detail: unknown }).detail;
+    };
+    assert.equal(await detailOf(undefined), 'An API key is needed');
+    assert.equal(await detailOf('wrong'), 'The API key is not known');
+    assert.deepEqual(
+      events.filter(({ logger }) => logger === 'svc_security').map((event) => [event['event'], event['in']]),
+      [['key_rejected', where]],
+    );
+  });
+
 // ── sessions ──
 
 const USER = sessionKey<{ id: number; roles: string[] }>('user');

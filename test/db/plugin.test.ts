@@ -160,6 +160,28 @@ test('a DatabasePlugin without migrations logs nothing about the migrations that
   );
 });
 
+for (const [name, expected] of [
+  [undefined, 'applied'],
+  ['stats', 'no such table: note'],
+] as const)
+  test(`DatabasePlugin ${name === undefined ? 'without a name' : 'with a name'} ${name === undefined ? 'applies' : 'does not apply'} the migrations in the folder "migrations" of the working directory`, async (t) => {
+    const before = process.cwd();
+    t.after(() => process.chdir(before));
+    process.chdir(folder(t, { 'migrations/0001_note.up.sql': 'create table note (a text)' }));
+    const plugin = new DatabasePlugin('sqlite:data.db', name === undefined ? {} : { name });
+    const app = new Svc({ env: 'test', ...quiet }).register(plugin);
+    t.after(() => app.shutdown());
+    await app.startup();
+    const found = await app.state
+      .get(name === undefined ? db : database(name))
+      .fetchAll('select * from note')
+      .then(
+        () => 'applied',
+        (error: unknown) => (error as Error).message,
+      );
+    assert.equal(found, expected);
+  });
+
 test('in production, DatabasePlugin refuses to start while migrations are pending, unless the option migrations is "apply"', async (t) => {
   const at = folder(t);
   write(at, { 'sql/0001_notes.up.sql': 'create table note (id integer primary key);' });

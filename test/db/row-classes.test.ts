@@ -138,8 +138,16 @@ test('a member has the name of its column, in camelCase with the option snakeCas
     }
 });
 
-test('a long list of values has one line for each value', () => {
-  const values = Array.from({ length: 12 }, (_, index) => `a value with number ${index}`);
-  const text = written([table('t', column('a', { type: { kind: 'literal', values }, isNullable: true }))]);
-  assert.match(text, /^ {2}a = Field\(\n {4}nullable\(literal\(\n {6}'a value with number 0',\n/m);
-});
+for (const isNullable of [true, false])
+  test(`a long list of values has one line for each value (isNullable: ${isNullable})`, () => {
+    const values = Array.from({ length: 3 }, (_, index) => `a value with number ${index} of a long list`);
+    const text = written([table('t', column('a', { type: { kind: 'literal', values }, isNullable }))]);
+    const lines = [
+      '  a = Field(',
+      isNullable ? '    nullable(literal(' : '    literal(',
+      ...values.map((value) => `      '${value}',`),
+      isNullable ? '    )),' : '    ),',
+      '  );',
+    ];
+    assert.ok(text.includes(`\n${lines.join('\n')}\n`), text);
+  });

@@ -216,6 +216,76 @@ test('each step of a transaction is limited by "statementTimeoutMs" and by the r
   ]);
 });
 
+for (const [what, graceMs, run, cause, endings] of [
+  ['a statement', 200, (tx, stuck) => tx.scalar(stuck, [], { timeoutMs: 50 }), undefined, ['rollback']],
+  [
+    'a statement in a nested transaction',
+    200,
+    (tx, stuck) => tx.transaction((inner) => inner.scalar(stuck, [], { timeoutMs: 50 })),
+    undefined,
+    ['rollback to', 'rollback'],
+  ],
+  [
+    'a statement that is limited by its nested transaction',
+    200,
+    (tx, stuck) => tx.transaction((inner) => inner.scalar(stuck), { timeoutMs: 50 }),
+    undefined,
+    ['rollback to', 'rollback'],
+  ],
+  [
+    'the callback of a nested transaction',
+    400,
+    (tx) => tx.transaction(() => new Promise(() => undefined), { timeoutMs: 50 }),
+    'E_DB_STALLED',
+    ['rollback to', 'rollback'],
+  ],
+] as readonly (readonly [
+  string,
+  number,
+  (tx: Transaction, stuck: string) => Promise<unknown>,
+  string | undefined,
+  readonly string[],
+])[])
+  test(`${what} that does not settle rejects with QueryTimeout ${graceMs} ms after its time limit, and everything is rolled back`, async () => {
+    const clock = new ManualClock();
+    const reply = Promise.withResolvers<void>();
+    const ended: string[] = [];
+    const connection = {
+      begin: () => undefined,
+      scalar: () => reply.promise,
+      savepoint: () => undefined,
+      releaseSavepoint: () => assert.fail('the savepoint must not be released'),
+      rollbackTo: async () => void ended.push('rollback to'),
+      commit: () => assert.fail('the transaction must not be committed'),
+      rollback: async () => void ended.push('rollback'),
+    };
+    const driver = {
+      dialect: 'postgres',
+      acquire: () => connection as unknown as Connection,
+      release: () => undefined,
+    } as unknown as Driver;
+    const db = new Database(driver, { clock, statementTimeoutMs: 0 });
+    const outcomes: unknown[] = [];
+    const settled = db
+      .transaction((tx) => run(tx, 'select 1'))
+      .catch((error: unknown) => {
+        outcomes.push(error);
+      });
+    await new Promise(setImmediate); // the statement or the nested transaction has begun
+    await clock.advance(50 + graceMs - 1);
+    assert.equal(outcomes.length, 0);
+    await clock.advance(1);
+    await settled;
+    const [outcome] = outcomes;
+    assert.ok(outcome instanceof QueryTimeout, String(outcome));
+    assert.match(outcome.message, /50 ms/);
+    assert.equal((outcome.cause as { code?: string } | undefined)?.code, cause);
+    reply.resolve();
+    for (let turns = 0; turns < 5; turns++) await new Promise(setImmediate);
+    assert.deepEqual(ended, endings);
+    assert.equal(clock.pending, 0);
+  });
+
 test('transaction() doubles its pause before each retry, and throws QueryTimeout at its time limit', async (t) => {
   const clock = new ManualClock();
   const db = await memory(t, { clock });

@@ -35,6 +35,72 @@ test('toJson() refuses a cycle, and the error has the path of the cycle', () => 
   assert.throws(() => toJson({ big: 1n, cyclic }), { code: 'E_REPLY', message: /a cycle/ });
 });
 
+for (const [path, make] of [
+  ['$[1]', (root: unknown) => [1, root]],
+  ['$.a.self', (root: unknown) => ({ a: { self: root } })],
+  [
+    '$.c[0].self',
+    (root: unknown) => {
+      const twice = { list: [{}] };
+      return { a: twice, b: [twice, twice], c: [{ self: root }] };
+    },
+  ],
+] as const)
+  test(`toJson() finds the cycle at ${path}`, () => {
+    const root: object = path === '$[1]' ? [] : {};
+    Object.assign(root, make(root));
+    assert.throws(
+      () => toJson(root),
+      (error) =>
+        error instanceof SvcError &&
+        error.code === 'E_REPLY' &&
+        error.message.endsWith(`: a cycle at ${path}`),
+    );
+  });
+
+/** Returns `levels` objects inside one another. JSON.stringify() throws a TypeError for the innermost one. */
+function nested(levels: number): { value: unknown; thrown: Error } {
+  const thrown = new TypeError('from toJSON()');
+  let value: unknown = {
+    toJSON: () => {
+      throw thrown;
+    },
+  };
+  for (let level = 1; level < levels; level++) value = level % 2 === 0 ? [value] : { value };
+  return { value, thrown };
+}
+
+test('if a value cannot be written, toJson() throws the original error up to 512 levels, and else names the nesting', () => {
+  for (const levels of [1, 2, 511, 512]) {
+    const { value, thrown } = nested(levels);
+    assert.throws(
+      () => toJson(value),
+      (error) => error === thrown,
+      String(levels),
+    );
+  }
+  const { value, thrown } = nested(513);
+  assert.throws(
+    () => toJson(value),
+    (error: Error & { code?: unknown }) => {
+      assert.deepEqual([error.code, error.cause], ['E_REPLY', thrown]);
+      const [, path] = /nesting deeper than 512 levels at (.*)…/.exec(error.message)!;
+      assert.match(path!, /^\$\[0\]\.value\[0\]\.value/);
+      assert.equal(path!.length, 80);
+      return true;
+    },
+  );
+});
+
+test('toJson() finds no cycle in a value that is referenced twice, if another value cannot be written', () => {
+  const twice = { list: [{}] };
+  const { value, thrown } = nested(3);
+  assert.throws(
+    () => toJson({ a: twice, b: [twice, { twice }], value }),
+    (error) => error === thrown,
+  );
+});
+
 test('toJson() writes a value that is referenced twice, even if the value contains bigints', () => {
   const twice = { n: 1n };
   assert.equal(toJson([twice, twice]), '[{"n":"1"},{"n":"1"}]');

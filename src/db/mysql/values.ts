@@ -90,10 +90,9 @@ export function refuse(refusal: Refusal, place: ParameterPlace): never {
 
 export function isLarge(value: unknown): value is string | Json | Bytes {
   if (typeof value === 'string') return value.length > LARGE_BYTES;
-  if (typeof value !== 'object' || value === null) return false;
-  return value instanceof Json
-    ? value.text.length > LARGE_BYTES
-    : (bytesOf(value)?.length ?? 0) > LARGE_BYTES;
+  if (value instanceof Json) return value.text.length > LARGE_BYTES;
+  const bytes = bytesOf(value);
+  return bytes !== undefined && bytes.length > LARGE_BYTES;
 }
 
 export function largeBytesOf(value: string | Json | Bytes): Uint8Array {

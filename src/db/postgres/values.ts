@@ -9,7 +9,6 @@
  * A value that does not fit the type of its parameter is sent as text, so that the server reports the error.
  */
 import { SvcError } from '../../base/errors.ts';
-import { isObject } from '../../base/options.ts';
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
@@ -26,8 +25,6 @@ import type { MessageWriter } from './writer.ts';
 const TWO_32 = 2 ** 32;
 /** Stands for the oid of a parameter whose type is not known. */
 const UNDESCRIBED = 0;
-/** First oid of types that are not built in, including domains. */
-const FIRST_OWN_OID = 16_384;
 /** Maximum nesting of lists, which is PostgreSQL's limit for arrays. */
 const MAX_LEVELS = 6;
 const NUL: Refusal = { problem: 'text with a NUL, which PostgreSQL cannot store', sqlstate: '22021' };
@@ -68,7 +65,7 @@ export function writeParams(
   for (let index = 0; index < params.length; index++) {
     const value = params[index];
     const described = oids?.[index] ?? UNDESCRIBED;
-    const oid = described < FIRST_OWN_OID ? described : (types.get(described)?.oid ?? described);
+    const oid = types.get(described)?.oid ?? described; // a domain is encoded like its base type
     if (writeBinary(writer, value, oid)) {
       writer.binary(index);
       continue;
@@ -111,7 +108,7 @@ function writeBinary(writer: MessageWriter, value: unknown, oid: number): boolea
       writer.valueInt64(...microsOf(value));
       return true;
     case OID.bytea: {
-      const bytes = isObject(value) ? bytesOf(value) : undefined;
+      const bytes = bytesOf(value);
       if (bytes === undefined) return false;
       writer.valueBytes(bytes);
       return true;
@@ -144,7 +141,7 @@ export function textOf(
   types: PostgresTypes,
   place: RowPlace,
 ): string | null {
-  const base = oid < FIRST_OWN_OID ? oid : (types.get(oid)?.oid ?? oid);
+  const base = types.get(oid)?.oid ?? oid;
   const text = valueText(value, base, types);
   if (typeof text === 'string' || text === null) return text;
   const problem = `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`;

@@ -364,14 +364,14 @@ export class SqliteStatements implements Counters {
     this.#int8 = int8;
     this.#types = types;
     this.#kept = new TextCache(capacity);
-    db.setAuthorizer((action, table, _, schema, trigger) => {
+    db.setAuthorizer((action, table, _, schema) => {
       // this callback only observes what SQLite compiles; describe() denies a pragma, which may run at once
       if (this.#isDescribing && action === SQLITE_PRAGMA) return SQLITE_DENY;
       this.#compilations++;
       if (READING_ACTIONS.has(action)) this.#reads++;
       else this.#others++;
-      if (action === SQLITE_INSERT && trigger === null && table !== null && schema !== null)
-        this.#target ??= { schema, table };
+      // SQLite authorizes the insert of the statement before the inserts of its triggers, and always with both names
+      if (action === SQLITE_INSERT) this.#target ??= { schema: schema!, table: table! };
       return SQLITE_OK;
     });
   }

@@ -421,8 +421,8 @@ class StaticCache {
   set(key: string, entry: StaticEntry): void {
     this.delete(key);
     const bytes = bytesOf(entry);
-    while (this.#index.size > 0 && (this.#index.isFull || this.#bytes + bytes > MAX_BYTES))
-      this.#remove(this.#index.oldest);
+    // never removes more than it has, because one entry is far smaller than MAX_BYTES
+    while (this.#index.isFull || this.#bytes + bytes > MAX_BYTES) this.#remove(this.#index.oldest);
     this.#entries[this.#index.add(key)] = entry;
     this.#bytes += bytes;
   }

@@ -6,7 +6,14 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { SvcError } from '../../../src/base/errors.ts';
-import { CommitOutcomeUnknown, ConnectionLost, QueryTimeout, openDatabase } from '../../../src/db/index.ts';
+import {
+  CommitOutcomeUnknown,
+  ConnectionLost,
+  DataError,
+  QueryTimeout,
+  json,
+  openDatabase,
+} from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { cachingSha2Password, nativePassword } from '../../../src/db/mysql/auth.ts';
 import {
@@ -66,7 +73,7 @@ for (const [what, first, said, pattern] of [
     'requests a plugin that is not allowed',
     greeting(),
     packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'),
-    /mysql_clear_password/,
+    /plugin "mysql_clear_password", but the client may use only mysql_native_password, caching_sha2_password, sha256_password, parsec \(auth_plugins\)/,
   ],
   ['requests an unknown plugin', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
   [
@@ -339,6 +346,60 @@ for (const statementCache of [100, 0])
       assert.equal(count(0x17), 6);
       assert.equal(await db.executeMany('update a set b = ?', []), 0);
       assert.deepEqual([count(0x17), db.load.inUse], [6, 0]);
+    },
+  );
+
+for (const [what, make] of [
+  ['text', (length: number) => 'ü'.repeat(length / 2)],
+  ['bytes', (length: number) => Buffer.alloc(length, 7)],
+  ['a value of json()', (length: number) => json('x'.repeat(length - 2))],
+] as const)
+  test(
+    `MySQL client: a large value is sent in chunks before its statement (${what})`,
+    { timeout: 30_000 },
+    async (t) => {
+      const commands: number[] = [];
+      const sent: Buffer[] = [];
+      let pending = Buffer.alloc(0);
+      const { url } = await fake(t, greeting(), (received, count) => {
+        if (count === 0) return packet(2, OK);
+        pending = Buffer.concat([pending, received]);
+        if (pending.includes('max_allowed_packet')) {
+          pending = Buffer.alloc(0);
+          return Buffer.from(MOST.toString('latin1').replace('1000000', '9000000'), 'latin1');
+        }
+        const replies: Buffer[] = [];
+        while (pending.length >= 4 && pending.length >= 4 + pending.readUIntLE(0, 3)) {
+          const end = 4 + pending.readUIntLE(0, 3);
+          const [command, body] = [pending[4]!, pending.subarray(5, end)];
+          pending = pending.subarray(end);
+          commands.push(command);
+          if (command === 0x18) {
+            assert.equal(body.readUInt16LE(4), 1); // index of the value
+            sent.push(body.subarray(6));
+          } else if (command !== 0x19) replies.push(command === 0x16 ? prepared(2) : packet(1, OK));
+        }
+        return Buffer.concat(replies);
+      });
+      const db = await openDatabase(url, { pool: { max: 1 } });
+      t.after(() => db.close());
+      const value = make(2_500_000);
+      commands.length = 0;
+      await db.execute('insert into a values (?, ?)', [1, value]);
+      assert.deepEqual(commands, [0x16, 0x18, 0x18, 0x18, 0x17]);
+      const text = what === 'a value of json()' ? String(value) : value;
+      assert.ok(Buffer.concat(sent).equals(Buffer.from(text as string)));
+      if (what !== 'text') return;
+      commands.length = 0;
+      await assert.rejects(
+        db.execute('insert into a values (?, ?)', [1, `${String(value)}\ud800`]),
+        (error) =>
+          error instanceof DataError &&
+          error.sqlstate === '22021' &&
+          error.errno === 1366 &&
+          /parameter 2\b/.test(error.message),
+      );
+      assert.ok(!commands.includes(0x17) && !commands.includes(0x18), String(commands));
     },
   );
 

@@ -298,3 +298,28 @@ test('readGreeting() parses the greeting of MySQL, and refuses versions of MySQL
   ]);
   assert.throws(() => read.readGreeting(old, 0, old.length), ProtocolViolation);
 });
+
+test('MySQL protocol: the class Fields reads integers of one to nine bytes, and refuses a length above 2^53 - 1', () => {
+  for (const [hex, expected] of [
+    ['00', 0],
+    ['fa', 250],
+    ['fcfb00', 251],
+    ['fcffff', 65_535],
+    ['fd000001', 65_536],
+    ['fdffffff', 0xff_ffff],
+    ['fe0000000100000000', 0x100_0000],
+    ['feffffffffffff1f00', Number.MAX_SAFE_INTEGER],
+    ['fe0000000000002000', 2n ** 53n],
+    ['feffffffffffffffff', 2n ** 64n - 1n],
+  ] as const) {
+    const bytes = Buffer.from(hex, 'hex');
+    const fields = (): read.Fields => new read.Fields(bytes, 0, bytes.length);
+    assert.equal(fields().integer(), expected, hex);
+    if (typeof expected === 'number') assert.equal(fields().length(), expected, hex);
+    else
+      assert.throws(
+        () => fields().length(),
+        (error) => error instanceof ProtocolViolation && /a length above 2\^53/.test(error.message),
+      );
+  }
+});

@@ -370,8 +370,11 @@ test('a route with OffsetPages sends Link headers to the first, previous, next a
 test('the OpenAPI document contains the query parameters and response schemas of routes with KeysetPages and OffsetPages', async () => {
   await using client = new TestClient(await listing());
   const document = (await (await client.get('/openapi.json')).json()) as {
-    paths: Record<string, { get: { parameters: { name: string; schema: Record<string, unknown> }[] } }>;
-    components: { schemas: Record<string, { properties: Record<string, unknown> }> };
+    paths: Record<
+      string,
+      { get: { parameters: { name: string; description?: string; schema: Record<string, unknown> }[] } }
+    >;
+    components: { schemas: Record<string, { properties: Record<string, { description?: string }> }> };
   };
   const parameters = document.paths['/entries']!.get.parameters;
   assert.deepEqual(
@@ -385,5 +388,35 @@ test('the OpenAPI document contains the query parameters and response schemas of
     'next',
     'previous',
   ]);
-  assert.ok('EntryNumberedPage' in document.components.schemas);
+  const described = (path: string, page: string): unknown => [
+    Object.fromEntries(
+      document.paths[path]!.get.parameters.map(({ name, description, schema }) => [
+        name,
+        description ?? schema['description'],
+      ]),
+    ),
+    Object.fromEntries(
+      Object.entries(document.components.schemas[page]!.properties).map(([name, { description }]) => [
+        name,
+        description,
+      ]),
+    ),
+  ];
+  assert.deepEqual(described('/entries', 'EntryPage'), [
+    {
+      size: 'Number of entries per page',
+      cursor: 'Cursor of the page: the value of "next" or "previous" from another page',
+      label: undefined,
+    },
+    { items: undefined, next: 'Cursor of the next page', previous: 'Cursor of the previous page' },
+  ]);
+  assert.deepEqual(described('/numbered', 'EntryNumberedPage'), [
+    { page: 'Number of the page, from 1', size: 'Number of entries per page' },
+    {
+      items: undefined,
+      page: 'Number of the page, from 1',
+      size: 'Number of entries per page',
+      total: 'Number of entries on all pages',
+    },
+  ]);
 });

@@ -151,3 +151,83 @@ test('PostgreSQL types: arrayFromText() returns a text that is not an array unch
       text,
     );
 });
+
+/** Names and oids in pg_type: each type, and the type of its arrays (0: none is known). */
+const PG_TYPE: readonly (readonly [name: string, oid: number, arrayOid: number])[] = [
+  ['bool', 16, 1000],
+  ['int2', 21, 1005],
+  ['int4', 23, 1007],
+  ['oid', 26, 1028],
+  ['int8', 20, 1016],
+  ['float4', 700, 1021],
+  ['float8', 701, 1022],
+  ['bytea', 17, 1001],
+  ['date', 1082, 1182],
+  ['timestamp', 1114, 1115],
+  ['timestamptz', 1184, 1185],
+  ['interval', 1186, 1187],
+  ['json', 114, 199],
+  ['jsonb', 3802, 3807],
+  ['box', 603, 1020],
+  ['char', 18, 1002],
+  ['name', 19, 1003],
+  ['text', 25, 1009],
+  ['bpchar', 1042, 1014],
+  ['varchar', 1043, 1015],
+  ['numeric', 1700, 1231],
+  ['uuid', 2950, 2951],
+  ['xml', 142, 143],
+  ['time', 1083, 1183],
+  ['timetz', 1266, 1270],
+  ['money', 790, 791],
+  ['inet', 869, 1041],
+  ['cidr', 650, 651],
+  ['macaddr', 829, 1040],
+  ['macaddr8', 774, 775],
+  ['bit', 1560, 1561],
+  ['varbit', 1562, 1563],
+  ['tsvector', 3614, 3643],
+  ['tsquery', 3615, 3645],
+  ['point', 600, 1017],
+  ['lseg', 601, 1018],
+  ['path', 602, 1019],
+  ['polygon', 604, 1027],
+  ['line', 628, 629],
+  ['circle', 718, 719],
+  ['int4range', 3904, 3905],
+  ['numrange', 3906, 3907],
+  ['tsrange', 3908, 3909],
+  ['tstzrange', 3910, 3911],
+  ['daterange', 3912, 3913],
+  ['int8range', 3926, 3927],
+  ['jsonpath', 4072, 4073],
+  ['record', 2249, 2287],
+  ['cstring', 2275, 1263],
+  ['regclass', 2205, 2210],
+  ['regtype', 2206, 2211],
+  ['regproc', 24, 1008],
+  ['tid', 27, 1010],
+  ['xid', 28, 1011],
+  ['cid', 29, 1012],
+  ['int2vector', 22, 1006],
+  ['oidvector', 30, 1013],
+  ['xid8', 5069, 271],
+  ['pg_lsn', 3220, 3221],
+  ['void', 2278, 0],
+  ['unknown', 705, 0],
+  ['refcursor', 1790, 2201],
+];
+
+test('PostgreSQL types: each built-in type has the name and the oids of pg_type', () => {
+  for (const [name, oid, arrayOid] of PG_TYPE) {
+    const type = TYPES.get(oid);
+    assert.deepEqual([type?.name, type?.oid], [name, oid]);
+    if (arrayOid === 0) continue;
+    const list = TYPES.get(arrayOid);
+    assert.deepEqual([list?.name, list?.oid, list?.element], [`${name}[]`, arrayOid, type]);
+  }
+  const known = Array.from({ length: 10_000 }, (_, oid) => TYPES.get(oid)).filter(
+    (type) => type !== undefined,
+  );
+  assert.equal(known.length, PG_TYPE.length + PG_TYPE.filter(([, , arrayOid]) => arrayOid !== 0).length);
+});

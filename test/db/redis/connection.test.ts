@@ -540,6 +540,46 @@ test('Redis connection: without a connection, commands fail at once, unless the 
   );
 });
 
+test('Redis connection: without a connection, the error of a command has the reason of the last failed attempt', async (t) => {
+  const redis = new Redis('redis://127.0.0.1:1/0', { clock: new ManualClock() });
+  t.after(() => redis.close());
+  redis.start();
+  let error: unknown;
+  do {
+    await new Promise((resolve) => setImmediate(resolve));
+    error = await redis.command(['PING']).catch((thrown: unknown) => thrown);
+    assert.ok(error instanceof ConnectionLost);
+  } while (error.cause === undefined);
+  assert.match(error.message, /^Redis is not reachable: .*ECONNREFUSED/s);
+  assert.equal((error.cause as Error).message, error.message.slice('Redis is not reachable: '.length));
+});
+
+for (const offlineQueue of [0, 1])
+  test(`Redis connection: the first command of a client that has only subscribed opens a connection for commands (offlineQueue: ${offlineQueue})`, async (t) => {
+    const fake = await serving(
+      t,
+      (command, socket) =>
+        greeting(command) ??
+        (command[0] === 'SUBSCRIBE' ? '>3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n' : echo(command, socket)),
+    );
+    const redis = new Redis(fake.url, { offlineQueue });
+    t.after(() => redis.close());
+    await redis.subscribe('c', () => undefined);
+    assert.deepEqual([fake.connections, redis.isConnected], [1, false]);
+    const first = redis.command(['ECHO', 'a']);
+    if (offlineQueue === 0)
+      await assert.rejects(
+        first,
+        (error) =>
+          error instanceof ConnectionLost &&
+          error.sqlstate === '08003' &&
+          error.message === 'Redis is not reachable',
+      );
+    else assert.equal(await first, 'a');
+    while (!redis.isConnected) await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual([fake.connections, await redis.command(['ECHO', 'b'])], [2, 'b']);
+  });
+
 test('the constructor of Redis refuses unknown options, and values of options that are out of range', () => {
   assert.throws(() => new Redis('redis://h', { timeout: 1 } as never), fault('E_OPTION_UNKNOWN'));
   assert.throws(() => new Redis('redis://h', { maxPending: 0 }), fault('E_OPTION_RANGE'));

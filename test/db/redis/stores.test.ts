@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import { Redis, RedisRecordStore } from '../../../src/db/index.ts';
+import { Redis, RedisCache, RedisRecordStore } from '../../../src/db/index.ts';
 import type { RedisValue } from '../../../src/db/redis/connection.ts';
 
 /** A client that records its commands, and replies with `reply`. */
@@ -96,3 +96,32 @@ test('RedisRecordStore gives the results of its commands', async () => {
     assert.equal(await call(), expected);
   }
 });
+
+for (const [prefix, below, pattern] of [
+  ['p:', '', 'p:*'],
+  ['p:', 'user:', 'p:user:*'],
+  ['p*', 'a?b', 'p\\*a\\?b*'],
+  ['[p]', 'a\\', '\\[p\\]a\\\\*'],
+] as const)
+  test(`RedisCache.clear() removes the keys that begin with ${JSON.stringify(prefix + below)}, page by page`, async () => {
+    const pages: RedisValue[] = [
+      [Buffer.from('17'), [Buffer.from('a'), Buffer.from('b')]],
+      [Buffer.from('18'), []],
+      [Buffer.from('0'), [Buffer.from('c')]],
+    ] as never;
+    class Scanned extends Recorded {
+      override command(parts: readonly unknown[]): Promise<never> {
+        if (parts[0] === 'SCAN') this.reply = pages.shift()!;
+        return super.command(parts);
+      }
+    }
+    const redis = new Scanned('redis://127.0.0.1:1/0');
+    await new RedisCache(redis, { prefix }).clear(below);
+    assert.deepEqual(redis.commands, [
+      ['SCAN', '0', 'MATCH', pattern, 'COUNT', 1_000],
+      ['UNLINK', Buffer.from('a'), Buffer.from('b')],
+      ['SCAN', '17', 'MATCH', pattern, 'COUNT', 1_000],
+      ['SCAN', '18', 'MATCH', pattern, 'COUNT', 1_000],
+      ['UNLINK', Buffer.from('c')],
+    ]);
+  });

@@ -8,6 +8,8 @@ for (const file of [
   'affected-rows',
   'constraints',
   'decimals',
+  'describe/describer',
+  'describe/tells',
   'floats',
   'marked-values',
   'migrations/seeds',

@@ -37,7 +37,7 @@ import { CompressedChunks } from '../../../src/http/middleware/compression.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { turn } from '../../support/turn.ts';
-import type { ContentCoding } from 'svc';
+import type { ContentCoding, HttpRequest } from 'svc';
 import type { Coder } from '../../../src/http/content-codings.ts';
 
 const DECODE: Readonly<Record<ContentCoding, (bytes: Uint8Array) => Buffer>> = {
@@ -434,6 +434,54 @@ test('CompressionMiddleware compresses at most maxConcurrent responses at the sa
   assert.equal(await codingOf(second, '/long'), 'gzip');
   await second[Symbol.asyncDispose]();
   await close();
+});
+
+/** A body that yields one chunk and then none. Counts how often it was ended. */
+function endless(): { body: AsyncIterable<string>; ended: () => number } {
+  let ended = 0;
+  let isFirst = true;
+  const iterator: AsyncIterator<string> = {
+    next: () => {
+      if (!isFirst) return new Promise<never>(() => undefined);
+      isFirst = false;
+      return Promise.resolve({ done: false, value: 'x' });
+    },
+    return: async () => {
+      ended++;
+      return { done: true, value: undefined };
+    },
+  };
+  return { body: { [Symbol.asyncIterator]: () => iterator }, ended: () => ended };
+}
+
+for (const listen of [true, false])
+  test(`if middleware sends another response instead of a compressed stream, the stream ends, and no longer counts for maxConcurrent (${listen ? 'over a socket' : 'in memory'})`, async () => {
+    const { body, ended } = endless();
+    const app = new Svc({ logger: collectedLog().logger });
+    app.use(async ({ path }, next) => {
+      const response = await next();
+      return path === '/replaced' ? 'other' : response;
+    });
+    app.use(new CompressionMiddleware({ maxConcurrent: 1 }));
+    app.get('/replaced', () => new StreamingResponse(body, { mediaType: 'text/plain' }));
+    app.get('/long', () => new StreamingResponse([TEXT], { mediaType: 'text/plain' }));
+    await using client = new TestClient(app, { listen });
+    assert.equal(await (await get(client, '/replaced', 'gzip')).text(), 'other');
+    while (ended() === 0) await turn();
+    assert.equal((await get(client, '/long', 'gzip')).headers.get('content-encoding'), 'gzip');
+    assert.equal(ended(), 1);
+  });
+
+test('CompressionMiddleware.handle() accepts a request that is an object of another class', async () => {
+  const req = { method: 'GET', headers: { 'accept-encoding': 'gzip' } } as unknown as HttpRequest;
+  const response = await new CompressionMiddleware().handle(
+    req,
+    () => new StreamingResponse([TEXT], { mediaType: 'text/plain' }),
+  );
+  assert.equal(response.headers.get('content-encoding'), 'gzip');
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of response.body as AsyncIterable<Uint8Array>) chunks.push(chunk);
+  assert.equal(gunzipSync(Buffer.concat(chunks)).toString(), TEXT);
 });
 
 for (const coding of CODINGS) {

@@ -3,6 +3,7 @@ import test from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ClientDisconnected } from '../../../src/base/errors.ts';
+import { ByteBudget } from '../../../src/http/request/budget.ts';
 import { chunksOf, joined, readAhead, receive } from '../../../src/http/request/body-stream.ts';
 import { fakeRequest } from '../../support/transport.ts';
 import { seeded } from '../../support/random.ts';
@@ -158,6 +159,86 @@ test('receive() joins small and large chunks in order', async () => {
   incoming.push(null);
   assert.deepEqual(await body, Buffer.concat(chunks));
 });
+
+const EVENTS = ['data', 'end', 'close', 'error', 'readable'] as const;
+
+for (const [how, isEnough, act, expected] of [
+  ['it has read enough', (text) => text === 'b', (incoming) => incoming.push('b'), 'ab'],
+  ['the body ends', () => false, (incoming) => incoming.push(null), 'a'],
+  ['the client leaves', () => false, (incoming) => incoming.destroy(), ClientDisconnected],
+  [
+    'its function throws',
+    (text) => {
+      if (text === 'b') throw new SyntaxError('b');
+      return false;
+    },
+    (incoming) => incoming.push('b'),
+    SyntaxError,
+  ],
+] as readonly (readonly [
+  string,
+  (text: string) => boolean,
+  (incoming: ReturnType<typeof source>) => unknown,
+  string | (new () => Error),
+])[])
+  test(`when ${how}, readAhead() leaves no listeners, and calls its function for no further chunk`, async () => {
+    const incoming = source();
+    const before = EVENTS.map((event) => incoming.listenerCount(event));
+    const asked: string[] = [];
+    const reading = readAhead(
+      incoming,
+      (chunk) => {
+        const text = Buffer.from(chunk).toString();
+        asked.push(text);
+        return isEnough(text);
+      },
+      HOLDER,
+    );
+    incoming.push('a');
+    await new Promise((resolve) => setImmediate(resolve));
+    act(incoming);
+    if (typeof expected === 'string') assert.equal(Buffer.concat(await reading).toString(), expected);
+    else await assert.rejects(reading, expected);
+    assert.deepEqual(
+      EVENTS.map((event) => incoming.listenerCount(event)),
+      before,
+    );
+    const count = asked.length;
+    if (incoming.readableEnded || incoming.destroyed) return;
+    assert.equal(incoming.isPaused(), true);
+    const rest = drained(chunksOf(incoming, -1, 9, [Buffer.from('z')]));
+    await incoming.pushAll(['c', 'd']);
+    assert.equal((await rest).join(''), 'zcd');
+    assert.equal(asked.length, count);
+  });
+
+test('readAhead() returns a body that has arrived completely in one part, and asks its function once', async () => {
+  const incoming = source({ body: 'whole' });
+  await new Promise((resolve) => setImmediate(resolve));
+  const asked: string[] = [];
+  const ahead = await readAhead(incoming, (chunk) => asked.push(Buffer.from(chunk).toString()) > 9, HOLDER);
+  assert.deepEqual([ahead.map(String), asked], [['whole'], ['whole']]);
+});
+
+for (const isEnough of [true, false])
+  test(`readAhead() counts the bytes that it has read for the budget (enough: ${isEnough})`, async () => {
+    const budget = new ByteBudget(1_000);
+    const held = { budget, heldBytes: 0, holderIndex: 0, client: '' };
+    const incoming = source();
+    const reading = readAhead(incoming, (chunk) => isEnough && chunk.length === 3, held);
+    await incoming.pushAll(['ab', 'cde']);
+    await reading;
+    assert.deepEqual([held.heldBytes, budget.heldBytes], [5, 5]);
+    await assert.rejects(
+      async () => {
+        const large = source();
+        const tooMuch = readAhead(large, () => false, { budget, heldBytes: 0, holderIndex: 0, client: 'b' });
+        large.push('x'.repeat(2_000));
+        await tooMuch;
+      },
+      { status: 503 },
+    );
+  });
 
 test('readAhead() and joined() join small chunks in order, and create no object for each chunk', async () => {
   setFlagsFromString('--expose-gc');

@@ -65,6 +65,24 @@ test(
   },
 );
 
+for (const keepAliveTimeoutMs of [500, 1_000, 2_000, 5_000, 20_000])
+  test(
+    `HttpServer closes an idle connection at most a third of the idle time and two seconds late (keepAliveTimeoutMs: ${keepAliveTimeoutMs})`,
+    { skip },
+    async () => {
+      const limitMs = keepAliveTimeoutMs + 1_000;
+      await using it = await serve(undefined, { keepAliveTimeoutMs });
+      await using client = await RawClient.open(it.server.port);
+      await client.send(GET).answer();
+      const [socket] = it.sockets;
+      await pass(it.clock, limitMs - 1);
+      assert.equal(socket!.destroyed, false);
+      await pass(it.clock, 1 + Math.min(2_000, Math.ceil(limitMs / 3)));
+      assert.equal(socket!.destroyed, true);
+      assert.equal((await client.ended()).length, 0);
+    },
+  );
+
 test('HttpServer does not count the time of a handler or a body as idle time', async () => {
   const isThere = Promise.withResolvers<void>(),
     gate = Promise.withResolvers<void>();

@@ -415,22 +415,30 @@ test('over TLS, a client that reads no byte is disconnected, and a client that r
   await close();
 });
 
-test('if a client pipelines requests and reads nothing, the client is disconnected, whichever response is blocked', async () => {
-  const clock = new ManualClock();
-  const page = 'x'.repeat(100_000);
-  await using it = await serve((app) => app.get('/', () => page), {
-    clock,
-    sendTimeoutMs: 8_000,
-    maxPipelined: 1_000,
+for (const [what, count, make] of [
+  ['text', 200, () => 'x'.repeat(100_000)],
+  ['a stream', 200, () => new StreamingResponse(['x'.repeat(100_000)])],
+  [
+    'no body',
+    1_500,
+    () => new HttpResponse(null, { status: 204, headers: { 'X-Long': 'x'.repeat(10_000) } }),
+  ],
+] as const)
+  test(`if a client pipelines requests and reads nothing, the client is disconnected, whichever response is blocked (responses with ${what})`, async () => {
+    const clock = new ManualClock();
+    await using it = await serve((app) => app.get('/', make), {
+      clock,
+      sendTimeoutMs: 8_000,
+      maxPipelined: 10_000,
+    });
+    it.client.socket.pause();
+    for (let n = 0; n < count; n++) it.client.get('/');
+    for (let moved = 0; moved < 40_000 && metric(it.app, 'svc_slow_readers_total') === 0; moved += 1_000) {
+      for (let turns = 0; turns < 20; turns++) await turn();
+      await clock.advance(1_000);
+    }
+    assert.equal(metric(it.app, 'svc_slow_readers_total'), 1);
   });
-  it.client.socket.pause();
-  for (let n = 0; n < 200; n++) it.client.get('/');
-  for (let moved = 0; moved < 40_000 && metric(it.app, 'svc_slow_readers_total') === 0; moved += 1_000) {
-    for (let turns = 0; turns < 20; turns++) await turn();
-    await clock.advance(1_000);
-  }
-  assert.equal(metric(it.app, 'svc_slow_readers_total'), 1);
-});
 
 test('a response is not interrupted if its client reads slowly or its source is silent', async () => {
   const clock = new ManualClock();
@@ -500,3 +508,24 @@ test('a response has exactly one X-Request-Id, even if the handler sets this fie
     ['a/b', '1', '2'],
   );
 });
+
+for (const [what, make, status] of [
+  ['text', (headers) => new HttpResponse('x', { headers }), 200],
+  ['a stream', (headers) => new StreamingResponse(['x'], { headers }), 200],
+  ['no body', (headers) => new HttpResponse(null, { headers, status: 204 }), 204],
+] as readonly (readonly [string, (headers: Record<string, string>) => HttpResponse, number])[])
+  for (const hasCookie of [true, false])
+    test(`a response has exactly one X-Request-Id if the handler sets this field (with ${what}${hasCookie ? ' and a cookie' : ''})`, async () => {
+      await using it = await serve((app) =>
+        app.get('/', () => {
+          const response = make({ 'x-request-ID': 'mine', 'X-Other': '1' });
+          if (hasCookie) response.setCookie('a', 'b');
+          return response;
+        }),
+      );
+      const answer = await it.client.get('/', 'X-Request-Id: theirs\r\n').answer();
+      assert.equal(answer.status, status);
+      assert.deepEqual(answer.fields.get('x-request-id'), ['theirs']);
+      assert.equal(answer.field('x-other'), '1');
+      assert.equal(answer.field('set-cookie')?.startsWith('a=b') === true, hasCookie);
+    });

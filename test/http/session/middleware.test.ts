@@ -600,6 +600,31 @@ test('session ids are 256 random bits, and the store holds only hashes of ids', 
   }
 });
 
+for (const [what, secrets, expected] of [
+  ['no secrets of its own', undefined, false],
+  ['other secrets', ['sessions-of-a-test-0123456789abcdef'], false],
+  ['the same secret', 'application-of-a-test-0123456789abcdef', true],
+  [
+    'the same secret as an old one',
+    ['sessions-of-a-test-0123456789abcdef', 'application-of-a-test-0123456789abcdef'],
+    true,
+  ],
+] as const)
+  test(`svc check ${expected ? 'warns' : 'does not warn'} if SessionMiddleware has ${what}, compared with authSecret (SVC205)`, () => {
+    const app = new Svc({
+      logger: new Site().app.log,
+      authSecret: 'application-of-a-test-0123456789abcdef',
+    }).use(new SessionMiddleware(secrets === undefined ? {} : { secrets }));
+    app.get('/', () => 'ok');
+    assert.deepEqual(
+      app
+        .check()
+        .findings.filter(({ rule, message }) => rule === 'SVC205' && message.includes('"secrets"'))
+        .map(({ severity, subject }) => [severity, subject]),
+      expected ? [['warning', 'middleware session']] : [],
+    );
+  });
+
 test('if an application with SessionMiddleware has no secret, it does not start, and the error names the environment variable to set', async () => {
   const app = new Svc({ logger: new Site().app.log });
   app.use(new SessionMiddleware());

@@ -247,6 +247,16 @@ describe('WebSocket messages can be compressed and restored (RFC 7692)', () => {
     assert.equal(deflater.deflate(text)!.length, first);
   });
 
+  for (const length of [100, 300, 600, 1_500, 4_000, 9_000, 16_000])
+    test(`with context takeover, a repeated message of ${length} bytes is compressed to references to the earlier message`, () => {
+      const deflater = new MessageDeflater(15, 6, true),
+        inflater = new MessageInflater(15, true);
+      const text = Buffer.from(noise(length / 2).toString('hex')); // has no repetitions of its own
+      const [first, second] = [deflater.deflate(text)!, deflater.deflate(text)!];
+      assert.ok(second.length < first.length / 4, `${first.length} and ${second.length} bytes`);
+      for (const deflated of [first, second]) assert.deepEqual(inflater.inflate(deflated, 100_000), text);
+    });
+
   test('MessageInflater with context takeover also accepts a message that was compressed without context takeover', () => {
     const deflater = new MessageDeflater(12, 6, true),
       inflater = new MessageInflater(12, true);

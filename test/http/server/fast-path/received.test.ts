@@ -9,7 +9,7 @@ import { collectedLog } from '../../../support/collected-log.ts';
 import { RawClient } from '../../../support/raw-http.ts';
 import { turn } from '../../../support/turn.ts';
 import type { AddressInfo } from 'node:net';
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 
 /** Reason to skip tests of undocumented parts of Node; false if this process uses these parts. */
 const skip = USES_INTERNALS ? false : 'SVC_NODE_INTERNALS=off';
@@ -109,6 +109,117 @@ test(
     assert.deepEqual(seen, ['/1 begins', '/1 has abc', '/2 begins', '/2 has abc', '/1 ends', '/2 ends']);
   },
 );
+
+const HEAD = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n';
+
+for (const [what, sent, before, isHanded] of [
+  ['has not arrived', [`${HEAD}\r\n`, 'abc'], () => undefined, true],
+  ['has arrived in part', [`${HEAD}\r\na`, 'bc'], turn, false],
+  ['has arrived completely', [`${HEAD}\r\nabc`], turn, false],
+  ['is empty', [HEAD.replace('3', '0') + '\r\n'], turn, false],
+  [
+    'is read as a stream',
+    [`${HEAD}\r\n`, 'abc'],
+    (incoming: IncomingMessage) => void incoming.on('data', () => undefined),
+    false,
+  ],
+  ['awaits "100 Continue"', [`${HEAD}Expect: 100-continue\r\n\r\n`, 'abc'], () => undefined, false],
+] as const)
+  test(
+    `ReceivedMessage ${isHanded ? 'passes' : 'does not pass'} a body to its taker if the body ${what}`,
+    { skip },
+    async () => {
+      const taken: string[] = [];
+      const ended = Promise.withResolvers<void>();
+      const began = Promise.withResolvers<boolean>();
+      const listeners: number[] = [];
+      const server = createServer({ IncomingMessage: MESSAGES.IncomingMessage, requireHostHeader: false });
+      const onRequest = async (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> => {
+        const waiting = before(incoming);
+        if (waiting !== undefined) await waiting;
+        began.resolve(
+          (incoming as InstanceType<typeof MESSAGES.IncomingMessage>).handTo({
+            take: (chunk) => void taken.push(chunk.toString()),
+            end: ended.resolve,
+            lose: () => undefined,
+          }),
+        );
+        listeners.push(incoming.listenerCount('data'), incoming.listenerCount('readable'));
+        if (!isHanded) incoming.on('end', ended.resolve).resume();
+        await ended.promise;
+        outgoing.end('ok');
+      };
+      server.on('request', (incoming, outgoing) => void onRequest(incoming, outgoing));
+      server.on('checkContinue', (incoming, outgoing: ServerResponse) => {
+        (incoming as InstanceType<typeof MESSAGES.IncomingMessage>).awaitsContinue = true;
+        void onRequest(incoming, outgoing);
+        outgoing.writeContinue();
+      });
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      await using client = await RawClient.open((server.address() as AddressInfo).port);
+      client.send(sent[0]);
+      assert.equal(await began.promise, isHanded);
+      if (sent.length > 1) client.send(sent[1]!);
+      if (what.startsWith('awaits')) assert.equal((await client.answer()).status, 100);
+      assert.equal((await client.answer()).text(), 'ok');
+      server.close();
+      server.closeAllConnections();
+      assert.deepEqual(taken.join(''), isHanded ? 'abc' : '');
+      assert.deepEqual(listeners, [what.endsWith('stream') ? 1 : 0, 0]);
+    },
+  );
+
+test(
+  'ReceivedMessage passes the whole body to its taker, even if the response ends first',
+  { skip },
+  async () => {
+    const ended = Promise.withResolvers<string>();
+    await using it = await bare((incoming) => {
+      const chunks: string[] = [];
+      (incoming as InstanceType<typeof MESSAGES.IncomingMessage>).handTo({
+        take: (chunk) => void chunks.push(chunk.toString()),
+        end: () => ended.resolve(chunks.join('')),
+        lose: () => ended.resolve('lost'),
+      });
+    });
+    assert.equal((await it.client.send(`${HEAD}\r\n`).answer()).text(), 'ok');
+    it.client.send('abc');
+    assert.equal(await ended.promise, 'abc');
+  },
+);
+
+for (const [path, count] of [
+  ['/at-once', 0],
+  ['/late', 1],
+] as const)
+  test(
+    `HttpServer reads the body of a request to ${path} with ${count} listeners for chunks`,
+    { skip },
+    async () => {
+      const counted = Promise.withResolvers<number>();
+      await using it = await serve((app) => {
+        app.post(path, async ({ req }) => {
+          if (path === '/late') for (let turns = 0; turns < 5; turns++) await turn();
+          const text = req.text();
+          counted.resolve(incomingOf.listenerCount('data'));
+          return text;
+        });
+      });
+      let incomingOf!: IncomingMessage;
+      const start = channel('http.server.request.start');
+      const onStart = (message: unknown): void => {
+        incomingOf = (message as { request: IncomingMessage }).request;
+      };
+      start.subscribe(onStart);
+      await using client = await RawClient.open(it.port);
+      client.send(Buffer.from(LENGTH.replace('/at-once', path).slice(0, -4)));
+      const found = await counted.promise;
+      start.unsubscribe(onStart);
+      client.send(Buffer.from(LENGTH.slice(-4)));
+      assert.deepEqual([found, (await client.answer()).text()], [count, TEXT]);
+    },
+  );
 
 test('if a part of a body arrived before the handler asks for the body, HttpServer still delivers the whole body', async () => {
   await using it = await serve(echo);
