@@ -9,6 +9,7 @@ import { systemClock } from '../base/clock.ts';
 import { layersOf, makeReport, probe } from '../check/check.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { parseHandlers } from '../check/rules/code.ts';
 import { findObjectsOfOthers } from '../check/rules/contract.ts';
 import { findUnnamedHosts } from '../check/rules/deployment.ts';
 import { absentVariables } from '../check/rules/variables.ts';
@@ -81,6 +82,7 @@ async function work(job: Job): Promise<Answer> {
     await probe(app.inspect(), () =>
       [...projectOf(job).modules.map(({ source }) => source), ...Object.values(process.env)].join('\n'),
     );
+    await parseHandlers();
   }
   const checked = app.check();
   const isBroken = checked.findings.some(

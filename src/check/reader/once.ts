@@ -4,8 +4,9 @@
  *   text ??= readFileSync(…)                    if (text === undefined) text = readFileSync(…)
  *   if (isLoaded) return; … isLoaded = true;    const load = once(() => readFileSync(…))
  */
-import { codeOf, isBlockingName, parsed } from './functions.ts';
-import { calledName, functionAround, isWithin, partsIn, pathOf } from './nodes.ts';
+import { codeOf, isBlockingName, isDefinedIn } from './functions.ts';
+import { calledName, functionAround, isWithin, partsIn, pathOf, walk } from './nodes.ts';
+import { parse } from './syntax.ts';
 import type { Call, Fn, Node, NodeOf } from './nodes.ts';
 
 /** Matches conditions that are true only in development or in tests. */
@@ -62,26 +63,37 @@ export function isOnce(call: Call, { source }: Written): boolean {
   return false;
 }
 
-/** Returns the names of the blocking functions that a function calls for each request. */
-export function blockingCallsOf(fn: (...args: never[]) => unknown): ReadonlySet<string> {
+/** Matches the start of a function or class that is an expression. */
+const EXPRESSION = /^(?:(?:async\s*)?(?:function\b|\(|[\w$]+\s*=>)|class\b)/;
+
+/**
+ * Returns the names of the blocking functions that a function calls for each request. Undefined if its code
+ * cannot be parsed.
+ */
+export function blockingCallsOf(fn: (...args: never[]) => unknown): ReadonlySet<string> | undefined {
   const calls = new Set<string>();
   const code = codeOf(fn);
-  const tree = /Sync\b/.test(code) ? parsed(fn) : undefined;
-  if (tree === undefined) return calls;
-  for (const node of partsIn(tree.node)) {
+  if (!/Sync\b/.test(code)) return calls;
+  const written = Function.prototype.toString.call(fn);
+  // the text of a method is not an expression
+  const source = EXPRESSION.test(written) ? `(${written})` : `({${written}})`;
+  const body = parsed(source);
+  if (body === undefined) return undefined;
+  walk(body, (node) => {
     const name = node.type === 'call' ? calledName(node) : undefined;
     if (node.type !== 'call' || name === undefined || !isBlockingName(name) || isDefinedIn(code, name))
-      continue;
-    if (!isOnce(node, tree) && !isOnlyInDevelopment(node, tree)) calls.add(name);
-  }
+      return;
+    if (!isOnce(node, { source }) && !isOnlyInDevelopment(node, { source })) calls.add(name);
+  });
   return calls;
 }
 
-/** Whether code declares a local function of this name. */
-function isDefinedIn(code: string, name: string): boolean {
-  return new RegExp(
-    `\\b(?:const|let|var|function)\\s+${name}\\b|(?<![\\w$.])${name}\\s*\\([^()]*\\)\\s*\\{`,
-  ).test(code);
+function parsed(source: string): Node | undefined {
+  try {
+    return parse(source).body;
+  } catch {
+    return undefined; // the parser does not know the syntax
+  }
 }
 
 /** Returns the `if` statements before a statement in its block that end the function: `if (a) return b;`. */

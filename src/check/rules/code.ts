@@ -2,8 +2,14 @@
  * Rules that read the code of handlers, dependencies and middleware. They find calls that block the process,
  * clean-up that may not run, and dependencies that a handler does not use.
  */
-import { codeOf, givesNothing, takenBy } from '../reader/functions.ts';
-import { blockingCallsOf } from '../reader/once.ts';
+import {
+  codeOf,
+  givesNothing,
+  isBlockingName,
+  isDefinedIn,
+  takenBy,
+  withoutOnce,
+} from '../reader/functions.ts';
 import { aboutRoute, dependenciesOf, layersWithPlaces, needsOf, ownRoutes } from '../check.ts';
 import { functionOf, viewOfDependency } from '../../routing/di.ts';
 import { closest } from '../../base/options.ts';
@@ -78,6 +84,20 @@ export const CODE_RULES: readonly CoreRule[] = [
 
 type AnyFunction = (...args: never[]) => unknown;
 
+/** Reads the code of functions with the parser of sources, once parseHandlers() has loaded it. */
+let parser: typeof import('../reader/once.ts') | undefined;
+
+/**
+ * Lets SVC501 parse the code of functions, so that it knows more forms of calls that run once or only in
+ * development. Without this, the rule reads the text: an application that starts does not load the parser.
+ */
+export async function parseHandlers(): Promise<void> {
+  parser = await import('../reader/once.ts');
+}
+
+/** Matches calls whose name ends with Sync, such as `readFileSync(` and `crypto.pbkdf2Sync(`. */
+const BLOCKING = /\b([a-z]\w*Sync)\s*\(/g;
+
 /** SVC501: calls that block the process. */
 function findBlocking(view: ApplicationView, report: ReportFinding): void {
   for (const detail of ownRoutes(view))
@@ -95,11 +115,20 @@ function findBlocking(view: ApplicationView, report: ReportFinding): void {
 }
 
 function reportBlocking(fn: AnyFunction, caller: string, tell: Tell): void {
-  const calls = blockingCallsOf(fn);
+  const calls = parser?.blockingCallsOf(fn) ?? blockingCallsInText(fn);
   if (calls.size > 0)
     tell(
       `${caller} calls ${[...calls].join(', ')}, which blocks the process: all other requests wait until the call ends`,
     );
+}
+
+function blockingCallsInText(fn: AnyFunction): ReadonlySet<string> {
+  const code = withoutOnce(codeOf(fn));
+  return new Set(
+    [...code.matchAll(BLOCKING)]
+      .map(([, name]) => name!)
+      .filter((name) => isBlockingName(name) && !isDefinedIn(code, name)),
+  );
 }
 
 /**

@@ -9,6 +9,7 @@ import * as crypto from 'node:crypto';
 import { test } from 'node:test';
 import { BackgroundTasks } from '../../../src/routing/background.ts';
 import { BearerAuth } from '../../../src/auth/auth.ts';
+import { parseHandlers } from '../../../src/check/rules/code.ts';
 import { Depends, provide } from '../../../src/routing/di.ts';
 import { StreamingResponse } from '../../../src/http/response.ts';
 import { found, quiet } from '../../support/found.ts';
@@ -85,6 +86,7 @@ test('svc check accepts a blocking call that runs only once, and a call of a loc
 });
 
 test('svc check accepts a blocking call whose result a store keeps, and a call that runs only in development (SVC501)', async () => {
+  await parseHandlers(); // as svc check does
   const pages = new Map<string, string>();
   const file = '/dev/null';
   let isLoaded = false;
