@@ -5,7 +5,7 @@
 import { SQL } from '../values/effects.ts';
 import { itemOf } from '../values/inputs.ts';
 import { constantIn } from '../values/tests.ts';
-import { insertText, pageText } from '../values/sql-texts.ts';
+import { boundValue, insertText, pageText } from '../values/sql-texts.ts';
 import { entryOf, methodOf } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
 import { Sending } from './sending.ts';
@@ -120,7 +120,7 @@ function piecesOf(text: Text): readonly Piece[] | undefined {
 }
 
 function boundIn(pieces: readonly Piece[]): Values {
-  return pieces.flatMap((piece) => (piece.bound === undefined ? [] : [piece.bound.value]));
+  return pieces.flatMap((piece) => (piece.bound === undefined ? [] : [boundValue(piece)]));
 }
 
 /** Returns the method of the framework that a call calls, and the database. Undefined for any other call. */

@@ -8,7 +8,7 @@ import { constantIn } from './tests.ts';
 import { constantOf } from './text.ts';
 import * as values from './value.ts';
 import type { Spot } from '../reader/modules.ts';
-import type { Made, Piece, Text } from './text.ts';
+import type { Bound, Made, Piece, Text } from './text.ts';
 import type { Value } from './value.ts';
 
 /** An expression with its value. */
@@ -23,11 +23,19 @@ interface SqlCall extends Spot {
 
 const { ABSENT, KNOWN } = values;
 
+/** Values of pieces `?`. They are not in the pieces, because texts are parts of values. */
+const boundValues = new WeakMap<Bound, Value>();
+
+/** Returns the value that a piece `?` of an SQL template binds. */
+export function boundValue({ bound }: Piece): Value | undefined {
+  return bound && boundValues.get(bound);
+}
+
 /** Returns the values that an SQL template binds. */
 export function boundIn({ type, texts }: Value): readonly Value[] {
   if (type !== SQL) return [];
   const pieces = texts.flat().flatMap((part) => (part.kind === 'literal' ? (part.from ?? []) : []));
-  return pieces.flatMap(({ bound }) => bound?.value ?? []);
+  return pieces.flatMap((piece) => boundValue(piece) ?? []);
 }
 
 /** Returns the marks of the values that an SQL template binds. */
@@ -48,7 +56,8 @@ function fragment(parts: readonly Value[]): Value {
 function partOf({ value, node, module }: Written): Value {
   if (value.type === SQL) return { texts: value.texts };
   if (value.type === 'svc/db.Sql') return KNOWN; // a template of which only the type is known
-  const bound = { value, isCertain: isSurelyBound(value) };
+  const bound: Bound = { isCertain: isSurelyBound(value) };
+  boundValues.set(bound, value);
   return values.literal('?', { text: '?', module, node, start: node.start, bound });
 }
 

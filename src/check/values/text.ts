@@ -7,7 +7,6 @@ import { ALL, parsePattern } from '../../schema/pattern-parser.ts';
 import type { CharSet, Tree } from '../../schema/pattern-parser.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { RouteCall } from './functions.ts';
-import type { Value } from './value.ts';
 
 /** The declared input from which a value comes, such as `query.sort`. */
 export interface Origin {
@@ -98,7 +97,6 @@ export interface Piece extends Spot {
 
 /** A value that an SQL template binds. */
 export interface Bound {
-  readonly value: Value;
   /** False if the value may be a part of the statement itself, because nothing is known about it. */
   readonly isCertain: boolean;
 }

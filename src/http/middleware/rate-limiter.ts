@@ -18,6 +18,7 @@ import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
 import { services } from '../state.ts';
+import { presentClock } from '../../base/clock.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Logger } from '../../observability/log.ts';
 import type { Counter } from '../../observability/metrics.ts';
@@ -243,7 +244,7 @@ export class Gate {
 
   /** If the clock is not the clock of the previous call, the counters in memory start again at zero. */
   attach(services: Services): void {
-    const { clock } = services;
+    const clock = presentClock(services.clock);
     if (services === this.#services && clock === this.#deps?.clock) return;
     const { clock: before, memories, reported } = this.#deps ?? {};
     const isSame = clock === before;
