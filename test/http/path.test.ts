@@ -6,6 +6,7 @@ import {
   canonicalPath,
   decodeEscapes,
   encodeLocation,
+  paramsReader,
   parseTemplate,
 } from '../../src/http/path.ts';
 import { seeded } from '../support/random.ts';
@@ -358,4 +359,14 @@ test('parseTemplate() reads ":" and "*" as ordinary text after a backslash or in
     ['/\\a', ['/\\a']],
   ] as const)
     assert.deepEqual(parseTemplate(template).literals, literals, template);
+});
+
+test('paramsReader() returns one function for all templates with the same parameters in the same order', () => {
+  const readerOf = (template: string): unknown => paramsReader(parseTemplate(template).parameters);
+  const [first, ...others] = ['/a/{id:int}/{name}', '/b/{id:int}/x/{name}', '/{id:int}/{name:str}'].map(
+    readerOf,
+  );
+  for (const other of others) assert.equal(other, first);
+  for (const template of ['/a/{id}/{name}', '/a/{name}/{id:int}', '/a/{id:int}', '/a/{id:int}/{title}', '/a'])
+    assert.notEqual(readerOf(template), first, template);
 });

@@ -78,6 +78,21 @@ test('SecurityLog treats the addresses of one IPv6 network as one client', () =>
   );
 });
 
+test('when SecurityLog has its maximum number of clients, a new client replaces the one whose minute ended first, even if that one came again within its minute', async () => {
+  const { clock, events, refuse } = watched();
+  refuse('192.0.2.1');
+  await clock.advance(30_000);
+  for (let client = 1; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
+  refuse('192.0.2.1'); // omitted
+  assert.equal(events.length, 10_000);
+  await clock.advance(30_000);
+  for (const ip of ['198.51.100.1', '198.51.100.2', '198.51.100.3']) refuse(ip);
+  assert.deepEqual(
+    events.slice(10_000).map(({ address }) => address),
+    ['198.51.100.1', '198.51.100.2'], // the second client is the first of those that share a line
+  );
+});
+
 test('when SecurityLog has its maximum number of clients, all further clients share one line per minute and event', async () => {
   const { clock, events, refuse } = watched();
   for (let client = 0; client < 10_000; client++) refuse(`10.0.${client >> 8}.${client & 255}`);
