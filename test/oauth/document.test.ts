@@ -4,6 +4,7 @@ import test from 'node:test';
 import { Referee, undocumented } from '../support/openapi-referee.ts';
 import { scratch } from '../support/scratch.ts';
 import { LoginSite } from './support/site.ts';
+import { IdempotencyMiddleware, TimeoutMiddleware } from 'svc';
 import type { OpenApiDocument, Operation } from 'svc';
 import type { OAuthPluginOptions } from '../../src/oauth/index.ts';
 
@@ -402,4 +403,19 @@ test('the OpenAPI document describes endpoints, parameters and responses of OAut
     visit(components);
   }
   assert.deepEqual([...found].sort(), TEXTS);
+});
+
+test('the OpenAPI document lists the errors of OAuthPlugin as ranges, whatever middleware the application has', async () => {
+  await using site = await LoginSite.open({
+    more: (app) => app.use(new TimeoutMiddleware()).use(new IdempotencyMiddleware()),
+  });
+  const { paths } = (await (await site.client.get('/openapi.json')).json()) as OpenApiDocument;
+  for (const [path, operations] of Object.entries(paths))
+    if (path.startsWith('/oauth'))
+      for (const { responses } of Object.values(operations) as Operation[])
+        assert.deepEqual(
+          Object.keys(responses).filter((status) => /^[45]/.test(status)),
+          ['429', '4XX', '5XX'],
+          path,
+        );
 });
