@@ -84,3 +84,16 @@ for (const [what, second, arrival, delivery] of [
     times.note(second, 0);
     assert.deepEqual([times.arrival(0), times.delivery(0)], [arrival, delivery]);
   });
+
+for (const [what, readAt, arrival, delivery] of [
+  ['later', 1_400, 1_500, 1_400],
+  ['earlier', -200, 600, 500],
+] as const)
+  test(`StoreClock: a read that is ${what} by no more than the clocks may have drifted agrees with an earlier one`, () => {
+    let nowMs = 0;
+    const times = new StoreClock({ monotonicMs: () => nowMs, nowMicros: () => 1e15 });
+    times.note(read(1_000), 0);
+    nowMs = 1_000; // 500 microseconds of drift
+    times.note(read(1_000_000 + readAt, 800), nowMs);
+    assert.deepEqual([times.arrival(0), times.delivery(0)], [arrival, delivery]);
+  });
