@@ -334,8 +334,6 @@ const CALLBACK = {
 const REFUSALS = {
   400: null,
   404: null,
-  413: null,
-  415: null,
   503: null,
   429: { $ref: `${REF}/responses/OAuthTooManyRequests` },
   '4XX': { $ref: `${REF}/responses/OAuthRefusal` },

@@ -668,6 +668,12 @@ test('requireRoles(), requireScopes() and requireIf() throw E_AUTH for arguments
     () => (requireIf as (given: unknown) => unknown)('x'),
   ])
     assert.throws(declare, { code: 'E_AUTH' });
+  for (const [declare, message] of [
+    [requireRoles, /requireRoles\(\)/],
+    [requireScopes, /requireScopes\(\)/],
+    [requireIf, /requireIf\(\)/],
+  ] as const)
+    assert.throws(() => (declare as (given: unknown) => unknown)(null), { code: 'E_AUTH', message });
   assert.throws(() => (requireRoles as (given: unknown) => unknown)({ roles: ['a'], atuh: BearerAuth() }), {
     code: 'E_OPTION_UNKNOWN',
   });

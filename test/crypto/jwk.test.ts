@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
-import { chooseKeys, readKeySet } from '../../src/crypto/jwk.ts';
-import { EC, EC384, EC521, ED, RSA, jwk } from '../oauth/support/fake-provider.ts';
+import { chooseKeys, findSigner, readKeySet } from '../../src/crypto/jwk.ts';
+import { openJws } from '../../src/crypto/jws.ts';
+import { EC, EC384, EC521, ED, RSA, jwk, jws } from '../oauth/support/fake-provider.ts';
 
 const OF_RSA = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'];
 const rsa = jwk(RSA.publicKey);
@@ -114,4 +115,25 @@ test('chooseKeys() returns the key with the given id, all suitable keys if no id
   assert.deepEqual(ids('a', 'ES256'), []);
   assert.deepEqual(ids('__proto__', 'RS256'), []);
   assert.equal(ids('d', 'EdDSA'), 'ambiguous');
+});
+
+test('findSigner() tries the first eight keys that fit a token without a key id, and one key for a token with a key id', async () => {
+  const pairs = Array.from({ length: 9 }, () => generateKeyPairSync('ec', { namedCurve: 'P-256' }));
+  const set = readKeySet([
+    rsa,
+    ...pairs.map(({ publicKey }, index) => ({ ...jwk(publicKey), kid: `k${index}` })),
+  ]);
+  const search = (index: number, keyId: string | undefined, isUsable = true): unknown => {
+    const opened = openJws(jws({ alg: 'ES256' }, { sub: 'ada' }, pairs[index]!.privateKey), 8_192);
+    assert.ok(typeof opened === 'object');
+    const { signed, signature } = opened;
+    return findSigner({ algorithm: 'ES256', keyId, signed, signature }, set, () => isUsable);
+  };
+  for (let index = 0; index < 9; index++)
+    assert.equal(await search(index, undefined), index < 8 ? 'signed' : 'unknown', String(index));
+  assert.equal(await search(8, 'k8'), 'signed');
+  assert.equal(await search(8, 'k7'), 'other');
+  assert.equal(await search(8, 'k9'), 'unknown');
+  assert.equal(await search(0, undefined, false), 'unknown');
+  assert.equal(await search(0, 'k0', false), 'other');
 });

@@ -4,6 +4,7 @@ import test from 'node:test';
 import { Referee, undocumented } from '../support/openapi-referee.ts';
 import { scratch } from '../support/scratch.ts';
 import { LoginSite } from './support/site.ts';
+import { IdempotencyMiddleware, TimeoutMiddleware } from 'svc';
 import type { OpenApiDocument, Operation } from 'svc';
 import type { OAuthPluginOptions } from '../../src/oauth/index.ts';
 
@@ -286,3 +287,135 @@ for (const [name, plugin, expected] of CONFIGURATIONS)
       );
     assert.deepEqual(found, expected);
   });
+
+test('the OpenAPI document describes each response and schema that the endpoints of OAuthPlugin share', async () => {
+  await using site = await LoginSite.open({});
+  const { components } = (await (await site.client.get('/openapi.json')).json()) as {
+    components: Record<'responses' | 'schemas', Record<string, { description?: string }>>;
+  };
+  const descriptionsOf = (part: 'responses' | 'schemas'): unknown =>
+    Object.fromEntries(
+      Object.entries(components[part]).flatMap(([name, { description }]) =>
+        /^(?:OAuth|Token)/.test(name) ? [[name, description]] : [],
+      ),
+    );
+  assert.deepEqual(descriptionsOf('responses'), {
+    OAuthRefusal: 'The request is refused',
+    OAuthFailure: 'The application, or the identity provider, has failed',
+    OAuthTooManyRequests: 'The client has sent too many requests',
+  });
+  assert.deepEqual(descriptionsOf('schemas'), {
+    OAuthError: 'Error response (RFC 6749 §5.2)',
+    TokenAnswer: 'Response with tokens (RFC 6749 §5.1)',
+  });
+});
+
+/** Options that together add every endpoint and parameter. */
+const FEATURES: readonly Partial<OAuthPluginOptions>[] = [
+  {},
+  { mode: 'cookie' },
+  { dpop: 'required' },
+  { nativeRedirects: ['com.example.app:/callback'] },
+  { onLink: () => true, onUnlink: () => true },
+  { mode: 'cookie', onLink: () => true, onUnlink: () => true },
+];
+
+/** Texts of the document, sorted, without those of the application. */
+const TEXTS: readonly string[] = [
+  'Address of the native client that gets the code',
+  'Address of the page of the provider; for browsers, a page that goes there',
+  'Address to which the browser is redirected',
+  'Always `about:blank`, because the status alone says what the problem is',
+  'An access token in the header field `Authorization: Bearer …`',
+  'An access token in the header field `Authorization: Bearer …`: log in at [/oauth/login](/oauth/login)',
+  'An error response (RFC 9457)',
+  'Another name for `token`',
+  'Code to exchange for tokens of the provider',
+  'Complete a login',
+  'Complete a login, for identity providers that respond with a form',
+  'Credentials are missing or invalid',
+  'DPoP proof for the key to which the tokens are bound (RFC 9449)',
+  'Description of the error',
+  'Ends the login to which the refresh token belongs (RFC 7009). An unknown token is ignored.',
+  'Error code for programs',
+  'Error code of the provider, in place of a code',
+  'Error response (RFC 6749 §5.2)',
+  'Every problem of the input',
+  'Explanation for people',
+  'Hint for the provider about the user, such as an e-mail address',
+  'How many seconds to wait before the next attempt',
+  'Id of the account at the provider; required if the user has several there',
+  'Id of the request in the log',
+  'Issuer of the provider (RFC 9207)',
+  'Link another account',
+  'Log out',
+  'Method of the challenge',
+  'New access token and refresh token',
+  'No Content',
+  'PKCE challenge of the client: SHA-256 of its verifier in base64url',
+  'Page that sends the same form again from this site, so that the browser includes the cookies',
+  'Path of this application to open after the login',
+  'Place of the problem: `body`, `query`, `path`, `header`, `cookie` or `form`, then the path to the member',
+  'Redirect URI to which the provider sends the browser; optional if only one redirect URI is allowed',
+  'Redirect after a login, or to the error page',
+  'Redirect to the identity provider',
+  'Refresh an access token',
+  'Response with tokens (RFC 6749 §5.1)',
+  'Returns new tokens for a refresh token (RFC 6749 §6). The old refresh token is replaced: using it again ends the login.',
+  'SHA-256 thumbprint of the DPoP key to which all tokens of the login are bound (RFC 9449 §10)',
+  'Scopes to request from the provider, separated by spaces: a subset of the configured ones',
+  'Scopes, separated by spaces',
+  'Seconds',
+  'Sends the browser to the identity provider, and links the account there to the logged-in user. The user must be logged in: the request needs an access token, or cookies; a request with cookies must be sent by a page of this application.\n\nTakes a bearer token, if there is one.',
+  'Sends the browser to the identity provider, with a PKCE challenge (RFC 7636) and a "state" parameter that is valid once.',
+  'Start a login',
+  'State of the login',
+  'Subset of the granted scopes, separated by spaces',
+  'Text that the client gets back unchanged',
+  'The account is unlinked',
+  'The application, or the identity provider, has failed',
+  'The client has sent too many requests',
+  'The identity provider redirects the browser here; the code in the request is exchanged for cookies.',
+  'The identity provider redirects the browser here; the code in the request is exchanged for tokens.',
+  'The login has succeeded',
+  'The reason phrase of the status',
+  'The request is refused',
+  'The required credentials, and what is wrong with the credentials in the request (RFC 9110)',
+  'The token is revoked',
+  'The token is revoked, and the cookies are removed',
+  'Unlink an account',
+  'Unlinks an account at this provider from the logged-in user, unless the user has no other way to log in.\n\nTakes a bearer token, if there is one.',
+  'Whether the provider asks the user to log in, to consent, or to select an account',
+];
+
+test('the OpenAPI document describes endpoints, parameters and responses of OAuthPlugin with every option', async () => {
+  const found = new Set<string>();
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, member] of Object.entries(value))
+      if (typeof member === 'string' && (name === 'description' || name === 'summary')) found.add(member);
+      else visit(member);
+  };
+  for (const plugin of FEATURES) {
+    await using site = await LoginSite.open({ plugin });
+    const { paths, components } = (await (await site.client.get('/openapi.json')).json()) as OpenApiDocument;
+    visit(Object.entries(paths).filter(([path]) => path.startsWith('/oauth')));
+    visit(components);
+  }
+  assert.deepEqual([...found].sort(), TEXTS);
+});
+
+test('the OpenAPI document lists the errors of OAuthPlugin as ranges, whatever middleware the application has', async () => {
+  await using site = await LoginSite.open({
+    more: (app) => app.use(new TimeoutMiddleware()).use(new IdempotencyMiddleware()),
+  });
+  const { paths } = (await (await site.client.get('/openapi.json')).json()) as OpenApiDocument;
+  for (const [path, operations] of Object.entries(paths))
+    if (path.startsWith('/oauth'))
+      for (const { responses } of Object.values(operations) as Operation[])
+        assert.deepEqual(
+          Object.keys(responses).filter((status) => /^[45]/.test(status)),
+          ['429', '4XX', '5XX'],
+          path,
+        );
+});

@@ -206,7 +206,10 @@ test('provider tokens: a login fails with 503 if the tokens cannot be stored, an
   assert.deepEqual(await site.oauth.listSessions('user-ada'), []);
   await using without = await LoginSite.open();
   await without.login();
-  await assert.rejects(without.oauth.providerToken('user-ada', 'fake'), { code: 'E_OPTION_RANGE' });
+  await assert.rejects(without.oauth.providerToken('user-ada', 'fake'), {
+    code: 'E_OPTION_RANGE',
+    message: /option "storeProviderTokens" must be true when providerToken\(\) is used, found false$/,
+  });
 });
 
 /** Opens a site where every identity belongs to Ada. */

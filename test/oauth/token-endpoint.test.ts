@@ -406,7 +406,7 @@ test('/oauth/token: the hook onRefresh() is called for each refresh, and can end
 });
 
 test('/oauth/token: if a hook throws an HTTPException, the refresh is refused without the message of the exception, and the login remains valid', async () => {
-  let status = 503;
+  let status = 200;
   await using site = await LoginSite.open({
     plugin: {
       onRefresh: () => {
@@ -416,10 +416,18 @@ test('/oauth/token: if a hook throws an HTTPException, the refresh is refused wi
     },
   });
   const { refresh_token: token } = await site.login();
-  await refusedAs(await site.refresh(token), 503, 'temporarily_unavailable');
-  status = 403;
-  const { error_description: description } = await refusedAs(await site.refresh(token), 400, 'invalid_grant');
-  assert.doesNotMatch(description!, /users/);
+  for (const [thrown, expected, code] of [
+    [400, 400, 'invalid_grant'],
+    [403, 400, 'invalid_grant'],
+    [499, 400, 'invalid_grant'],
+    [500, 500, 'server_error'],
+    [503, 503, 'temporarily_unavailable'],
+  ] as const) {
+    status = thrown;
+    const { error_description: description } = await refusedAs(await site.refresh(token), expected, code);
+    // the detail of a 5xx exception is public
+    if (thrown < 500) assert.doesNotMatch(description!, /users/);
+  }
   status = 200;
   await site.refreshed(token);
 });
@@ -779,3 +787,52 @@ test('/oauth/token: two concurrent refreshes with one token both succeed even if
     'invalid_grant',
   );
 });
+
+for (const [what, method, path, type, body, status, description] of [
+  [
+    'a body that is too long',
+    'POST',
+    '/oauth/token',
+    'application/json',
+    `"${'x'.repeat(20_000)}"`,
+    413,
+    'The request body is larger than 16384 bytes',
+  ],
+  [
+    'a body of another media type',
+    'POST',
+    '/oauth/token',
+    'text/plain',
+    'x',
+    415,
+    'The request body must be application/x-www-form-urlencoded or multipart/form-data',
+  ],
+  [
+    'invalid JSON',
+    'POST',
+    '/oauth/revoke',
+    'application/json',
+    '{',
+    400,
+    'The request body is not valid JSON',
+  ],
+  [
+    'another method',
+    'GET',
+    '/oauth/token',
+    undefined,
+    undefined,
+    405,
+    'This path only allows the methods POST, OPTIONS',
+  ],
+  ['an unknown path', 'GET', '/oauth/nothing', undefined, undefined, 404, 'Not Found'],
+] as const)
+  test(`OAuthPlugin answers a request with ${what} as an error of RFC 6749 that keeps the status and the detail of the framework`, async () => {
+    await using site = await LoginSite.open({});
+    const response = await site.client.request(method, path, {
+      headers: type === undefined ? {} : { 'content-type': type },
+      ...(body === undefined ? {} : { body }),
+    });
+    const { error_description: found } = await refusedAs(response, status, 'invalid_request');
+    assert.equal(found, description);
+  });

@@ -401,7 +401,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
-      const refusal = typeof value === 'string' ? parameterIssue(value) : undefined;
+      const refusal = parameterIssue(value);
       if (refusal !== undefined) refuse(refusal, { position: index + 1, sql: text });
       const bytes = largeBytesOf(value);
       if (bytes.length >= this.maxPacketBytes)

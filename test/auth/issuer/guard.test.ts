@@ -284,8 +284,26 @@ test('a token that is bound to a key needs a fresh DPoP proof of this key (RFC 9
     const logged = events.filter(({ event }) => event === 'dpop_refused').map((event) => event['reason']);
     assert.deepEqual(logged, reason === undefined ? [] : [reason], what);
     if (status === 401)
-      assert.match(response.headers.get('www-authenticate') ?? '', /DPoP .*algs="ES256 EdDSA RS256"/, what);
+      assert.match(
+        response.headers.get('www-authenticate') ?? '',
+        what === 'as Bearer'
+          ? /^Bearer .*, DPoP algs="ES256 EdDSA RS256"$/
+          : /^Bearer.*, DPoP error="invalid_dpop_proof", algs="ES256 EdDSA RS256"$/,
+        what,
+      );
   }
+  const foreign = fake.token({ ...times, aud: 'other', cnf: { jkt: thumbprintOf(CLIENT.publicKey) } });
+  const refused = await client.get('/', {
+    headers: { authorization: `DPoP ${foreign}`, dpop: proofOf(foreign) },
+  });
+  assert.match(
+    refused.headers.get('www-authenticate') ?? '',
+    /^Bearer.*, DPoP error="invalid_token", algs="ES256 EdDSA RS256"$/,
+  );
+  const plain = await client.get('/', {
+    headers: { authorization: `Bearer ${fake.token({ ...times, aud: 'other' })}` },
+  });
+  assert.doesNotMatch(plain.headers.get('www-authenticate') ?? '', /DPoP/);
 });
 
 test('a WebSocket handshake is accepted with a token, refused without, and the WebSocket ends with its token', async () => {

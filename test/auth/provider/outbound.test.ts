@@ -556,3 +556,29 @@ test('ProviderFault keeps its cause, shortens its reason to 120 characters, and 
   assert.equal(failed.name, 'ProviderFault');
   assert.equal(word('é b', 10), '??b');
 });
+
+for (const [url, full, address, port] of [
+  ['https://login.example/token?code=secret', 'https://login.example/token', 'login.example', 443],
+  ['http://login.example/', 'http://login.example/', 'login.example', 80],
+  ['https://login.example:8443/a', 'https://login.example:8443/a', 'login.example', 8_443],
+] as const)
+  test(`tracedCall() gives its span the address of the server and the URL without a query (${url})`, async () => {
+    const tracer = new FakeTracer();
+    await tracedCall(tracer, { method: 'GET', url }, async () => ({ status: 204 }) as never);
+    assert.deepEqual(
+      tracer.spans.map(({ name, kind, attributes }) => [name, kind, attributes]),
+      [
+        [
+          'GET',
+          'client',
+          {
+            'http.request.method': 'GET',
+            'url.full': full,
+            'server.address': address,
+            'server.port': port,
+            'http.response.status_code': 204,
+          },
+        ],
+      ],
+    );
+  });

@@ -23,6 +23,8 @@ for (const [text, iso] of [
   ['@ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs', 'P1Y2M3DT4H5M6.5S'],
   ['@ 1 year 2 mons 3 days 4 hours 5 mins 6.5 secs ago', 'P-1Y-2M-3DT-4H-5M-6.5S'],
   ['@ 1 hour', 'PT1H'],
+  ['@ 0 secs', 'PT0S'],
+  ['0 days', 'PT0S'],
   ['@ 1 min', 'PT1M'],
   ['@ 1 sec', 'PT1S'],
   ['@ 1 day -2 hours ago', 'P-1DT2H'],

@@ -208,23 +208,31 @@ test('OAuthProvider refuses invalid options, and the error message names the opt
 });
 
 test('OAuthProvider refuses unknown options and options of a wrong type, and has no option that disables certificate verification', () => {
-  for (const [name, value] of Object.entries({
-    clientAuth: 'jwt',
-    idTokenAlgorithms: ['HS512'],
-    jwks: [],
-    mapUser: 5,
-    scopes: 'openid',
-    tenants: ['x'],
-    authorizeParams: { a: 1 },
-    timeoutMs: 99,
-    leewaySeconds: 301,
-    tokenAnswer: 'xml',
-    metadata: [],
-    tokenTypes: [''],
-  }))
-    refused({ [name]: value }, new RegExp(name), 'E_OPTION_RANGE');
-  refused({ idTokenAlgorithms: ['none'] }, /idTokenAlgorithms/, 'E_OPTION_RANGE');
-  refused({ idTokenAlgorithms: [] }, /idTokenAlgorithms/, 'E_OPTION_RANGE');
+  for (const [name, values, needs] of [
+    ['clientSecret', [5, {}], 'a string, or a function (nowSeconds) => string'],
+    ['clientAuth', ['jwt', 5], 'one of "post", "basic", "private_key_jwt", "none"'],
+    ['clientKey', ['pem', {}, { privateKey: 'pem', keyId: 5 }], 'an object { privateKey, keyId }'],
+    ['discoveryUrl', [5, {}], 'a URL'],
+    ['authorizeUrl', [5, {}], 'a URL'],
+    ['metadata', [[], 'x'], 'an object'],
+    ['jwks', [[], 'x', {}, { keys: {} }], 'an object { keys: [ … ] }'],
+    ['scopes', ['openid', [5]], 'a list of strings'],
+    ['tokenTypes', [[''], 'x'], 'a list of strings'],
+    ['idTokenAlgorithms', [['HS512'], ['none'], [], 'RS256'], 'a list of '],
+    ['tenants', [['x'], [], 'x'], 'a list of lower-case GUIDs'],
+    ['mapUser', [5, {}], 'a function (raw) => user'],
+    ['authorizeParams', [{ a: 1 }, 'x'], 'an object of strings'],
+    ['allowInsecure', ['x', [5], ['a b']], 'true, false or a list of hosts'],
+    ['timeoutMs', [99, 60_001], 'an integer 100 … 60000'],
+    ['leewaySeconds', [-1, 301], 'an integer 0 … 300'],
+    ['tokenAnswer', ['xml', 5], ''],
+  ] as const)
+    for (const value of values)
+      refused(
+        { [name]: value },
+        new RegExp(`option "${name}" (?:needs|must be) ${needs.replace(/[|\\{}()[\]^$+*?.]/g, '\\$&')}`),
+        'E_OPTION_RANGE',
+      );
   for (const name of ['rejectUnauthorized', 'insecure', 'verifyTls', 'agent'])
     refused({ [name]: false } as never, new RegExp(name), 'E_OPTION_UNKNOWN');
 });

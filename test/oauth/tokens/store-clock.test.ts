@@ -70,3 +70,30 @@ test('StoreClock: a read that contradicts the earlier ones replaces them, becaus
   times.note(read(clock.nowMicros() + 9_000_000), 20);
   assert.equal(times.delivery(20), clock.nowMicros() + 9_000_000);
 });
+
+for (const [what, second, arrival, delivery] of [
+  ['touches the latest possible time', read(1_000, 500), 1_000, 1_000],
+  ['is later than possible', read(1_001, 500), 1_501, 1_001],
+  ['touches the earliest possible time', read(500, 500), 1_000, 1_000],
+  ['is earlier than possible', read(499, 500), 999, 499],
+] as const)
+  test(`StoreClock: a read that ${what} ${what.startsWith('touches') ? 'agrees with' : 'replaces'} the earlier one`, () => {
+    // the clock of the process agrees with no read
+    const times = new StoreClock({ monotonicMs: () => 0, nowMicros: () => 1e15 });
+    times.note(read(1_000), 0);
+    times.note(second, 0);
+    assert.deepEqual([times.arrival(0), times.delivery(0)], [arrival, delivery]);
+  });
+
+for (const [what, readAt, arrival, delivery] of [
+  ['later', 1_400, 1_500, 1_400],
+  ['earlier', -200, 600, 500],
+] as const)
+  test(`StoreClock: a read that is ${what} by no more than the clocks may have drifted agrees with an earlier one`, () => {
+    let nowMs = 0;
+    const times = new StoreClock({ monotonicMs: () => nowMs, nowMicros: () => 1e15 });
+    times.note(read(1_000), 0);
+    nowMs = 1_000; // 500 microseconds of drift
+    times.note(read(1_000_000 + readAt, 800), nowMs);
+    assert.deepEqual([times.arrival(0), times.delivery(0)], [arrival, delivery]);
+  });
