@@ -299,7 +299,8 @@ export class PostgresRunner extends ServerRunner<Exchange, PostgresConversation>
     if (known?.columns !== undefined && known.plan?.columns === plan.columns) return known.columns;
     const found = await this.findColumns(plan.columns, endingLimit(limit, 0, this.#options.clock));
     const columns = found.map(({ name, table, type }) => ({ name, table, type: type?.name }));
-    if (known !== undefined) known.columns = columns;
+    // the first use of a statement has no plan yet, and the table may change before the second use
+    if (known !== undefined && known.plan?.columns === plan.columns) known.columns = columns;
     return columns;
   }
 

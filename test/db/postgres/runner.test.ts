@@ -138,7 +138,7 @@ async function served(
 }
 
 for (const [what, statementCache, expected] of [
-  ['with a statement cache, PostgreSQL is asked once', 256, 1],
+  ['with a statement cache, PostgreSQL is asked at the first two uses', 256, 2],
   ['without a statement cache, PostgreSQL is asked each time', 0, 3],
 ] as const) {
   test(`PostgreSQL client: ${what} for the tables and types of a statement's columns`, async (t) => {
@@ -166,12 +166,12 @@ test('PostgreSQL client: fetchArrays() keeps the columns of each statement apart
     'select other': { columns: [['other', TEXT, ITEM]], rows: [] },
     'select r.relname': FOUND,
   });
-  for (let round = 0; round < 2; round++)
+  for (let round = 0; round < 3; round++)
     for (const name of ['label', 'other'])
       assert.deepEqual((await connection.fetchArrays(`select ${name} from item`, [], undefined)).columns, [
         { name, table: 'item', type: 'character varying(20)' },
       ]);
-  assert.equal(texts.filter((text) => text.startsWith('select r.relname')).length, 2);
+  assert.equal(texts.filter((text) => text.startsWith('select r.relname')).length, 4);
 });
 
 test('PostgreSQL client: a column that the server does not find has no table and no type', async (t) => {
@@ -201,3 +201,23 @@ for (const [statementCache, expected] of [
     assert.equal(texts.length, 9);
     assert.deepEqual(seen, expected);
   });
+
+test('PostgreSQL client: fetchArrays() returns the current columns if the table has changed between the first and the second use of a statement', async (t) => {
+  const results: Record<string, Result> = {
+    'select *': { columns: [['label', TEXT, ITEM]], rows: [['a']] },
+    'select r.relname': FOUND,
+  };
+  const { connection } = await served(t, results);
+  const read = async (): Promise<unknown> => {
+    const { columns, rows } = await connection.fetchArrays('select * from item', [], undefined);
+    return [columns.map(({ name }) => name), rows];
+  };
+  assert.deepEqual(await read(), [['label'], [['a']]]);
+  const columns = [
+    ['label', TEXT, ITEM],
+    ['price', TEXT, ITEM],
+  ] as const;
+  results['select *'] = { columns, rows: [['a', 'b']] };
+  results['select r.relname'] = { ...FOUND, rows: [...FOUND.rows, ...FOUND.rows] };
+  for (let round = 0; round < 2; round++) assert.deepEqual(await read(), [['label', 'price'], [['a', 'b']]]);
+});
