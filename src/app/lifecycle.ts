@@ -25,6 +25,7 @@ import type { Duplex } from 'node:stream';
 import type { Endless } from '../http/chunks.ts';
 import type { RoomBus } from '../cache/stores.ts';
 import type { Plugin } from '../http/contracts.ts';
+import { presentClock } from '../base/clock.ts';
 import { realFolder } from '../http/files/static-folder.ts';
 import type { Application } from './application.ts';
 import type { EmbeddedListener } from '../http/server/embedded.ts';
@@ -101,7 +102,8 @@ export class Lifecycle {
   constructor(app: LivingApplication, roomBus: RoomBus | undefined, plugins: () => readonly Plugin[]) {
     this.#app = app;
     this.#roomBus = roomBus;
-    this.#plugins = new PluginRun(plugins, app.log, app.clock);
+    // a test client's clock stands still, so it would never end the shutdown of a plugin that hangs
+    this.#plugins = new PluginRun(plugins, app.log, presentClock(app.clock));
   }
 
   /**

@@ -21,6 +21,7 @@ import type { ClientCodes } from './client-codes.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
 import type { OnUserContext, UserAnswer } from './plugin-options.ts';
 import type { LinkEndpoints } from './link-endpoints.ts';
+import { assertSession } from './login-state.ts';
 import type { ClientLogin, ReturnedLogin } from './login-state.ts';
 import type { Parameters } from './parameters.ts';
 import type { UserInfo } from './provider/presets.ts';
@@ -105,6 +106,7 @@ export class LoginEndpoints {
       throw invalidRequest('The request must have the parameter code or the parameter error', {
         reason: 'neither_code_nor_error',
       });
+    assertSession(req);
     const returned = await states.take(req, state, connected.provider.name);
     let response: HttpResponse;
     try {

@@ -234,6 +234,14 @@ export interface SessionLogin {
 /** Session key for the login of the session. Only a login sets it, together with {@link currentUser}. */
 export const currentLogin: SessionKey<SessionLogin> = sessionKey('svc_login');
 
+/**
+ * Throws if the store of the sessions fails. Called before an endpoint uses up a state, or begins or ends a login,
+ * so that the client may repeat the request.
+ */
+export function assertSession(req: HttpRequest): void {
+  if (req.state.has(SESSION)) void req.session.isNew;
+}
+
 /** Returns the user of the request's session and the login that it names; undefined without such a session. */
 export function sessionLoginOf(
   req: HttpRequest,

@@ -6,7 +6,7 @@
  */
 import { SESSION } from '../http/state.ts';
 import { text, given, isObject, readOptions } from '../base/options.ts';
-import { currentLogin, currentUser, sessionLoginOf } from './login-state.ts';
+import { assertSession, currentLogin, currentUser, sessionLoginOf } from './login-state.ts';
 import { HttpResponse } from '../http/response.ts';
 import { outOfRange } from '../base/options.ts';
 import type { Clock } from '../base/clock.ts';
@@ -77,6 +77,7 @@ export class Logins {
    */
   async start(req: HttpRequest, user: TokenUser, how: LoginOrigin): Promise<IssuedPair> {
     const { audit, options } = this.#deps;
+    assertSession(req);
     const { refreshToken, login, issuedAt } = await this.#store(req, user, how);
     if (req.state.has(SESSION)) {
       // another user must not get the values of the one before, such as a cart or rights

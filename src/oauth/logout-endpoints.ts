@@ -15,6 +15,7 @@ import { assertOwnPage } from './guard.ts';
 import { isLoopbackHost } from './redirects.ts';
 import { hashOf } from './tokens/refresh-codec.ts';
 import { isLive } from './tokens/store.ts';
+import { assertSession } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
 import type { ConnectedProvider } from './provider/client.ts';
@@ -41,7 +42,10 @@ export class LogoutEndpoints {
       const given = req.method === 'GET' ? undefined : parameter('refresh_token');
       if (given === undefined && cookies === undefined) throw invalidRequest('The refresh token is missing');
       // a page of another site must not log the user out
-      if (cookies !== undefined) assertOwnPage(req, ownPages, true, audit);
+      if (cookies !== undefined) {
+        assertOwnPage(req, ownPages, true, audit);
+        assertSession(req);
+      }
       const text = given ?? cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
       if (text !== undefined && token === undefined) await guard.take('forged', req);

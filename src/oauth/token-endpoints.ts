@@ -8,6 +8,7 @@ import { HttpResponse } from '../http/response.ts';
 import { OAuthError, invalidRequest } from './errors.ts';
 import { assertOwnPage, pageIssue } from './guard.ts';
 import { bodyParameters } from './parameters.ts';
+import { assertSession } from './login-state.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { TransportRequest } from '../http/request/request.ts';
 import type { ClientCodes } from './client-codes.ts';
@@ -75,6 +76,7 @@ export class TokenEndpoints {
         return response;
       }
       const { token, isCookie } = await this.#presented(req, given);
+      if (isCookie) assertSession(req);
       if (token !== undefined) {
         // revocations have their own limit, which an attacker cannot use up by refreshes with an old token
         await this.#deps.guard.take('revoke', req, token.id);
@@ -93,6 +95,7 @@ export class TokenEndpoints {
   logout(req: HttpRequest, response: HttpResponse): Promise<boolean> {
     return this.#deps.guard.watched(req, async () => {
       const { cookies, codec, refreshTokens } = this.#deps;
+      assertSession(req);
       const text = cookies?.refreshTokenOf(req);
       const token = text === undefined ? undefined : codec.parse(text);
       const isEnded = token !== undefined && (await refreshTokens.revoke(token, req));

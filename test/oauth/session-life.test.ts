@@ -179,6 +179,40 @@ test('OAuth sessions: if the database fails, a handler that reads the session an
   assert.equal((await site.client.get('/user')).status, 200);
 });
 
+test('OAuth sessions: if the session store fails, callback, logout and revocation change nothing, and succeed when they are repeated', async () => {
+  const records = new MemoryRecordStore();
+  const get = records.get.bind(records);
+  let isDown = false;
+  mock.method(records, 'get', (key: string) => {
+    if (isDown) throw new Error('connection refused');
+    return get(key);
+  });
+  await using site = await open(
+    { mode: 'cookie', postLogoutRedirectUris: [], keepSession: ['cart'] },
+    { store: records },
+  );
+  await site.client.post('/set', { json: { cart: 'tea' }, headers: OWN });
+  const logins = async (): Promise<number> => (await site.oauth.listSessions('user-ada')).length;
+  const repeated = async (send: () => Promise<Response>, before: number, after: number): Promise<void> => {
+    isDown = true;
+    const refused = await send();
+    assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '1']);
+    assert.equal(await logins(), before);
+    isDown = false;
+    const done = await send();
+    assert.ok([200, 303].includes(done.status), await done.clone().text());
+    assert.equal(await logins(), after);
+  };
+  site.fake.user = { sub: 'ada' };
+  const { state } = await site.begin();
+  await repeated(() => site.back({ code: 'c', state }), 0, 1);
+  assert.equal(await (await site.client.get('/user')).text(), 'user-ada');
+  await repeated(() => site.client.post('/oauth/revoke', { headers: OWN }), 1, 0);
+  await site.clock.advance(1_000);
+  await login(site);
+  await repeated(() => site.client.post('/oauth/logout', { headers: OWN }), 1, 0);
+});
+
 test('OAuth sessions: a logout ends one of two logins of a user, and a refresh keeps the time of the authentication', async () => {
   await using site = await open();
   const { refresh_token: token } = (await (await login(site)).json()) as { refresh_token: string };

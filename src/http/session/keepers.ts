@@ -59,6 +59,8 @@ const MAX_RECORD_CHARACTERS = 1_500_000;
  * once.
  */
 const MAX_ATTEMPTS = 100;
+/** Time in milliseconds between two reports of a store that fails. */
+const REPORT_MS = 60_000;
 /**
  * A session is renewed when a tenth of its idle time has passed. So a session in use does not expire, and
  * most responses need no new cookie.
@@ -224,6 +226,8 @@ export class StoreKeeper implements SessionKeeper {
   readonly #store: RecordStore;
   readonly #deps: SessionDeps;
   readonly #cookie: SessionCookie;
+  /** Time on the monotonic clock from which a failure of the store is logged again. */
+  #reportsAtMs = 0;
   /** Encrypts and decrypts records. Undefined if records are not encrypted. */
   readonly #seal: ProtectedValues | undefined;
 
@@ -242,27 +246,33 @@ export class StoreKeeper implements SessionKeeper {
    */
   async open(req: HttpRequest): Promise<RequestSession> {
     const unkept = (mistake: SvcError): void => this.#cookie.unkept(req, mistake);
-    const none = new RequestSession(() => undefined, unkept);
+    let opened: OpenedSession | undefined;
+    const session = new RequestSession(() => opened, unkept);
     const value = this.#cookie.read(req);
-    if (value === undefined) return none;
+    if (value === undefined) return session;
     try {
       const stored = await this.#find(value.payload);
-      if (stored !== undefined) {
-        const opened = this.#cookie.opened(value, stored);
-        return new RequestSession(() => opened, unkept);
-      }
-      // the store has no valid record: the session was ended, or has expired
-      this.#cookie.reject(req, 'unknown_session');
-    } catch (error) {
-      none.fail(error); // a request that does not use the session is answered as usual
+      // without a valid record, the session was ended, or has expired
+      if (stored === undefined) this.#cookie.reject(req, 'unknown_session');
+      else opened = this.#cookie.opened(value, stored);
+    } catch (cause) {
+      throwMistake(cause);
+      this.#report(cause);
+      // a request that does not use the session is answered as usual
+      session.fail(
+        new HTTPException(503, 'Sessions are not available at the moment; try again later', {
+          headers: { 'Retry-After': '1' },
+          cause,
+        }),
+      );
     }
-    return none;
+    return session;
   }
 
   async keep(session: RequestSession, req: HttpRequest, response: HttpResponse): Promise<void> {
     const { endedId, opened } = session;
     // the old record is deleted before the new one is added, so that they are never valid at the same time
-    const wasAlive = endedId === undefined || (await this.#ask((store) => store.delete(keyOf(endedId))));
+    const wasAlive = endedId === undefined || (await this.#store.delete(keyOf(endedId)));
     if (!session.isKept) return mayClear(session, req) ? this.#cookie.clear(req, response) : undefined;
     if (opened === undefined || endedId !== undefined) {
       // if another request has ended the session, the old values are not stored again
@@ -270,7 +280,7 @@ export class StoreKeeper implements SessionKeeper {
       if (!wasAlive && data.values.size === 0 && data.flashes.length === 0) return;
       const times = this.#cookie.timesOf(this.#cookie.nowSeconds);
       const text = this.#encoded(req, session.id, data, times.issuedSeconds);
-      await this.#ask((store) => store.add(keyOf(session.id), text, ttlMs(times)));
+      await this.#store.add(keyOf(session.id), text, ttlMs(times));
       this.#name(req, response, session.id, times);
     } else if (session.isChanged || opened.isDue) {
       const times = this.#cookie.timesOf(opened.bornSeconds);
@@ -297,8 +307,7 @@ export class StoreKeeper implements SessionKeeper {
       const text: string = session.isChanged
         ? this.#encoded(req, session.id, session.over(before.data), before.bornSeconds)
         : before.text;
-      const { text: old } = before;
-      if (await this.#ask((store) => store.replace(key, old, text, ttl))) return true;
+      if (await this.#store.replace(key, before.text, text, ttl)) return true;
       before = await this.#find(session.id);
       if (before === undefined) return false;
     }
@@ -311,7 +320,7 @@ export class StoreKeeper implements SessionKeeper {
 
   async #find(id: string): Promise<StoredSession | undefined> {
     const key = keyOf(id);
-    const text = await this.#ask((store) => store.get(key));
+    const text = await this.#store.get(key);
     if (text === undefined) return undefined;
     const value = this.#seal?.read(key, text, this.#cookie.nowSeconds);
     if (value?.kind === 'refused') return undefined;
@@ -319,19 +328,13 @@ export class StoreKeeper implements SessionKeeper {
     return record === undefined ? undefined : { ...record, id, text };
   }
 
-  /** Calls the store. A failure of the store is a 503; a mistake in the program stays what it is. */
-  async #ask<T>(call: (store: RecordStore) => Awaitable<T>): Promise<T> {
-    try {
-      return await call(this.#store);
-    } catch (cause) {
-      if (cause instanceof HTTPException) throw cause; // such as StoreFull
-      throwMistake(cause);
-      const headers = { 'Retry-After': '1' };
-      throw new HTTPException(503, 'Sessions are not available at the moment; try again later', {
-        headers,
-        cause,
-      });
-    }
+  /** Logs the failure of the store, at most once a minute: requests that do not use the session hide it. */
+  #report(error: unknown): void {
+    const { clock, log } = this.#deps.services;
+    const nowMs = clock.monotonicMs();
+    if (nowMs < this.#reportsAtMs) return;
+    this.#reportsAtMs = nowMs + REPORT_MS;
+    log.error('session_store_failed', error);
   }
 
   #encoded(req: HttpRequest, id: string, data: SessionData, bornSeconds: number): string {

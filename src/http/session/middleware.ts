@@ -209,7 +209,7 @@ export class SessionMiddleware implements Middleware {
     session.close();
     const kept = session.isRead || session.isRefused ? this.#keeper.keep(session, req, response) : undefined;
     return whenReady(kept, () => {
-      if (session.isRead) response.headers.vary('Cookie');
+      if (session.isUsed) response.headers.vary('Cookie');
       if (response.headers.has('Set-Cookie')) keepPrivate(response.headers, 'private');
       return response;
     });

@@ -68,6 +68,7 @@ export class RequestSession implements Session {
   /** Error of the store or of the login authority. Every use of the session throws it. */
   #failure: { readonly error: unknown } | undefined;
   readonly #onUnkept: (mistake: SvcError) => void;
+  #isUsed = false;
   #isRead = false;
   #opened: OpenedSession | undefined;
   /** Whether the client keeps a session after this request, with the same id or a new one. */
@@ -196,7 +197,12 @@ export class RequestSession implements Session {
     return this.#isRefused;
   }
 
-  /** Whether the request has used the session, so that the response may depend on it. @internal */
+  /** Whether the request has used the session, also in vain, so that the response may depend on it. @internal */
+  get isUsed(): boolean {
+    return this.#isUsed;
+  }
+
+  /** Whether the request has read the session, so that it may have to be saved. @internal */
   get isRead(): boolean {
     return this.#isRead;
   }
@@ -276,6 +282,7 @@ export class RequestSession implements Session {
 
   #read(): void {
     if (this.#isRead) return;
+    this.#isUsed = true;
     if (this.#failure !== undefined) throw this.#failure.error;
     this.#isRead = true;
     const opened = this.#sent();

@@ -276,14 +276,18 @@ for (const [what, call, use] of [
   ['asks whether the session is new', 'get', (req) => req.session.isNew],
   ['reads the id', 'get', (req) => req.session.id],
   ['takes flash messages', 'get', (req) => req.session.takeFlashes()],
+  ['changes a value', 'get', (req) => req.session.set('a', 2)],
+  ['ends the session', 'get', (req) => req.session.destroy()],
   ['changes a value', 'replace', (req) => req.session.set('a', 2)],
   ['changes an object', 'replace', (req) => (req.session.get('list') as number[]).push(2)],
   ['rotates the session', 'delete', (req) => req.session.regenerate()],
   ['rotates the session', 'add', (req) => req.session.regenerate({ keep: ['a'] })],
   ['ends the session', 'delete', (req) => req.session.destroy()],
 ] as readonly [string, keyof RecordStore, (req: HttpRequest) => unknown][]) {
+  // after the handler, a repeated request might do its work twice, so the response does not ask for one
+  const isRead = call === 'get';
   for (const [error, make, status] of [
-    ['an error of the network', refused, 503],
+    ['an error of the network', refused, isRead ? 503 : 500],
     ['a full store', () => new StoreFull(), 503],
     ['a mistake in the program', () => new SvcError('E_DB_NESTED', ['x']), 500],
   ] as const) {
@@ -298,11 +302,48 @@ for (const [what, call, use] of [
       failing.add(call);
       const response = await site.visit((req) => void use(req));
       assert.deepEqual([response.status, response.headers.getSetCookie()], [status, []]);
-      if (make === refused) assert.equal(response.headers.get('retry-after'), '1');
+      if (make === refused) assert.equal(response.headers.get('retry-after'), isRead ? '1' : null);
       assert.ok(!(await response.text()).includes('refused'));
     });
   }
 }
+
+test('a response of a handler that caught the failure of the session store has Vary: Cookie', async () => {
+  const clock = new ManualClock();
+  const { store, failing } = breakable(clock, refused);
+  await using site = new Site({ clock, session: { store } });
+  await site.visit((req) => req.session.set('a', 1));
+  failing.add('get');
+  const response = await site.visit((req) => {
+    try {
+      return req.session.get('a');
+    } catch {
+      return 'logged out';
+    }
+  });
+  assert.deepEqual(
+    [response.status, response.headers.get('vary'), await response.text()],
+    [200, 'Cookie', 'logged out'],
+  );
+});
+
+test('a session store that fails is logged once a minute, also if no handler uses the session', async () => {
+  const clock = new ManualClock();
+  const { store, failing } = breakable(clock, refused);
+  await using site = new Site({ clock, session: { store } });
+  await site.visit((req) => req.session.set('a', 1));
+  failing.add('get');
+  const logged = (): number => site.events.filter(({ event }) => event === 'session_store_failed').length;
+  for (const [seconds, count] of [
+    [0, 1],
+    [59, 1],
+    [1, 2],
+  ] as const) {
+    await site.wait(seconds);
+    assert.equal((await site.visit(() => 'public')).status, 200);
+    assert.equal(logged(), count, `${seconds}`);
+  }
+});
 
 for (const [what, record] of [
   ['no JSON', 'nonsense'],
