@@ -40,6 +40,9 @@ for (const [name, section, reason] of [
   ['TrustedHostMiddleware', 'http/README.md#trusted-hosts-and-request-ids', 'its title begins with the name'],
   ['RedisOptions', 'db/README.md#redis-and-valkey', 'the section has the class that takes it'],
   ['csrfToken', 'auth/README.md#csrf-protection', 'the manual of its folder mentions it only in passing'],
+  ['Session', 'auth/README.md#sessions', 'it has the SessionOptions of its entry point'],
+  ['Session', 'db/README.md#query', 'the SessionOptions are those of another entry point'],
+  ['Database', 'db/README.md#query', 'a row of a table is about it'],
   ['StateKey', 'http/README.md#middleware', 'the section has the function that makes it'],
   [
     'RouteRateLimit',

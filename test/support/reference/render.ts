@@ -83,7 +83,8 @@ function namesOf(entry: string, file: string): string[] {
     const declared = declarationsFor(file, exported);
     assert.ok(declared.length > 0, `${entry}: no declaration of ${exported.name}`);
     const home = homeOf(declarationOf(file, exported).file);
-    return { name: exported.name, declared, home, section: sectionOf(entry, exported.name, declared, home) };
+    const section = sectionOf({ entry, file, name: exported.name, declared, home });
+    return { name: exported.name, declared, home, section };
   });
   // a type that no section names is documented with the name that uses it, perhaps by way of other types
   for (let isChanged = true; isChanged;) {
@@ -196,25 +197,25 @@ function sections(): readonly Section[] {
   return parsed;
 }
 
+/** A name whose section is searched, and the entry point that exports it from `file`. */
+interface Searched extends Pick<Named, 'name' | 'declared' | 'home'> {
+  readonly entry: string;
+  readonly file: string;
+}
+
 /**
  * Returns the section that documents a name: one with the name in its heading or with a table of its options, else
  * the one that says the most about it, in the manual `home` or else in another.
  */
-function sectionOf(
-  entry: string,
-  name: string,
-  declared: readonly Declaration[],
-  home: string,
-): Section | undefined {
+function sectionOf({ entry, file, name, declared, home }: Searched): Section | undefined {
   const word = new RegExp(`(?<![\\w/-])${name}(?![\\w/-])`);
   const isCompound = /[a-z][A-Z]|[A-Z]{2}/.test(name); // one word, such as Session, may stand for something else
   const isHeaded = ({ title }: Section): boolean =>
     title === name || ((isCompound || title.includes('`')) && word.test(title));
-  const owner = name.replace(/Middleware$/, '');
-  const options = new RegExp(
-    `^(?:<!-- options of .*\\b(?:${name}|${owner}Options)\\b|Options of \`${name}\`)`,
-    'm',
-  );
+  const ownOptions = `${name.replace(/Middleware$/, '')}Options`;
+  // svc/db has a Session too, which does not have the SessionOptions of svc
+  const tables = exportsOf(file).some((each) => each.name === ownOptions) ? `${name}|${ownOptions}` : name;
+  const options = new RegExp(`^(?:<!-- options of .*\\b(?:${tables})\\b|Options of \`${name}\`)`, 'm');
   const row = new RegExp(`^(?:\\| |- |\\d+\\. )(?:\\*\\*)?(?:\`[^\`]+\`, )*\`(?:new )?${name}[\`(<].*`, 'm');
   /** Whether a row of a table or list is about the name, and does not refer to another section. */
   const isDefined = (words: string): boolean => row.exec(words)?.[0].includes('](') === false;
