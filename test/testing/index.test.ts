@@ -533,7 +533,11 @@ test('a TestClient with listen: true sends header fields that fetch() would send
   const app = quiet();
   app.get('/seen', ({ req }) => [req.headers['host'], req.headers['sec-fetch-mode']]);
   const hosts: string[] = [];
-  app.websocket('/socket', { public: 'test', origins: () => true }, ({ req }) => void hosts.push(req.host));
+  app.websocket(
+    '/socket',
+    { public: 'test', origins: () => true },
+    (_socket, { req }) => void hosts.push(req.host),
+  );
   await using client = new TestClient(app, { listen: true });
   await client.get('/seen');
   const { host } = new URL(client.baseUrl);
