@@ -150,8 +150,37 @@ export class HTTPException extends Error {
     this.detail = detail;
     this.headers = options.headers;
     this.code = options.code;
-    this.issues = options.issues;
+    this.issues = options.issues === undefined ? undefined : checkedIssues(new.target.name, options.issues);
   }
+}
+
+/**
+ * Returns `issues`, which plain JavaScript may give with another type.
+ * @throws TypeError if it is not a list of issues
+ * @internal
+ */
+export function checkedIssues(className: string, issues: unknown): readonly Issue[] {
+  if (!Array.isArray(issues))
+    throw wrongIssues(className, issues === null ? 'null' : `a value of type ${typeof issues}`);
+  const at = issues.findIndex((issue) => !isIssue(issue));
+  if (at !== -1) throw wrongIssues(className, `something else as item ${at} of the list`);
+  return issues as readonly Issue[];
+}
+
+function isIssue(value: unknown): boolean {
+  const { loc, code, message } = (value ?? {}) as Partial<Record<keyof Issue, unknown>>;
+  return (
+    Array.isArray(loc) &&
+    loc.every((part) => typeof part === 'string' || typeof part === 'number') &&
+    typeof code === 'string' &&
+    typeof message === 'string'
+  );
+}
+
+function wrongIssues(className: string, found: string): TypeError {
+  return new TypeError(
+    `${className} needs a list of issues such as [{ loc: ['body', 'name'], code: 'taken', message: 'is taken' }], found ${found}`,
+  );
 }
 
 /**

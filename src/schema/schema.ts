@@ -15,7 +15,7 @@
  * Then kinds.ts and text.ts compile them to closures. Later changes of the options have no effect.
  */
 import { inspect } from 'node:util';
-import { BadRequest, SvcError } from '../base/errors.ts';
+import { BadRequest, SvcError, checkedIssues } from '../base/errors.ts';
 import { apart, called, enter, enterDirectly } from './construct.ts';
 import { fieldFault, withoutDefault } from './declarations.ts';
 import { JsonSchemas } from './json-schema.ts';
@@ -121,8 +121,10 @@ export { patternFinding } from './pattern.ts';
 export class ValidationError extends BadRequest {
   declare readonly issues: readonly Issue[];
 
+  /** @throws TypeError if `issues` is not a list of issues */
   constructor(issues: readonly Issue[]) {
-    super(`The input has ${issues.length} problem${issues.length === 1 ? '' : 's'}`, { issues });
+    const { length } = checkedIssues('ValidationError', issues);
+    super(`The input has ${length} problem${length === 1 ? '' : 's'}`, { issues });
   }
 }
 

@@ -61,7 +61,10 @@ export interface TestClientOptions {
   readonly baseUrl?: string | undefined;
   /** Header fields of every request. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Sends requests over a real network connection, to a free port of 127.0.0.1. Default false. */
+  /**
+   * Sends requests over a real network connection, to a free port of 127.0.0.1. Requests with the header field
+   * `host` or `sec-fetch-mode` are refused, because `fetch()` would replace it. Default false.
+   */
   readonly listen?: boolean | undefined;
   /**
    * Whether a call rejects with an error of the application that no exception handler handles. If false, the
@@ -273,7 +276,7 @@ export class TestClient implements AsyncDisposable {
   }
 
   async #exchange(served: ServedApplication, web: Request): Promise<Response> {
-    const response = await (this.#listens ? fetch(web) : this.#answerInMemory(served, web));
+    const response = await (this.#listens ? fetch(arriving(web)) : this.#answerInMemory(served, web));
     for (const field of response.headers.getSetCookie()) this.cookies.take(field, new URL(web.url));
     this.#rethrow(response);
     return response;
@@ -446,6 +449,20 @@ function held<T>(promise: Promise<T>, running: Set<Promise<void>>): Promise<T> {
 /** Resolves when no promise is running, also none that was added meanwhile. */
 async function allOf(running: ReadonlySet<Promise<void>>): Promise<void> {
   while (running.size > 0) await Promise.all(running);
+}
+
+/**
+ * Returns a request whose header fields `fetch()` sends as they are.
+ * @throws TypeError if it would replace one, because a test would then pass for another request
+ */
+function arriving(web: Request): Request {
+  const replaced = { host: new URL(web.url).host, 'sec-fetch-mode': 'cors' };
+  for (const [name, sent] of Object.entries(replaced))
+    if ((web.headers.get(name) ?? sent) !== sent)
+      throw new TypeError(
+        `A test client with listen: true cannot send the header field "${name}", because fetch() replaces it: use a test client without listen`,
+      );
+  return web;
 }
 
 /** Opens a WebSocket over a real network connection. */

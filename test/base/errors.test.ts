@@ -19,6 +19,8 @@ import {
   UnprocessableContent,
 } from '../../src/base/errors.ts';
 import { FAULTS, type FaultArguments, type FaultCode } from '../../src/base/faults.ts';
+import { ValidationError } from '../../src/schema/schema.ts';
+import type { Issue } from '../../src/base/errors.ts';
 
 test('an SvcError has the message and remedy of its error code, and keeps its cause', () => {
   const cause = new Error('why');
@@ -153,6 +155,47 @@ test('HTTPException accepts only status codes from 400 to 599', () => {
   assert.equal(new HTTPException(599).status, 599);
   const issues = [{ loc: ['body', 'a'], code: 'min', message: 'too small' }];
   assert.deepEqual(new BadRequest('bad', { issues }).issues, issues);
+});
+
+const issue = { loc: ['body', 0], code: 'taken', message: 'is taken' };
+for (const [name, make] of [
+  ['ValidationError', (issues) => new ValidationError(issues)],
+  ['BadRequest', (issues) => new BadRequest('bad', { issues })],
+  ['Conflict', (issues) => new Conflict('taken', { issues })],
+  ['UnprocessableContent', (issues) => new UnprocessableContent('no', { issues })],
+  ['HTTPException', (issues) => new HTTPException(400, 'bad', { issues })],
+] satisfies [string, (issues: readonly Issue[]) => HTTPException][]) {
+  test(`${name} accepts only a list of issues, and never shows the value that it refuses`, () => {
+    for (const [wrong, found] of [
+      ['SECRETVALUE', /found a value of type string$/],
+      [7, /found a value of type number$/],
+      [null, /found null$/],
+      [{ issues: [issue] }, /found a value of type object$/],
+      [[issue, 'SECRETVALUE'], /found something else as item 1 of the list$/],
+      [[null], /item 0 /],
+      [[{ ...issue, loc: 'body' }], /item 0 /],
+      [[{ ...issue, loc: [{}] }], /item 0 /],
+      [[{ ...issue, code: undefined }], /item 0 /],
+      [[{ ...issue, message: 7 }], /item 0 /],
+    ] as const)
+      assert.throws(
+        () => make(wrong as unknown as readonly Issue[]),
+        (error) => {
+          assert.ok(error instanceof TypeError && error.message.startsWith(`${name} needs a list of issues`));
+          assert.match(error.message, found);
+          assert.doesNotMatch(error.message, /SECRETVALUE/);
+          return true;
+        },
+      );
+    assert.deepEqual(make([issue]).issues, [issue]);
+    assert.deepEqual(make([]).issues, []);
+  });
+}
+
+test('ValidationError refuses a missing list, and a text with options as BadRequest takes them', () => {
+  const Loose = ValidationError as unknown as new (...args: readonly unknown[]) => ValidationError;
+  assert.throws(() => new Loose(), /found a value of type undefined$/);
+  assert.throws(() => new Loose('the name is taken', { issues: [issue] }), TypeError);
 });
 
 test('TooManyRequests sends the waiting time in the header Retry-After, in whole seconds', () => {

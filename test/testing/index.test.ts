@@ -502,6 +502,51 @@ test('TestClient refuses unknown options and option values of a wrong type', () 
   refused({ clock: null }, 'E_OPTION_RANGE');
 });
 
+for (const [name, value] of [
+  ['host', 'evil.example'],
+  ['Host', 'localhost'],
+  ['sec-fetch-mode', 'navigate'],
+] as const) {
+  test(`a TestClient sends the header field ${name} as ${value}, or refuses the request with listen: true, where it would not arrive`, async () => {
+    const app = quiet();
+    let calls = 0;
+    app.post('/seen', { public: 'test' }, ({ req }) => (calls++, req.headers[name.toLowerCase()]));
+    const headers = { [name]: value };
+    const refused = { name: 'TypeError', message: new RegExp(`"${name.toLowerCase()}".*without listen$`) };
+    await using memory = new TestClient(app);
+    await using listening = new TestClient(app, { listen: true });
+    await using always = new TestClient(app, { listen: true, headers });
+    assert.equal(await (await memory.post('/seen', { headers })).text(), value);
+    assert.equal(await (await memory.fetch('/seen', { method: 'POST', headers })).text(), value);
+    for (const call of [
+      () => listening.post('/seen', { headers }),
+      () => listening.fetch('/seen', { method: 'POST', headers }),
+      () => listening.fetch(new Request(new URL('/seen', listening.baseUrl), { method: 'POST', headers })),
+      () => always.post('/seen'),
+    ])
+      await assert.rejects(call, refused);
+    assert.equal(calls, 2);
+  });
+}
+
+test('a TestClient with listen: true sends header fields that fetch() would send itself, and the host of a WebSocket', async () => {
+  const app = quiet();
+  app.get('/seen', ({ req }) => [req.headers['host'], req.headers['sec-fetch-mode']]);
+  const hosts: string[] = [];
+  app.websocket(
+    '/socket',
+    { public: 'test', origins: () => true },
+    (_socket, { req }) => void hosts.push(req.host),
+  );
+  await using client = new TestClient(app, { listen: true });
+  await client.get('/seen');
+  const { host } = new URL(client.baseUrl);
+  const same = await client.get('/seen', { headers: { host, 'sec-fetch-mode': 'cors' } });
+  assert.deepEqual(await same.json(), [host, 'cors']);
+  await using _socket = await client.websocket('/socket', { headers: { host: 'shop.example' } });
+  assert.deepEqual(hosts, ['shop.example']);
+});
+
 test('TestClient.baseUrl is http://localhost, the value of the option "baseUrl", or with listen: true the address of the application', async () => {
   await using memory = new TestClient(mirror());
   assert.equal(memory.baseUrl, 'http://localhost');

@@ -25,7 +25,8 @@ interface FolderOptions {
   readonly allowsDotfiles: boolean;
   readonly followsSymlinks: boolean;
   readonly isPrecompressed: boolean;
-  readonly cacheControl: string;
+  /** Returns `Cache-Control` of a file, which is given by its path below the folder. */
+  readonly cacheControl: (file: string) => string;
 }
 
 /** A file or folder on disk: its path without symbolic links, and its state. */
@@ -41,8 +42,11 @@ interface Moment {
 }
 /** One form of a file: uncompressed, or precompressed with a coding. */
 interface Form {
-  /** Name of the uncompressed file, whose extension determines the media type. */
-  readonly name: string;
+  /**
+   * Path of the uncompressed file below the folder. It determines `Cache-Control`, and its extension the media
+   * type.
+   */
+  readonly file: string;
   readonly coding: string | undefined;
   /** Whether the file has several forms, so that the response depends on `Accept-Encoding`. */
   readonly varies: boolean;
@@ -142,7 +146,7 @@ export class StaticFolder {
       before.path,
       file,
       undefined,
-      { name: entry.name, coding, varies: entry.codings.length > 0 },
+      { file: entry.file, coding, varies: entry.codings.length > 0 },
       clock.nowMs(),
     );
   }
@@ -222,22 +226,22 @@ export class StaticFolder {
     now: Moment,
   ): Promise<FileEntry | undefined> {
     const known = before?.kind === 'file' ? before : undefined;
-    const name = segments.at(-1)!; // defined: the path of a file has at least one segment
+    const file = segments.join('/');
     const forms = await this.#formsOf(segments, located);
     const varies = forms.length > 0;
-    const plain = await this.#represent(located, { name, varies, coding: undefined }, known?.plain, now);
+    const plain = await this.#represent(located, { file, varies, coding: undefined }, known?.plain, now);
     if (plain === undefined) return undefined;
     const coded = new Map<string, Representation>();
     for (const { coding, located: form } of forms) {
       const representation = await this.#represent(
         form,
-        { name, varies, coding },
+        { file, varies, coding },
         known?.coded.get(coding),
         now,
       );
       if (representation !== undefined) coded.set(coding, representation);
     }
-    return { kind: 'file', name, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
+    return { kind: 'file', file, plain, coded, codings: [...coded.keys()], checkedMs: now.monotonicMs };
   }
 
   /** Returns the precompressed forms of a file, the smallest first, without forms older than the file. */
@@ -245,7 +249,7 @@ export class StaticFolder {
     segments: readonly string[],
     plain: Located,
   ): Promise<{ readonly coding: string; readonly located: Located }[]> {
-    const name = segments.at(-1)!;
+    const name = segments.at(-1)!; // defined: the path of a file has at least one segment
     if (!this.#options.isPrecompressed || CODINGS.some(([ending]) => name.endsWith(ending))) return [];
     const found = await Promise.all(
       CODINGS.map(async ([ending, coding]) => {
@@ -295,16 +299,16 @@ export class StaticFolder {
     path: string,
     { size, mtimeMs, ino }: FileState,
     source: Buffer | undefined,
-    { name, coding, varies }: Form,
+    { file, coding, varies }: Form,
     nowMs: number,
   ): Representation {
     const state = { size, mtimeMs, ino };
     const { etag, lastModified, isStrong } = validatorsOf(state, nowMs, coding);
-    const knownFields = ['ETag', etag, 'Cache-Control', this.#options.cacheControl];
+    const knownFields = ['ETag', etag, 'Cache-Control', this.#options.cacheControl(file)];
     if (varies) knownFields.push('Vary', 'Accept-Encoding');
     const fields = [
       'Content-Type',
-      mediaTypeOf(name),
+      mediaTypeOf(file),
       ...knownFields,
       'Last-Modified',
       lastModified,
@@ -372,7 +376,8 @@ export interface Representation {
 /** A file with its uncompressed form (`plain`), and its precompressed forms by coding (`coded`). */
 export interface FileEntry {
   readonly kind: 'file';
-  readonly name: string;
+  /** Path below the served folder. */
+  readonly file: string;
   readonly plain: Representation;
   readonly coded: ReadonlyMap<string, Representation>;
   /** Codings of the precompressed forms, ordered by size, the smallest first. */

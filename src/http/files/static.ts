@@ -34,7 +34,8 @@ export interface StaticOptions {
   readonly maxAgeSeconds?: number | undefined;
   /**
    * Whether to send `immutable`, so that clients do not revalidate even on reload. Use it for files whose
-   * names contain a hash of the content. Default false.
+   * names contain a hash of the content. Index files and the fallback get `max-age=0` then, so that clients
+   * revalidate them. Default false.
    */
   readonly immutable?: boolean | undefined;
   /**
@@ -85,12 +86,19 @@ export class StaticMount {
     this.dotfiles = read.dotfiles;
     this.followsSymlinks = read.followSymlinks;
     this.#fallback = read.fallback === undefined ? undefined : segmentsOf(read.fallback);
+    const index = [...(read.index ?? ['index.html'])];
+    const fallback = this.#fallback?.join('/');
+    const maxAge = `max-age=${read.maxAgeSeconds}`;
     this.folder = new StaticFolder(directory, {
-      index: [...(read.index ?? ['index.html'])],
+      index,
       allowsDotfiles: read.dotfiles === 'allow',
       followsSymlinks: read.followSymlinks,
       isPrecompressed: read.precompressed,
-      cacheControl: `max-age=${read.maxAgeSeconds}${read.immutable ? ', immutable' : ''}`,
+      cacheControl(file) {
+        if (!read.immutable) return maxAge;
+        const isDocument = file === fallback || index.includes(file.slice(file.lastIndexOf('/') + 1));
+        return isDocument ? 'max-age=0' : `${maxAge}, immutable`; // the URL of a document does not name its content
+      },
     });
   }
 

@@ -30,7 +30,7 @@ function opened(t: TestContext, files: Readonly<Record<string, string>>): Opened
     allowsDotfiles: false,
     followsSymlinks: false,
     isPrecompressed: false,
-    cacheControl: 'no-cache',
+    cacheControl: () => 'no-cache',
   });
   folder.open(TRUSTED_MS);
   const clock = new ManualClock(Date.now());

@@ -445,6 +445,42 @@ test('mountStatic() sends the configured Cache-Control lifetime for files', asyn
   assert.equal((await it.get('/static/hello.txt')).field('cache-control'), 'max-age=31536000, immutable');
 });
 
+const YEAR = 31_536_000;
+const KEPT = 'max-age=31536000, immutable';
+for (const [path, options, cacheControl] of [
+  ['/', {}, 'max-age=0'],
+  ['/index.html', {}, 'max-age=0'],
+  ['/docs/', {}, 'max-age=0'],
+  ['/docs/index.html', {}, 'max-age=0'],
+  ['/orders/7', { fallback: 'index.html' }, 'max-age=0'],
+  ['/orders/7', { fallback: 'docs/app.txt', index: [] }, 'max-age=0'],
+  ['/docs/app.txt', { fallback: 'docs/app.txt', index: [] }, 'max-age=0'],
+  ['/', { index: ['hello.txt'] }, 'max-age=0'],
+  ['/orders/7', { fallback: 'app.js' }, 'max-age=0'],
+  ['/big.bin', { fallback: 'index.html' }, KEPT],
+  ['/app.js', { fallback: 'index.html' }, KEPT],
+  ['/docs/app.txt', { fallback: 'app.txt' }, KEPT],
+  ['/index.html', { index: [] }, KEPT],
+  ['/orders/7', { fallback: 'index.html', immutable: false }, 'max-age=31536000'],
+  ['/', { immutable: false }, 'max-age=31536000'],
+] satisfies [string, StaticOptions, string][]) {
+  const given = JSON.stringify(options);
+  test(`a mount with immutable and ${given} sends ${path} with ${cacheControl}, compressed and with 304, too`, async () => {
+    await using it = await site({ maxAgeSeconds: YEAR, immutable: true, ...options }, '/');
+    const whole = await it.get(path);
+    const coded = await it.get(path, 'Accept-Encoding: br\r\n');
+    const known = await it.get(path, `If-None-Match: ${whole.field('etag')}\r\n`);
+    assert.deepEqual(
+      [whole, coded, known].map((answer) => [answer.status, answer.field('cache-control')]),
+      [
+        [200, cacheControl],
+        [200, cacheControl],
+        [304, cacheControl],
+      ],
+    );
+  });
+}
+
 test('mountStatic() sends the fallback file of a single-page application for unknown paths', async () => {
   await using it = await site(
     { fallback: 'index.html' },
