@@ -16,7 +16,7 @@ import {
 import { DRAWN } from '../values/calls.ts';
 import { namesSecret } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { clientsIn, constantOf, hasClient, isStored } from '../values/text.ts';
+import { clientPartsOf, constantOf, hasClient, isStored } from '../values/text.ts';
 import { ABSENT, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
@@ -126,10 +126,10 @@ function isSecretOf(
   declared: ReadonlySet<string>,
   variables: Variables,
 ): boolean {
-  const part = clientsIn(sent.texts).find((each) => !isStored(each));
+  const part = clientPartsOf(sent.texts).find((each) => !isStored(each));
   if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
   const made = madeIn({ texts: held.texts });
-  const [stored] = clientsIn(held.texts);
+  const [stored] = clientPartsOf(held.texts);
   if (stored !== undefined && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
   const isRow = stored !== undefined || made.some(({ by }) => by === ROW);
@@ -275,7 +275,7 @@ function guessable(value: Value | undefined): ClientPart | undefined {
   const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
   return hasLongPart
     ? undefined
-    : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
+    : clientPartsOf(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
 }
 
 /** Whether a statement returns a column that it changes. */

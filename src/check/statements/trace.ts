@@ -3,7 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { clientsIn } from '../values/text.ts';
+import { clientPartsOf } from '../values/text.ts';
 import { conditionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
@@ -294,7 +294,7 @@ function isOfPresence(sides: readonly Value[]): boolean {
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */
 export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED]): readonly Node[] {
-  const columns = clientsIn(value.texts).flatMap(({ origin }) => origin.made ?? []);
+  const columns = clientPartsOf(value.texts).flatMap(({ origin }) => origin.made ?? []);
   return [...columns, ...madeIn(value)].filter(({ by }) => marks.includes(by)).map(({ node }) => node);
 }
 
