@@ -8,7 +8,7 @@ import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { folder } from '../../support/run.ts';
 import { NotFound } from '../../../src/base/errors.ts';
-import { Field, file, list, str } from '../../../src/schema/schema.ts';
+import { Field, Schema, file, list, str } from '../../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
 import { IdempotencyMiddleware } from '../../../src/http/middleware/idempotency.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
@@ -273,6 +273,12 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
   const refuses = 'only 1000000 with a key: the server refuses larger bodies with status 413';
   const route = (bytes: number, limit = refuses): string =>
     `POST /a: the route accepts bodies of ${bytes} bytes, but IdempotencyMiddleware ${limit}`;
+  const usual = (bytes: number): string =>
+    `middleware idempotency: with the setting maxBodyBytes, routes accept bodies of ${bytes} bytes, but IdempotencyMiddleware ${refuses}`;
+  class Text extends Schema {
+    text = Field(str, { maxLength: 9 });
+  }
+  const text = { form: { text: Field(str, { maxLength: 9 }) } };
   const [small, large] = [{ maxBodyBytes: 1_000_000 }, { maxBodyBytes: 5_500_000 }];
   const cases: readonly (readonly [app: Svc, spec: RouteSpec, message: string | undefined])[] = [
     [quiet().use(keyed()), large, route(5_500_000)],
@@ -281,16 +287,16 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
     [quiet().use(keyed()), { form: { all: Field(list(file), { maxLength: 3 }) } }, route(10_000_000)],
     [quiet(), { ...large, use: [keyed()] }, route(5_500_000)],
     [quiet().use(keyed({ required: true })), large, route(5_500_000)],
-    [
-      quiet({ maxBodyBytes: 2_000_000 }).use(keyed()),
-      { form: { text: Field(str, { maxLength: 9 }) } },
-      `middleware idempotency: the setting maxBodyBytes allows 2000000 bytes, but IdempotencyMiddleware ${refuses}`,
-    ],
+    [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), text, usual(2_000_000)],
+    // without a limit of their own, bodies and forms never have more than 10 MB
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed()), text, usual(10_000_000)],
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed()), { body: Text }, usual(10_000_000)],
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed({ maxBodyBytes: 10_000_000 })), text, undefined],
     [quiet().use(keyed(large)), { ...large, form: photo }, undefined],
     [quiet().use(keyed()), { ...large, meta: { idempotency: false } }, undefined],
     [quiet().use(keyed({ methods: ['PATCH'] })), large, undefined],
     [quiet().use(keyed()), small, undefined],
-    [quiet().use(keyed()), { form: { text: Field(str, { maxLength: 9 }) } }, undefined],
+    [quiet().use(keyed()), text, undefined],
     [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), {}, undefined],
     [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), small, undefined],
     [quiet(), { ...large, form: photo }, undefined],
@@ -299,6 +305,13 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
     app.post('/a', { public: true, ...spec }, handler);
     assert.deepEqual(found(app, 'SVC214'), message === undefined ? [] : [message]);
   }
+  const remedyOf = (maxBodyBytes: number): string | undefined =>
+    quiet({ maxBodyBytes })
+      .use(keyed())
+      .post('/a', { public: true, ...text }, handler)
+      .check()
+      .findings.find(({ rule }) => rule === 'SVC214')?.remedy;
+  assert.match(remedyOf(50_000_000)!, /new IdempotencyMiddleware\(\{ maxBodyBytes: 10000000 \}\)/);
   const severities = [true, false].map((required) => {
     const app = quiet()
       .use(keyed({ required }))
