@@ -343,6 +343,7 @@ export async function countVisit(db: Database) { await db.execute('delete from v
   'handlers of exceptions that the document does not know': `
 // FILE app.ts
 import { Field, HTMLResponse, HTTPException, HttpResponse, JSONResponse, NotFound, RedirectResponse, Schema, ValidationError, Svc, reply, str } from 'svc';
+import { SvcRefused } from 'svc-errors';
 import { GONE, asJson, bodyOf } from './replies.ts';
 const app = new Svc();
 class Own extends Error {}
@@ -363,6 +364,7 @@ app.exceptionHandler(Own, async (error) => [await bodyOf(error), 409]); // SVC30
 app.exceptionHandler(Own, () => Response.json({ error: 'own' }, { status: 409 })); // SVC305
 app.exceptionHandler(Own, () => new HttpResponse(JSON.stringify({ error: 'own' }), { status: 409, headers: { 'Content-Type': 'application/json' } })); // SVC305
 app.exceptionHandler(Own, () => new JSONResponse({ error: 'own' }, { status: 409 }).setCookie('a', 'b')); // SVC305
+app.exceptionHandler(SvcRefused, (error) => { if (error.cause) throw error; return { ok: false }; }); // SVC305
 app.exceptionHandler(HTTPException, (error) => { count++; throw error; });
 app.exceptionHandler(HTTPException, (error, req) => { if (req.path === '/a') return { ok: false }; throw error; });
 app.exceptionHandler(HTTPException, (error) => new JSONResponse({ title: error.message }, { status: error.status, headers: { 'Content-Type': 'application/problem+json' } }));
