@@ -390,6 +390,41 @@ ${run}
   }
 });
 
+test('svc check reports a store in memory where a setting starts several processes, unless its middleware does (SVC403)', (t) => {
+  const judged = (text: string): string[] => {
+    const imports = `import { IdempotencyMiddleware, MemoryRateLimitStore, MemoryRecordStore, RateLimitMiddleware, RateLimiter, RecordRateLimitStore, SessionMiddleware, Svc } from 'svc';
+import { RedisRecordStore } from 'svc/db';
+const app = new Svc();
+`;
+    const project = readProject([join(folder(t, { 'app.ts': imports + text }), 'app.ts')]);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), true);
+    return findings.filter(({ rule }) => rule === 'SVC403').map(({ message }) => message.split(' ')[0]!);
+  };
+  for (const [text, ...reported] of [
+    [
+      "const logins = new RateLimiter({ name: 'logins', perMinute: 5, store: new MemoryRateLimitStore() });",
+      'MemoryRateLimitStore',
+    ],
+    [
+      "const store = new MemoryRateLimitStore();\nconst logins = new RateLimiter({ name: 'logins', perMinute: 5, store });",
+      'MemoryRateLimitStore',
+    ],
+    [
+      'app.use(new RateLimitMiddleware({ perMinute: 5, store: new RecordRateLimitStore(new MemoryRecordStore()) }));',
+      'MemoryRecordStore',
+    ],
+    ['const records = new MemoryRecordStore();', 'MemoryRecordStore'],
+    ['app.use(new RateLimitMiddleware({ perMinute: 5, store: new MemoryRateLimitStore() }));'],
+    ['app.use(new SessionMiddleware({ store: new MemoryRecordStore() }));'],
+    ['const store = new MemoryRecordStore();\napp.use(new SessionMiddleware({ store }));'],
+    ['const records = new MemoryRecordStore();\napp.use(new IdempotencyMiddleware({ store: records }));'],
+    [
+      'app.use(new SessionMiddleware({ store: redis ? new RedisRecordStore(redis) : new MemoryRecordStore() }));',
+    ],
+  ] as const)
+    assert.deepEqual(judged(text), reported, text);
+});
+
 /** Returns the first words of the findings of SVC219. */
 function unnamed(app: Svc, hasLinks = false): string[] {
   const rule = CORE_RULES.find(({ id }) => id === 'SVC219')!;
