@@ -22,7 +22,7 @@ import type { ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { clientsIn, isStored } from './values/text.ts';
+import { clientPartsOf, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
@@ -215,7 +215,7 @@ function isConstant(value: Value, depth = 0): boolean {
 /** Whether a value comes from where secrets are kept: a row, or a variable of the environment. */
 function isKept(value: Value): boolean {
   return (
-    clientsIn(value.texts).some(isStored) ||
+    clientPartsOf(value.texts).some(isStored) ||
     madeIn(value).some(({ by }) => by === ROW || by.startsWith('process.env.'))
   );
 }

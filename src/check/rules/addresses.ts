@@ -2,7 +2,7 @@
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
 import { entryOf, methodOf } from '../reader/nodes.ts';
-import { clientsIn, hasAny, isLocal, literalOf } from '../values/text.ts';
+import { clientPartsOf, hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { placeIn } from './tokens.ts';
@@ -361,7 +361,7 @@ function leavesPath({ part, before }: Place): boolean {
 
 /** A note for a request to a compared host whose redirects no code compares. */
 function findRedirected({ call, meaning, module, value }: Site, report: ReportAt): void {
-  const parts = clientsIn(value(call.args[0])?.texts ?? []);
+  const parts = clientPartsOf(value(call.args[0])?.texts ?? []);
   const isCompared = parts.some(({ hasKnownHost }) => hasKnownHost === true);
   const options = value(call.args[1])?.members;
   if (!isCompared || !/fetch$/.test(meaning) || options?.has('redirect') === true) return;

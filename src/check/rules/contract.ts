@@ -230,7 +230,7 @@ function findImpossibleReplies(detail: RouteDetail, tell: Tell): void {
   for (const plan of plans)
     for (const { field, message } of exampleFindings(plan))
       tell(`the example of "${field}" in ${plan.name} does not match the schema of the field: ${message}`);
-  for (const problem of lostExamples(detail)) tell(problem, REMEDY_OF_EXAMPLES);
+  tellLostExamples(detail, tell);
   const all = status === undefined ? statuses : [...statuses, status];
   if (all.length > 0 && all.every((of) => of >= 400))
     tell(
@@ -243,24 +243,30 @@ const REMEDY_OF_EXAMPLES = {
     'Write each example as a value that the handler may return with this status, such as new Date("2026-01-01") for a datetime',
 } as const;
 
-/** Returns a message for each example of a route that the OpenAPI document leaves out. */
-function lostExamples({ declared: { spec } }: RouteDetail): readonly string[] {
+/** Reports the examples of a route that the OpenAPI document leaves out. */
+function tellLostExamples({ declared: { spec } }: RouteDetail, tell: Tell): void {
   const { status: usual = 200, response, examples = {} } = spec;
   const types = new Map(responseTypes(response).map(([of, type]) => [of ?? usual, type]));
-  return Object.entries(examples).flatMap(([key, named]) => {
+  for (const [key, named] of Object.entries(examples)) {
     const status = Number(key);
     const type = types.get(status);
-    if (type === undefined)
-      return `the OpenAPI document leaves out the examples of the response ${key}, because the route declares no schema for this status`;
-    if (hasNoContent(status)) return []; // the schema itself is a finding
+    if (type === undefined) {
+      tell(
+        `the OpenAPI document leaves out the examples of the response ${key}, because the route declares no schema for this status`,
+      );
+      continue;
+    }
+    if (hasNoContent(status)) continue; // the schema itself is a finding
     const serializer = compileSerializer(type);
-    return Object.entries(named).flatMap(([name, example]) => {
+    for (const [name, example] of Object.entries(named)) {
       const problem = exampleProblem(serializer, example);
-      return problem === undefined
-        ? []
-        : `the OpenAPI document leaves out the example "${name}" of the response ${key}: ${problem}`;
-    });
-  });
+      if (problem !== undefined)
+        tell(
+          `the OpenAPI document leaves out the example "${name}" of the response ${key}: ${problem}`,
+          REMEDY_OF_EXAMPLES,
+        );
+    }
+  }
 }
 
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */

@@ -16,7 +16,7 @@ import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
 import { PRINCIPAL, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { clientsIn as partsOfClients, isLasting, isStored, literalOf } from '../values/text.ts';
+import { clientPartsOf, isLasting, isStored, literalOf } from '../values/text.ts';
 import { clientIn, clientsIn, madeIn } from '../values/value.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
@@ -389,7 +389,7 @@ function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt)
 }
 
 function holdsPassword(value: Value | undefined): boolean {
-  return partsOfClients(value?.texts ?? []).some(({ origin }) =>
+  return clientPartsOf(value?.texts ?? []).some(({ origin }) =>
     PASSWORD.test(bare(origin.what.split('.').at(-1) ?? '')),
   );
 }

@@ -444,17 +444,17 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
   }
 }
 
-/** Default limit of form bodies in bytes. */
-const FORM_BYTES = 10_000_000;
+/** Limit in bytes of bodies and forms for which neither the route nor the application sets a lower one. */
+const USUAL_BODY_BYTES = 10_000_000;
 
-function usualFormBytes({ settings }: ApplicationView): number {
+function usualBodyBytes({ settings }: ApplicationView): number {
   const setting = settings.peek('maxBodyBytes');
-  return Math.min(FORM_BYTES, setting === undefined ? Infinity : Number(setting));
+  return Math.min(USUAL_BODY_BYTES, setting === undefined ? Infinity : Number(setting));
 }
 
 /** SVC214: file limits of a form that are higher than the limit of its body. */
 function findLimitConflicts({ inputs, declared }: RouteDetail, tell: Tell, view: ApplicationView): void {
-  const cap = declared.spec.maxBodyBytes ?? usualFormBytes(view);
+  const cap = declared.spec.maxBodyBytes ?? usualBodyBytes(view);
   for (const { name, node } of inputs.form?.fields ?? []) {
     const limit = fileLimit(node);
     if (limit !== undefined && limit !== Infinity && limit > cap)
@@ -469,8 +469,9 @@ const MOST_KEYED = 1_000_000_000;
 
 /** SVC214: bodies and files that a route accepts, but IdempotencyMiddleware does not. */
 function findKeyedLimits(view: ApplicationView, report: ReportFinding): void {
-  const usual = usualFormBytes(view);
-  const ofAll = Number(view.settings.peek('maxBodyBytes') ?? 0);
+  const usual = usualBodyBytes(view);
+  // without the setting, nobody has chosen a limit
+  const ofAll = view.settings.peek('maxBodyBytes') === undefined ? 0 : usual;
   const reported = new Set<Middleware>();
   for (const detail of ownRoutes(view)) {
     const { spec, use } = detail.declared;
@@ -495,7 +496,12 @@ function findKeyedLimits(view: ApplicationView, report: ReportFinding): void {
       if (!isUsual || ofAll <= limit || reported.has(layer)) continue;
       reported.add(layer);
       const place = view.placeOfMiddleware(layer) ?? detail.route.place;
-      report('middleware idempotency', says(`the setting maxBodyBytes allows ${ofAll} bytes`), place, more);
+      report(
+        'middleware idempotency',
+        says(`with the setting maxBodyBytes, routes accept bodies of ${ofAll} bytes`),
+        place,
+        more,
+      );
     }
   }
 }

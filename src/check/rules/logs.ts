@@ -6,7 +6,7 @@ import { entryOf, pathOf } from '../reader/nodes.ts';
 import { isCommand, namesSecret } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
-import { hasAny, hasClient, isPiece, literalOf, clientsIn as partsOfClients } from '../values/text.ts';
+import { clientPartsOf, hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
 import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
 import { dangerOf, doubt } from './injection.ts';
@@ -195,7 +195,7 @@ const OF_PERSON =
 function isCardNumber({ declared, texts }: Value): boolean {
   const pattern = declared?.node?.constraints.pattern;
   return (
-    partsOfClients(texts).some((part) => !isPiece(part)) &&
+    clientPartsOf(texts).some((part) => !isPiece(part)) &&
     pattern?.test('4111111111111111') === true &&
     !pattern.test('abcdefghijklmnop') &&
     !pattern.test('12345678')

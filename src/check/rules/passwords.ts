@@ -16,7 +16,7 @@ import {
 import { DRAWN } from '../values/calls.ts';
 import { namesSecret } from '../sources.ts';
 import { ROW } from '../values/marks.ts';
-import { clientsIn, constantOf, hasClient, isStored } from '../values/text.ts';
+import { clientPartsOf, constantOf, hasClient, isStored } from '../values/text.ts';
 import { ABSENT, madeIn } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
@@ -126,10 +126,10 @@ function isSecretOf(
   declared: ReadonlySet<string>,
   variables: Variables,
 ): boolean {
-  const part = clientsIn(sent.texts).find((each) => !isStored(each));
+  const part = clientPartsOf(sent.texts).find((each) => !isStored(each));
   if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
   const made = madeIn({ texts: held.texts });
-  const [stored] = clientsIn(held.texts);
+  const [stored] = clientPartsOf(held.texts);
   if (stored !== undefined && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
   const isRow = stored !== undefined || made.some(({ by }) => by === ROW);
@@ -275,7 +275,7 @@ function guessable(value: Value | undefined): ClientPart | undefined {
   const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
   return hasLongPart
     ? undefined
-    : clientsIn(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
+    : clientPartsOf(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
 }
 
 /** Whether a statement returns a column that it changes. */
@@ -438,12 +438,17 @@ const OFF =
 
 /** SVC672: a login, a key or a single row that is found although a column that other statements use switches it off. */
 function findSwitchedOff(trace: Trace, report: ReportAt): void {
-  const named = trace.sent.flatMap((by) =>
-    by.outline.tokens.flatMap(({ name }) => (OFF.test(name) ? [{ by, name }] : [])),
-  );
-  const used = named.filter(({ by, name }) => writtenBy(by).some(({ column }) => column === name));
-  const compared = named.filter(({ by, name }) => by.outline.verb === 'select' && namesAfterWhere(by, name));
-  if (used.length === 0) return;
+  const used = new Map<string, Set<string>>();
+  const compared = new Map<string, Set<string>>();
+  for (const each of trace.sent) {
+    const { target = '', outline } = each;
+    for (const name of new Set(outline.tokens.map((token) => token.name))) {
+      if (!OFF.test(name)) continue;
+      if (writtenBy(each).some(({ column }) => column === name)) add(used, target, name);
+      if (outline.verb === 'select' && namesAfterWhere(each, name)) add(compared, target, name);
+    }
+  }
+  if (used.size === 0) return;
   const logins = new Set(
     trace.runs
       .filter((run) => trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword'))
@@ -451,15 +456,11 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   );
   for (const sending of trace.sent) {
     const { target = '', outline, isOfOne, isByInput } = sending;
+    const columns = used.get(target);
+    if (columns === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
     const isCredential = logins.has(sending) ? isByInput : isOfToken(sending, trace);
-    const column = used.find(
-      ({ by, name }) =>
-        by.target === sending.target &&
-        (isCredential ||
-          (compared.some((each) => each.by.target === by.target && each.name === name) &&
-            isOwnRow(sending, trace))),
-    )?.name;
-    if (column === undefined || outline.verb !== 'select' || !isOfOne || outline.isAggregate) continue;
+    const column = [...columns].find((name) => isCredential || compared.get(target)?.has(name) === true);
+    if (column === undefined || !(isCredential || isOwnRow(sending, trace))) continue;
     if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column)))
       continue;
     report(
@@ -469,14 +470,14 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   }
 }
 
-/** Whether a handler without further rights reads one row by its key. */
-function isOwnRow(sending: Sending, trace: Trace): boolean {
-  const run = runOf(sending, trace);
-  return run !== undefined && sending.isByInput && !trace.requiresRights(run) && !trace.testsRights(run);
+function add(to: Map<string, Set<string>>, table: string, column: string): void {
+  to.set(table, (to.get(table) ?? new Set()).add(column));
 }
 
-function runOf({ handler }: Sending, trace: Trace): Run | undefined {
-  return trace.runs.find((run) => run.handler === handler);
+/** Whether a handler without further rights reads one row by its key. */
+function isOwnRow({ handler, isByInput }: Sending, trace: Trace): boolean {
+  const run = isByInput ? trace.runOf(handler) : undefined;
+  return run !== undefined && !trace.requiresRights(run) && !trace.testsRights(run);
 }
 
 /** Returns the statements that the handler or dependency of a statement sends. */
@@ -484,5 +485,5 @@ function siblingsOf(sending: Sending, trace: Trace): readonly Sending[] {
   const { handler } = sending;
   return handler === undefined
     ? [sending]
-    : trace.sentBy(runOf(sending, trace) ?? { functions: new Set([handler]) });
+    : trace.sentBy(trace.runOf(handler) ?? { functions: new Set([handler]) });
 }

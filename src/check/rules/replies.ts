@@ -7,7 +7,7 @@ import { specOf } from '../values/functions.ts';
 import { bare, writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { clientsIn, hasAny, isStored, literalOf } from '../values/text.ts';
+import { clientPartsOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
 import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
@@ -238,7 +238,7 @@ function revealed(
 
 /** Whether a value is the column of a declared class, and the class does not keep it out of responses. */
 function isColumnOf({ call }: Sending, { texts }: Value): boolean {
-  return clientsIn(texts).some(({ isSecret, origin }) => isSecret !== true && origin.made?.node === call);
+  return clientPartsOf(texts).some(({ isSecret, origin }) => isSecret !== true && origin.made?.node === call);
 }
 
 /** SVC608: client input in HTML. Pages are judged once all statements are known that write the columns in them. */
@@ -521,7 +521,7 @@ function watchStoredTypes(report: ReportAt, { columns }: Sources): Watch {
 
 /** Returns the column of a row that a value holds unchanged. */
 function columnIn({ texts }: Value): RowColumn | undefined {
-  const [part, ...more] = clientsIn(texts);
+  const [part, ...more] = clientPartsOf(texts);
   return part === undefined || more.length > 0 || !hasAny(part.may, '/') ? undefined : columnOf(part);
 }
 

@@ -264,33 +264,31 @@ function watchLogins(report: ReportAt): Watch {
  * for the errors of this class, nor for `4XX` and `5XX`, on every route.
  */
 function findHandlers(sources: Sources, report: ReportAt): void {
-  for (const { module, node: call } of sources.all('call')) judgeHandlers(call, module, sources, report);
-}
-
-function judgeHandlers(call: Call, module: SourceModule, sources: Sources, report: ReportAt): void {
-  const [error, given] = call.args;
-  if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) return;
-  const handler = sources.handlers.resolve(given, module);
-  if (handler === undefined) return;
-  // a handler that passes some refusals on sends problem details, which its responses do not describe
-  const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
-  if (passesOn && meaningOf(error, module)?.startsWith('svc') === true) return;
-  const home = sources.handlers.homeOf(handler);
-  if (isProblem(handler, home)) return;
-  const statuses = jsonOf(handler, home, sources);
-  if (statuses.length === 0) return;
-  const known = [...new Set(statuses)].sort();
-  const response = known.includes(undefined)
-    ? 'Refusal'
-    : `{ ${known.map((status) => `${status}: Refusal`).join(', ')} }`;
-  report(
-    { module, call },
-    'the OpenAPI document does not describe the responses of this exception handler, because it declares none: for clients, errors of all routes may have any content',
-    {
-      severity: 'warning',
-      remedy: `Declare the schema of the response: app.exceptionHandler(${pathOf(error) ?? 'Refused'}, { response: ${response} }, (error) => …)`,
-    },
-  );
+  for (const { module, node: call } of sources.all('call')) {
+    const [error, given] = call.args;
+    if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) continue;
+    const handler = sources.handlers.resolve(given, module);
+    if (handler === undefined) continue;
+    // a handler that passes some refusals on sends problem details, which its responses do not describe
+    const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
+    if (passesOn && /^svc[./]/.test(meaningOf(error, module) ?? '')) continue;
+    const home = sources.handlers.homeOf(handler);
+    if (isProblem(handler, home)) continue;
+    const statuses = jsonOf(handler, home, sources);
+    if (statuses.length === 0) continue;
+    const known = [...new Set(statuses)].sort();
+    const response = known.includes(undefined)
+      ? 'Refusal'
+      : `{ ${known.map((status) => `${status}: Refusal`).join(', ')} }`;
+    report(
+      { module, call },
+      'the OpenAPI document does not describe the responses of this exception handler, because it declares none: for clients, errors of all routes may have any content',
+      {
+        severity: 'warning',
+        remedy: `Declare the schema of the response: app.exceptionHandler(${pathOf(error) ?? 'Refused'}, { response: ${response} }, (error) => …)`,
+      },
+    );
+  }
 }
 
 /** Problem details, the usual body of errors, are no schema that a handler could declare. */

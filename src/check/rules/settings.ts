@@ -2,10 +2,10 @@
  * Rules about settings in the sources (SVC208, SVC210 … SVC212, SVC218, SVC403). They find mistakes that the loaded
  * application does not show, or shows without a line.
  */
-import { calledName, entryOf, isRaw } from '../reader/nodes.ts';
+import { calledName, entryOf, isRaw, nodesAround } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
-import type { SourceModule } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
 import type { ReportAt, SourcePart, Sources, Watch } from '../sources.ts';
@@ -84,18 +84,25 @@ function findPlainDatabases(sources: Sources, report: ReportAt): void {
   }
 }
 
-/** The limits of classes whose state is in one process, as messages say them. */
+const COUNTERS = 'keeps its counters in the memory of one process';
+const RECORDS = 'keeps its records in the memory of one process';
+
+/** Classes with state in one process. The values follow the name of the class in messages. */
 const KEPT: Readonly<Record<string, string>> = {
-  RateLimitMiddleware: 'keeps its counters in the memory of one process',
-  RateLimiter: 'keeps its counters in the memory of one process',
-  MemoryRateLimitStore: 'keeps its counters in the memory of one process',
-  MemoryRecordStore: 'keeps its records in the memory of one process',
-  MemoryCache: 'keeps its records in the memory of one process',
+  RateLimitMiddleware: COUNTERS,
+  RateLimiter: COUNTERS,
+  MemoryRateLimitStore: COUNTERS,
+  MemoryRecordStore: RECORDS,
+  MemoryCache: RECORDS,
   MemoryRoomBus: 'sends messages only to the members of rooms in one process',
   EventBroadcast: 'sends events only to the clients of one process',
 };
-/** Classes that report this themselves where a setting starts several processes: see isServedByMany(). */
-const REPORTED = /^(?:RateLimitMiddleware|MemoryRateLimitStore|MemoryRecordStore)$/;
+
+/** Middleware that reports such a store of its own where a setting starts several processes: see isServedByMany(). */
+const REPORTERS: Readonly<Record<string, RegExp>> = {
+  MemoryRateLimitStore: /^svc\.RateLimitMiddleware$/,
+  MemoryRecordStore: /^svc\.(?:SessionMiddleware|IdempotencyMiddleware)$/,
+};
 
 const REMEDIES: Readonly<Record<string, string>> = {
   MemoryRoomBus:
@@ -106,26 +113,28 @@ const REMEDIES: Readonly<Record<string, string>> = {
 
 /** SVC403: state in the memory of one process, although several processes serve the program. */
 function watchMemory(report: ReportAt, sources: Sources): Watch {
-  let [sent, inRequests] = [0, 0];
+  const sent: { object: Node | undefined; isInRequest: boolean }[] = [];
+  /** Whether each process by itself sends the events of an object. Those of an unknown object count for all. */
+  const isFed = (made: Call): boolean => {
+    const own = sent.filter(({ object = made }) => object === made);
+    return own.length > 0 && !own.some(({ isInRequest }) => isInRequest);
+  };
   return {
-    onCall({ meaning, route }) {
-      if (meaning !== 'svc.EventBroadcast.send') return;
-      sent++;
-      if (route !== undefined) inRequests++;
+    onCall({ meaning, receiver, handler }) {
+      if (meaning === 'svc.EventBroadcast.send')
+        sent.push({ object: receiver?.lasting, isInRequest: handler !== undefined });
     },
     finish() {
       const startsMany = sources
         .all('call')
         .some(({ module, node }) => calledName(node) === 'run' && startsSeveral(node, module));
       if (!startsMany && !sources.isServedByMany) return;
-      // events that each process sends by itself reach all clients
-      const isFed = sent > 0 && inRequests === 0;
       for (const { module, node } of sources.all('call')) {
         const [, name = ''] = /^svc(?:\/db)?\.(\w+)$/.exec(meaningOfCall(node, module)) ?? [];
         const what = Object.hasOwn(KEPT, name) ? KEPT[name] : undefined;
         const isShared = /^RateLimit/.test(name) && entryOf(node.args[0], 'store') !== undefined;
-        const isEvents = name === 'EventBroadcast';
-        if (what === undefined || isShared || (isEvents && isFed) || (!startsMany && REPORTED.test(name)))
+        if (what === undefined || isShared || (name === 'EventBroadcast' && isFed(node))) continue;
+        if (!startsMany && (name === 'RateLimitMiddleware' || isReported(name, { module, node }, sources)))
           continue;
         report(
           { module, node },
@@ -135,6 +144,20 @@ function watchMemory(report: ReportAt, sources: Sources): Watch {
       }
     },
   };
+}
+
+/** Whether a store is an argument of middleware that reports it, also through a variable. */
+function isReported(name: string, made: Spot, sources: Sources): boolean {
+  const by = REPORTERS[name];
+  if (by === undefined) return false;
+  const holder = (node: Node): Node | undefined =>
+    nodesAround(node).find(({ type }) => /^(?:call|declarator|function)$/.test(type));
+  const variable = holder(made.node);
+  const places = variable?.type === 'declarator' ? sources.usesOf(variable) : [made];
+  return places.some(({ module, node }) => {
+    const call = holder(node);
+    return call?.type === 'call' && by.test(meaningOfCall(call, module));
+  });
 }
 
 /** Whether `run({ workers })` starts several processes. A computed number probably does. */

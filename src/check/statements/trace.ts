@@ -3,7 +3,7 @@
  */
 import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { clientsIn } from '../values/text.ts';
+import { clientPartsOf } from '../values/text.ts';
 import { conditionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
@@ -98,6 +98,8 @@ class ByHandler<T> {
 
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
+  /** The values of `#runs`, which many rules ask for in loops. */
+  #listed: readonly Run[] | undefined;
   readonly #sent: Sending[] = [];
   readonly #sentBy = new ByHandler<Sending>();
   /** Calls of functions that are not of the project. */
@@ -130,7 +132,12 @@ export class Trace {
 
   /** Handlers of routes, WebSockets and tools. */
   get runs(): readonly Run[] {
-    return [...this.#runs.values()];
+    return (this.#listed ??= [...this.#runs.values()]);
+  }
+
+  /** Returns the run of a handler; undefined for a dependency. */
+  runOf(handler: Fn | undefined): Run | undefined {
+    return handler && this.#runs.get(handler);
   }
 
   /** Tables that migrations and texts in the sources create, by their names. */
@@ -212,6 +219,7 @@ export class Trace {
       const functions = new Set([handler]);
       const guards = new Set<string>();
       const hasOwnGuard = dependencies.map((each) => follow(each, functions, guards)).includes(true);
+      this.#listed = undefined;
       this.#runs.set(handler, { handler, route, dependencies, functions, guards, hasOwnGuard });
     },
     onCall: (site) => {
@@ -294,7 +302,7 @@ function isOfPresence(sides: readonly Value[]): boolean {
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */
 export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED]): readonly Node[] {
-  const columns = clientsIn(value.texts).flatMap(({ origin }) => origin.made ?? []);
+  const columns = clientPartsOf(value.texts).flatMap(({ origin }) => origin.made ?? []);
   return [...columns, ...madeIn(value)].filter(({ by }) => marks.includes(by)).map(({ node }) => node);
 }
 

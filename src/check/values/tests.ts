@@ -34,7 +34,7 @@ export function matchIn({ source, flags }: Pattern, value: Value, at: number): V
     const regex = texts.patternOf(own, flags);
     const used = regex === undefined ? undefined : texts.charsUsedIn(regex);
     const parts = texts
-      .clientsIn(value.texts)
+      .clientPartsOf(value.texts)
       .map((part) => [
         texts.derived(part, `match ${at} ${index}`, used === undefined ? {} : { may: part.may & used }),
       ]);

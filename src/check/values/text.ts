@@ -398,7 +398,7 @@ export function charsUsedIn(pattern: RegExp): CharSet | undefined {
 }
 
 /** Returns the parts of clients in texts. */
-export function clientsIn(texts: readonly Text[]): readonly ClientPart[] {
+export function clientPartsOf(texts: readonly Text[]): readonly ClientPart[] {
   return texts.flat().filter((part) => part.kind === 'client');
 }
 

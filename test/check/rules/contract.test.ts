@@ -319,6 +319,10 @@ test('svc check reports examples of routes that their response schema cannot wri
     assert.deepEqual(found(app, 'SVC303'), message === undefined ? [] : [message]);
     const responses = app.openapi().paths['/a']!.get!.responses;
     assert.equal(JSON.stringify(responses).includes('"one":{"value"'), message === undefined);
+    const remedy = app.check().findings.find(({ rule }) => rule === 'SVC303')?.remedy ?? '';
+    const isUndeclared = message?.includes('declares no schema') === true;
+    assert.equal(remedy.startsWith('Declare the status'), isUndeclared);
+    assert.equal(remedy.startsWith('Write each example'), message !== undefined && !isUndeclared);
   }
 });
 

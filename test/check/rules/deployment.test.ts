@@ -8,7 +8,7 @@ import { examineSources } from '../../../src/check/examine.ts';
 import { readProject } from '../../../src/check/reader/modules.ts';
 import { folder } from '../../support/run.ts';
 import { NotFound } from '../../../src/base/errors.ts';
-import { Field, file, list, str } from '../../../src/schema/schema.ts';
+import { Field, Schema, file, list, str } from '../../../src/schema/schema.ts';
 import { CORSMiddleware } from '../../../src/http/middleware/cors.ts';
 import { IdempotencyMiddleware } from '../../../src/http/middleware/idempotency.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
@@ -273,6 +273,12 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
   const refuses = 'only 1000000 with a key: the server refuses larger bodies with status 413';
   const route = (bytes: number, limit = refuses): string =>
     `POST /a: the route accepts bodies of ${bytes} bytes, but IdempotencyMiddleware ${limit}`;
+  const usual = (bytes: number): string =>
+    `middleware idempotency: with the setting maxBodyBytes, routes accept bodies of ${bytes} bytes, but IdempotencyMiddleware ${refuses}`;
+  class Text extends Schema {
+    text = Field(str, { maxLength: 9 });
+  }
+  const text = { form: { text: Field(str, { maxLength: 9 }) } };
   const [small, large] = [{ maxBodyBytes: 1_000_000 }, { maxBodyBytes: 5_500_000 }];
   const cases: readonly (readonly [app: Svc, spec: RouteSpec, message: string | undefined])[] = [
     [quiet().use(keyed()), large, route(5_500_000)],
@@ -281,16 +287,16 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
     [quiet().use(keyed()), { form: { all: Field(list(file), { maxLength: 3 }) } }, route(10_000_000)],
     [quiet(), { ...large, use: [keyed()] }, route(5_500_000)],
     [quiet().use(keyed({ required: true })), large, route(5_500_000)],
-    [
-      quiet({ maxBodyBytes: 2_000_000 }).use(keyed()),
-      { form: { text: Field(str, { maxLength: 9 }) } },
-      `middleware idempotency: the setting maxBodyBytes allows 2000000 bytes, but IdempotencyMiddleware ${refuses}`,
-    ],
+    [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), text, usual(2_000_000)],
+    // without a limit of their own, bodies and forms never have more than 10 MB
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed()), text, usual(10_000_000)],
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed()), { body: Text }, usual(10_000_000)],
+    [quiet({ maxBodyBytes: 50_000_000 }).use(keyed({ maxBodyBytes: 10_000_000 })), text, undefined],
     [quiet().use(keyed(large)), { ...large, form: photo }, undefined],
     [quiet().use(keyed()), { ...large, meta: { idempotency: false } }, undefined],
     [quiet().use(keyed({ methods: ['PATCH'] })), large, undefined],
     [quiet().use(keyed()), small, undefined],
-    [quiet().use(keyed()), { form: { text: Field(str, { maxLength: 9 }) } }, undefined],
+    [quiet().use(keyed()), text, undefined],
     [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), {}, undefined],
     [quiet({ maxBodyBytes: 2_000_000 }).use(keyed()), small, undefined],
     [quiet(), { ...large, form: photo }, undefined],
@@ -299,6 +305,13 @@ test('svc check reports routes and settings that accept larger bodies than Idemp
     app.post('/a', { public: true, ...spec }, handler);
     assert.deepEqual(found(app, 'SVC214'), message === undefined ? [] : [message]);
   }
+  const remedyOf = (maxBodyBytes: number): string | undefined =>
+    quiet({ maxBodyBytes })
+      .use(keyed())
+      .post('/a', { public: true, ...text }, handler)
+      .check()
+      .findings.find(({ rule }) => rule === 'SVC214')?.remedy;
+  assert.match(remedyOf(50_000_000)!, /new IdempotencyMiddleware\(\{ maxBodyBytes: 10000000 \}\)/);
   const severities = [true, false].map((required) => {
     const app = quiet()
       .use(keyed({ required }))
@@ -375,6 +388,41 @@ ${run}
     // the middleware reports its own memory where a setting names the number
     assert.deepEqual(judged(run, true), unseen, run);
   }
+});
+
+test('svc check reports a store in memory where a setting starts several processes, unless its middleware does (SVC403)', (t) => {
+  const judged = (text: string): string[] => {
+    const imports = `import { IdempotencyMiddleware, MemoryRateLimitStore, MemoryRecordStore, RateLimitMiddleware, RateLimiter, RecordRateLimitStore, SessionMiddleware, Svc } from 'svc';
+import { RedisRecordStore } from 'svc/db';
+const app = new Svc();
+`;
+    const project = readProject([join(folder(t, { 'app.ts': imports + text }), 'app.ts')]);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), true);
+    return findings.filter(({ rule }) => rule === 'SVC403').map(({ message }) => message.split(' ')[0]!);
+  };
+  for (const [text, ...reported] of [
+    [
+      "const logins = new RateLimiter({ name: 'logins', perMinute: 5, store: new MemoryRateLimitStore() });",
+      'MemoryRateLimitStore',
+    ],
+    [
+      "const store = new MemoryRateLimitStore();\nconst logins = new RateLimiter({ name: 'logins', perMinute: 5, store });",
+      'MemoryRateLimitStore',
+    ],
+    [
+      'app.use(new RateLimitMiddleware({ perMinute: 5, store: new RecordRateLimitStore(new MemoryRecordStore()) }));',
+      'MemoryRecordStore',
+    ],
+    ['const records = new MemoryRecordStore();', 'MemoryRecordStore'],
+    ['app.use(new RateLimitMiddleware({ perMinute: 5, store: new MemoryRateLimitStore() }));'],
+    ['app.use(new SessionMiddleware({ store: new MemoryRecordStore() }));'],
+    ['const store = new MemoryRecordStore();\napp.use(new SessionMiddleware({ store }));'],
+    ['const records = new MemoryRecordStore();\napp.use(new IdempotencyMiddleware({ store: records }));'],
+    [
+      'app.use(new SessionMiddleware({ store: redis ? new RedisRecordStore(redis) : new MemoryRecordStore() }));',
+    ],
+  ] as const)
+    assert.deepEqual(judged(text), reported, text);
 });
 
 /** Returns the first words of the findings of SVC219. */

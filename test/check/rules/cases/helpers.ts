@@ -343,6 +343,7 @@ export async function countVisit(db: Database) { await db.execute('delete from v
   'handlers of exceptions that the document does not know': `
 // FILE app.ts
 import { Field, HTMLResponse, HTTPException, HttpResponse, JSONResponse, NotFound, RedirectResponse, Schema, ValidationError, Svc, reply, str } from 'svc';
+import { SvcRefused } from 'svc-errors';
 import { GONE, asJson, bodyOf } from './replies.ts';
 const app = new Svc();
 class Own extends Error {}
@@ -363,6 +364,7 @@ app.exceptionHandler(Own, async (error) => [await bodyOf(error), 409]); // SVC30
 app.exceptionHandler(Own, () => Response.json({ error: 'own' }, { status: 409 })); // SVC305
 app.exceptionHandler(Own, () => new HttpResponse(JSON.stringify({ error: 'own' }), { status: 409, headers: { 'Content-Type': 'application/json' } })); // SVC305
 app.exceptionHandler(Own, () => new JSONResponse({ error: 'own' }, { status: 409 }).setCookie('a', 'b')); // SVC305
+app.exceptionHandler(SvcRefused, (error) => { if (error.cause) throw error; return { ok: false }; }); // SVC305
 app.exceptionHandler(HTTPException, (error) => { count++; throw error; });
 app.exceptionHandler(HTTPException, (error, req) => { if (req.path === '/a') return { ok: false }; throw error; });
 app.exceptionHandler(HTTPException, (error) => new JSONResponse({ title: error.message }, { status: error.status, headers: { 'Content-Type': 'application/problem+json' } }));
@@ -411,6 +413,42 @@ const news = new EventBroadcast();
 app.onStartup(async () => { await redis.client.subscribe('news', (text) => { news.send(text); }); });
 app.get('/news', () => news.stream());
 app.post('/news', { public: 'a' }, async ({ body }) => { await redis.client.publish('news', body.text); });
+if (import.meta.main) await app.run({ workers: 'auto' });
+`,
+  'events of several objects beside several workers': `
+import { BackgroundTasks, Depends, EventBroadcast, Svc, provide } from 'svc';
+import { RedisPlugin } from 'svc/db';
+const redis = new RedisPlugin(process.env.TEST_CASES_REDIS ?? 'rediss://127.0.0.1:6379/0');
+export const app = new Svc();
+app.register(redis);
+class Channel {
+  readonly #events = new EventBroadcast(); // SVC403
+  tell(text) { this.#events.send({ data: text }); }
+}
+const fed = new EventBroadcast();
+const local = new EventBroadcast(); // SVC403
+const timed = new EventBroadcast();
+const visits = new EventBroadcast(); // SVC403
+const provided = new EventBroadcast(); // SVC403
+const seen = new EventBroadcast(); // SVC403
+const silent = new EventBroadcast(); // SVC403
+const channel = new Channel();
+const channels = provide({}, () => provided);
+app.onStartup(async () => { await redis.client.subscribe('news', (text) => { fed.send(text); publish(fed, text); }); });
+function publish(to, text) { to.send({ data: text }); }
+setInterval(() => { timed.send({ data: 'tick' }); }, 60_000).unref();
+app.use((req, next) => { visits.send({ data: req.path }); return next(); });
+app.get('/fed', () => fed.stream());
+app.get('/local', () => local.stream());
+app.get('/timed', () => timed.stream());
+app.get('/visits', () => visits.stream());
+app.get('/silent', () => silent.stream());
+app.post('/local', { public: 'a' }, ({ body }) => { publish(local, body.text); });
+class Visits { handle(req, next) { seen.send({ data: req.path }); return next(); } }
+app.use(new Visits());
+app.get('/seen', () => seen.stream());
+app.post('/channel', { public: 'a' }, ({ body }) => { channel.tell(body.text); });
+app.post('/provided', { public: 'a', channel: Depends(channels) }, ({ body, channel }) => { channel.send(body.text); });
 if (import.meta.main) await app.run({ workers: 'auto' });
 `,
   'blocking calls that run once': `

@@ -191,6 +191,9 @@ app.post('/stripped', {}, async ({ req, user }) => {
   Object.assign(user, withoutOwner(body));
 });
 app.patch('/any', { body: record(any) }, async ({ body, user }) => Object.assign(user, body)); // SVC633
+const TYPES = { free: record(any), named: Rename };
+app.patch('/free', { body: TYPES.free }, async ({ body, user }) => Object.assign(user, body)); // SVC633
+app.patch('/named', { body: TYPES.named }, async ({ body, user }) => Object.assign(user, body));
 router.post('/users', async (req, res) => { res.json(await User.create(req.body)); }); // SVC633
 `,
   'patterns that backtrack': `
