@@ -470,7 +470,7 @@ const MOST_KEYED = 1_000_000_000;
 /** SVC214: bodies and files that a route accepts, but IdempotencyMiddleware does not. */
 function findKeyedLimits(view: ApplicationView, report: ReportFinding): void {
   const usual = usualBodyBytes(view);
-  // without the setting, nobody has chosen a limit
+  // the default limit is not a decision of the application
   const ofAll = view.settings.peek('maxBodyBytes') === undefined ? 0 : usual;
   const reported = new Set<Middleware>();
   for (const detail of ownRoutes(view)) {

@@ -114,7 +114,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** SVC403: state in the memory of one process, although several processes serve the program. */
 function watchMemory(report: ReportAt, sources: Sources): Watch {
   const sent: { object: Node | undefined; isInRequest: boolean }[] = [];
-  /** Whether each process by itself sends the events of an object. Those of an unknown object count for all. */
+  /** Whether each process by itself sends the events of an object. Events of an unknown object count for all. */
   const isFed = (made: Call): boolean => {
     const own = sent.filter(({ object = made }) => object === made);
     return own.length > 0 && !own.some(({ isInRequest }) => isInRequest);
