@@ -340,7 +340,7 @@ export function calledInside<T>(
 }
 
 /** The error that ended a request. It is wrapped in an object, because `undefined` can be thrown, too. */
-interface Failure {
+export interface Failure {
   readonly error: unknown;
 }
 
