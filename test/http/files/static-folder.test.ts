@@ -33,7 +33,7 @@ function opened(t: TestContext, files: Readonly<Record<string, string>>): Opened
     cacheControl: () => 'no-cache',
   });
   folder.open(TRUSTED_MS);
-  const clock = new ManualClock(Date.now());
+  const clock = new ManualClock();
   return {
     path,
     clock,
