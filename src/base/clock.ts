@@ -5,6 +5,12 @@
 // imported, because a look-up of the global `performance` takes ten times as long as reading the time
 import { performance } from 'node:perf_hooks';
 
+/** Options of {@link Clock.after}. */
+export interface TimerOptions {
+  /** Whether the timer keeps the process alive. Default: false. */
+  readonly ref?: boolean;
+}
+
 /** Source of time and timers. Times are in milliseconds unless the name says otherwise. */
 export interface Clock {
   /** Milliseconds since the epoch. May jump when the system's clock is set. */
@@ -17,10 +23,10 @@ export interface Clock {
    */
   monotonicMs(): number;
   /**
-   * Calls `fn` once after `ms`. Disposing the result cancels the call. The timer does not keep the process
-   * alive.
+   * Calls `fn` once after `ms`. Disposing the result cancels the call. By default the timer does not keep the
+   * process alive.
    */
-  after(ms: number, fn: () => void): Disposable;
+  after(ms: number, fn: () => void, options?: TimerOptions): Disposable;
   /** Resolves after `ms`. Rejects with the signal's reason when the signal aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /**
@@ -58,7 +64,10 @@ export const systemClock: Clock = Object.freeze({
   // bound, not wrapped: a wrapper function would make each call a sixth slower, and each request makes two
   // calls
   monotonicMs: performance.now.bind(performance),
-  after: (ms: number, fn: () => void): Disposable => setTimeout(fn, ms).unref(),
+  after(ms: number, fn: () => void, options?: TimerOptions): Disposable {
+    const timer = setTimeout(fn, ms);
+    return options?.ref === true ? timer : timer.unref();
+  },
   sleep: (ms: number, signal?: AbortSignal): Promise<void> =>
     sleepUntil((done) => setTimeout(done, ms), signal),
 });
@@ -87,8 +96,8 @@ export class ApplicationClock implements Clock {
     return this.present.monotonicMs();
   }
 
-  after(ms: number, fn: () => void): Disposable {
-    return this.present.after(ms, fn);
+  after(ms: number, fn: () => void, options?: TimerOptions): Disposable {
+    return this.present.after(ms, fn, options);
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {

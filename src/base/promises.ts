@@ -8,7 +8,7 @@
  */
 import { AsyncResource } from 'node:async_hooks';
 import { types } from 'node:util';
-import type { Clock } from './clock.ts';
+import type { Clock, TimerOptions } from './clock.ts';
 
 /** Whether a value is a promise or another object with then(). */
 export function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -105,9 +105,10 @@ export async function within<T, Late>(
   ms: number,
   pending: Promise<T>,
   onLate: () => Late,
+  options?: TimerOptions,
 ): Promise<T | Late> {
   const late = Promise.withResolvers<Late>();
-  const timer = clock.after(ms, () => late.resolve(Promise.try(onLate)));
+  const timer = clock.after(ms, () => late.resolve(Promise.try(onLate)), options);
   try {
     return await Promise.race([pending, late.promise]);
   } finally {

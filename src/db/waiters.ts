@@ -26,6 +26,9 @@ interface WaitersDeps {
   readonly onLeave?: () => void;
 }
 
+/** Keeps the process alive, because a caller waits. */
+const REF = { ref: true };
+
 /** Queue of callers that wait for a connection. All callers have the same timeout, so one timer is enough. */
 export class Waiters<T> {
   readonly #options: WaitersDeps;
@@ -59,7 +62,7 @@ export class Waiters<T> {
     else this.#last.after = waiter;
     this.#last = waiter;
     this.size++;
-    this.#timer ??= alarm(clock, timeoutMs, this.#onTime);
+    this.#timer ??= clock.after(timeoutMs, this.#onTime, REF);
     const watched = watchLimit(limit, clock, (error) => this.#giveUp(waiter, error));
     if (this.#isIn(waiter)) waiter.watched = watched;
     return promise;
@@ -84,7 +87,7 @@ export class Waiters<T> {
       this.#giveUp(this.#first, timedOut());
     }
     if (this.#first !== undefined)
-      this.#timer = alarm(clock, Math.ceil(this.#first.expiresMs - nowMs), this.#onTime);
+      this.#timer = clock.after(Math.ceil(this.#first.expiresMs - nowMs), this.#onTime, REF);
   };
 
   #giveUp(waiter: Waiter<T>, error: Error): void {
@@ -111,11 +114,4 @@ export class Waiters<T> {
     this.#timer?.[Symbol.dispose]();
     this.#timer = undefined;
   }
-}
-
-/** Calls `fn` after `ms`. Unlike a timer of {@link Clock.after}, it keeps the process alive: a caller waits for it. */
-function alarm(clock: Clock, ms: number, fn: () => void): Disposable {
-  const stop = new AbortController();
-  void clock.sleep(ms, stop.signal).then(fn, () => undefined);
-  return { [Symbol.dispose]: () => stop.abort() };
 }

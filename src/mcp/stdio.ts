@@ -6,10 +6,10 @@
  * server: running requests have a few seconds to finish, then the application shuts down.
  */
 import { isUtf8 } from 'node:buffer';
+import { ignore, within } from '../base/promises.ts';
 import { reservedWrite } from './reserved-output.ts';
 import { invalidRequest, PARSE_ERROR, RpcError } from './messages.ts';
 import { McpConversation } from './conversation.ts';
-import type { Clock } from '../base/clock.ts';
 import type { Readable, Writable } from 'node:stream';
 import type { ConversationDeps } from './conversation.ts';
 
@@ -69,18 +69,13 @@ export async function serveStdio(deps: StdioDeps): Promise<void> {
       clock,
       graceMs,
       Promise.race([conversation.finish(), new Promise<void>((resolve) => output.once('close', resolve))]),
+      ignore,
+      { ref: true },
     );
   conversation.abort();
   if (!isGone) await new Promise<void>((resolve) => write('', () => resolve()));
   output.off('error', onGone).off('close', onGone);
   input.off('error', end).off('close', end);
-}
-
-async function within(clock: Clock, ms: number, wanted: Promise<void>): Promise<void> {
-  const over = new AbortController();
-  // clock.sleep() keeps the process alive, unlike clock.after()
-  await Promise.race([wanted, clock.sleep(ms, over.signal).catch(() => undefined)]);
-  over.abort();
 }
 
 interface LineHandler {

@@ -8,6 +8,7 @@
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
 import { SvcError } from '../../base/errors.ts';
+import { within } from '../../base/promises.ts';
 import { StorageFailed, atCaller } from '../errors.ts';
 import { checkLimit } from '../limits.ts';
 import { MEMORY, SqliteConnection, type SqliteOptions } from './connection.ts';
@@ -229,16 +230,9 @@ export class SqliteDriver implements Driver {
    * Waits until all connections are returned, at most for CLOSE_MS. A callback that never settles must not
    * keep the program from ending. Returns whether all connections were returned.
    */
-  async #drained(drained: Promise<unknown>): Promise<boolean> {
-    const abort = new AbortController();
-    // the sleep rejects when it is aborted below
-    const late = this.#options.clock.sleep(CLOSE_MS, abort.signal).then(
-      () => false,
-      () => true,
-    );
-    const isDrained = await Promise.race([drained.then(() => true), late]);
-    abort.abort();
-    return isDrained;
+  #drained(drained: Promise<unknown>): Promise<boolean> {
+    const isDrained = drained.then(() => true);
+    return within(this.#options.clock, CLOSE_MS, isDrained, () => false, { ref: true });
   }
 
   #opened(): SqliteConnection {
