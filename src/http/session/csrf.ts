@@ -252,7 +252,9 @@ export class CSRFMiddleware implements Middleware {
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden(
-      'The request has no valid CSRF token to prove that a page of this application sent the request',
+      reason === 'site' || reason === 'origin'
+        ? 'The request was sent by a page of another origin'
+        : 'The request has no valid CSRF token to prove that a page of this application sent the request',
       { code: 'csrf_failed', headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' } },
     );
   }
