@@ -460,8 +460,9 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} cannot be written as JSON`]);
-  // JSON.stringify writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer with its type
-  if (!text.includes('{}') && !text.includes('{"0":') && !text.includes('{"type":"Buffer"')) return text;
+  // JSON.stringify writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer with its
+  // type, of which the last part begins with a rare letter: so this search takes no time
+  if (!text.includes('{}') && !text.includes('{"0":') && !text.includes('Buffer","data":[')) return text;
   const bytes: Uint8Array[] = [];
   const problem = lossIn(value, '$', bytes);
   if (problem !== undefined) throw new SvcError('E_REPLY', [problem]);
