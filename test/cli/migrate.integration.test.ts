@@ -196,7 +196,7 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.match(other.stderr, /has no folder of seed files/);
 });
 
-test('svc migrate status lists the migrations of a replica as applied, which the application cannot know (--database)', async (t) => {
+test('svc migrate status lists the migrations of a replica as applied, and svc check --live reports them for the primary only', async (t) => {
   const cwd = project(t, {
     'app.ts': `import { Svc } from 'svc';
 import { DatabasePlugin } from 'svc/db';
@@ -217,6 +217,17 @@ app.register(new DatabasePlugin('sqlite:./data.db', { name: 'replica', readOnly:
     ],
   );
   assert.match(own.stdout, /^applied {5}0001_notes {2}\S+\n$/);
+  const database = await openDatabase(`sqlite:${join(cwd, 'data.db')}`);
+  await database.execute('update svc_migrations set applied_at = null');
+  await database.close();
+  const { stdout } = await svc(['check', 'app.ts', '--live', '--only', 'SVC402', '--format', 'json'], {
+    cwd,
+  });
+  const { findings } = JSON.parse(stdout) as { findings: { subject: string }[] };
+  assert.deepEqual(
+    findings.map(({ subject }) => subject),
+    ['database database'], // the database that the command in the remedy migrates
+  );
 });
 
 for (const scheme of ['postgres', 'mysql']) {
