@@ -174,7 +174,7 @@ export interface Operation {
   readonly body?: string;
   /** Names of list parameters whose items are sent as one text, separated by commas. */
   readonly joined?: readonly string[];
-  /** Media types of responses by status. An empty list means that the response has no content. */
+  /** Media types of responses by status. An empty list means that a success has no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
   /** Security schemes. Any one inner list is sufficient; all schemes of that list are needed. */
   readonly security?: readonly (readonly string[])[];
@@ -376,7 +376,7 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
     const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }
-  const data = await dataOf(response, types);
+  const data = await (ok || types.length > 0 ? dataOf(response, types) : undescribed(response));
   return ok ? { ok, status, data, response } : { ok, status, error: data, response };
 }
 
@@ -396,6 +396,16 @@ async function dataOf(response: Response, types: readonly string[]): Promise<unk
     return JSON.parse(text);
   } catch (cause) {
     throw new UnexpectedResponse(response, 'content that is not JSON', { cause });
+  }
+}
+
+/** Returns the content of an error that the document does not describe: a value of JSON, or else text. */
+async function undescribed(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return text;
   }
 }
 

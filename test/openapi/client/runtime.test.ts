@@ -191,6 +191,20 @@ test('each result of a generated client has the response and either data or an e
   assert.equal(plain['data'], plain['response'], 'it is not read');
 });
 
+test('a generated client reads the content of an error that the document leaves open', async () => {
+  for (const [content, type, error] of [
+    ['{"own":true}', 'application/json', { own: true }],
+    ['refused', 'text/plain', 'refused'],
+    ['{', 'application/json', '{'],
+    ['', 'text/plain', undefined],
+  ] as const) {
+    const answer = (): Response => new Response(content, { status: 409, headers: { 'Content-Type': type } });
+    const { call } = one({ responses: { 204: [], '4XX': [] } }, { answer });
+    const result = (await call()) as { readonly ok: boolean; readonly error: unknown };
+    assert.deepEqual([result.ok, result.error], [false, error]);
+  }
+});
+
 test('a generated client rejects with UnexpectedResponse for an undocumented status or media type, and for invalid JSON', async () => {
   for (const response of [
     new Response('', { status: 502 }),
