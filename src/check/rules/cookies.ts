@@ -4,7 +4,7 @@
 import { ALL } from '../../schema/pattern-parser.ts';
 import { calledName, entryOf, functionAround, isRaw } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
-import { bare, namesSecret } from '../sources.ts';
+import { bare, namesSecret } from '../names.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, closuresOf, madeIn } from '../values/value.ts';
