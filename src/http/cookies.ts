@@ -76,11 +76,11 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
       name,
       `name and value together have ${field.length - 1} bytes, but browsers accept at most 4,096: store the data on the server, and only an identifier in the cookie`,
     );
-  field += `; Path=${path}`;
+  field += path === '/' ? '; Path=/' : `; Path=${path}`;
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
-  field += `; SameSite=${SAME_SITE[sameSite]}`;
+  field += SAME_SITE[sameSite];
   return secure === true ? `${field}; Secure` : field;
 }
 
@@ -141,7 +141,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'secure',
   'sameSite',
 ] satisfies (keyof CookieOptions)[]);
-const SAME_SITE = { strict: 'Strict', lax: 'Lax', none: 'None' } as const;
+const SAME_SITE = { strict: '; SameSite=Strict', lax: '; SameSite=Lax', none: '; SameSite=None' } as const;
 /** Characters that need no encoding (RFC 6265 §4.1.1), except "%", which parseCookies() would decode. */
 const UNENCODED = /^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/;
 /** Names that browsers accept only with the attribute `Secure` (RFC 6265bis §4.1.3). */

@@ -9,7 +9,7 @@ import { holdsKey } from '../statements/written-schema.ts';
 import { clientIn, idsIn, madeIn } from '../values/value.ts';
 import { decidesByRights } from './ownership.ts';
 import { addedBy, addedTo, columnsOf, takenFrom } from './races.ts';
-import { NAMES } from '../names.ts';
+import { AMOUNT } from '../names.ts';
 import type { Call } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
@@ -98,7 +98,7 @@ function findOwnPrices(run: Run, trace: Trace, report: ReportAt): void {
 function findAmounts(run: Run, trace: Trace, report: ReportAt): void {
   for (const sending of trace.sentBy(run)) {
     for (const binding of sending.bindings ?? []) judgeProducts(binding, run, trace, report);
-    const isAmount = NAMES.amount.test(addedBy(sending) ?? '');
+    const isAmount = AMOUNT.test(addedBy(sending) ?? '');
     for (const { value, token } of addedTo(sending))
       if (isAmount && isFloat(value))
         report(
@@ -127,7 +127,7 @@ function judgeProducts({ value, column }: Binding, run: Run, trace: Trace, repor
     const given = sides.find((side) => side.declared?.number !== undefined);
     if (!marks.has(node) || node.type !== 'binary' || given === undefined) continue;
     const isOfRow = sides.some((side) => side !== given && rowsIn(side).length > 0);
-    const isAmount = NAMES.amount.test(column);
+    const isAmount = AMOUNT.test(column);
     if (
       node.operator === '*' &&
       (isOfRow || isAmount) &&
@@ -193,7 +193,7 @@ function effectsOf(sending: Sending, run: Run): readonly string[] {
   const amounts =
     isGuarded(run) || outline.verb !== 'insert'
       ? []
-      : written.filter(({ kind, column }) => kind === 'input' && NAMES.amount.test(column));
+      : written.filter(({ kind, column }) => kind === 'input' && AMOUNT.test(column));
   const added = addedTo(sending).length === 0 ? undefined : addedBy(sending);
   return [
     ...amounts.slice(0, 1).map(({ column }) => `inserts a row with "${column}" into the table "${target}"`),

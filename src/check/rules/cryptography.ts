@@ -11,7 +11,7 @@ import {
   nodesAround,
   pathOf,
 } from '../reader/nodes.ts';
-import { NAMES, bare, namesSecret } from '../names.ts';
+import { PASSWORD, bare, namesSecret } from '../names.ts';
 import { meaningOfCall } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
@@ -108,7 +108,7 @@ function watchStoredPasswords(report: ReportAt): Watch {
     const names = [
       ...madeIn(value).map(({ column = '' }) => plain(column)),
       ...clientsIn(value).map((part) => columnOf(part)?.name ?? ''),
-    ].filter((name) => isHash || NAMES.password.test(name));
+    ].filter((name) => isHash || PASSWORD.test(name));
     for (const node of names.length === 0 ? [] : rowsIn(value, [ROW]))
       compared.set(node, new Set([...(compared.get(node) ?? []), ...names]));
   };
@@ -128,14 +128,13 @@ function watchStoredPasswords(report: ReportAt): Watch {
         for (const name of compared.get(call) ?? [])
           for (const table of tables) columns.add(`${table}.${name}`);
         for (const { kind, table, column } of equal)
-          if (kind === 'input' && NAMES.password.test(plain(column)))
-            columns.add(`${table}.${plain(column)}`);
+          if (kind === 'input' && PASSWORD.test(plain(column))) columns.add(`${table}.${plain(column)}`);
       }
       for (const sending of sent)
         for (const { kind, value, table, column, token } of sending.written) {
           const name = plain(column);
           const isPassword =
-            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && NAMES.password.test(name));
+            columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD.test(name));
           const parts = kind === 'input' ? clientsIn(value) : [];
           const given = parts.find(({ unknown }) => unknown === undefined);
           if (!isPassword || given === undefined || given.origin.what.match(/hash|digest|encrypt/i)) continue;
@@ -391,7 +390,7 @@ function findFewRounds({ call, meaning, module, value }: Site, report: ReportAt)
 
 function holdsPassword(value: Value | undefined): boolean {
   return clientPartsOf(value?.texts ?? []).some(({ origin }) =>
-    NAMES.password.test(bare(origin.what.split('.').at(-1) ?? '')),
+    PASSWORD.test(bare(origin.what.split('.').at(-1) ?? '')),
   );
 }
 

@@ -16,7 +16,7 @@ import { isStored, literalOf } from '../values/text.ts';
 import { ABSENT, clientIn, hasMark, idsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { mayVerify } from './ownership.ts';
 import { isOfToken, isPassword, isToken, writtenBy } from './races.ts';
-import { NAMES } from '../names.ts';
+import { ROLE } from '../names.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -258,7 +258,7 @@ function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>
 /** Whether an input of the request itself, and no member of a token, is named like a role. */
 function namesRole(input: string): boolean {
   const [, name = '', ...more] = input.split('.');
-  return more.length === 0 && NAMES.role.test(plain(name).replaceAll('-', ''));
+  return more.length === 0 && ROLE.test(plain(name).replaceAll('-', ''));
 }
 
 /** Whether the branch where a condition is true goes on. A branch that refuses a role protects it. */

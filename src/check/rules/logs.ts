@@ -3,7 +3,7 @@
  */
 import { literal } from '../reader/constants.ts';
 import { entryOf, pathOf } from '../reader/nodes.ts';
-import { NAMES, namesSecret } from '../names.ts';
+import { PERSON, namesSecret } from '../names.ts';
 import { isCommand } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
@@ -175,7 +175,7 @@ function secretIn(
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
     if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    const isNamed = key !== undefined && (namesSecret(key) || NAMES.person.test(plain(key)));
+    const isNamed = key !== undefined && (namesSecret(key) || PERSON.test(plain(key)));
     if (part.kind === 'client' && isNamed && !isPiece(part)) return key;
   }
   if (isCardNumber(value)) return 'number of a card';

@@ -21,7 +21,7 @@ import { hasAny, isStored } from '../values/text.ts';
 import { ABSENT, clientsIn, hasMark, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { optionalIn, parsedIn, refuses } from './fail-open.ts';
-import { NAMES } from '../names.ts';
+import { PAID, REPEAT_KEY } from '../names.ts';
 import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -125,9 +125,9 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
   const content = body?.type === 'call' && pathOf(body.callee) === 'JSON.stringify' ? body.args[0] : body;
   const names = [...(value(content)?.members?.keys() ?? [])];
   const isOpen = headers !== undefined && (headers.members === undefined || headers.items !== undefined);
-  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => NAMES.repeatKey.test(name));
+  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => REPEAT_KEY.test(name));
   if (!isPost && !/^post$/i.test(constantIn(options?.get('method')) ?? '')) return;
-  if (isOpen || isKeyed || !names.some((name) => NAMES.paid.test(name))) return;
+  if (isOpen || isKeyed || !names.some((name) => PAID.test(name))) return;
   report(
     { module, node: call },
     'the payment is sent again after an error, although the first one may have arrived, and nothing tells the receiver that both are one',

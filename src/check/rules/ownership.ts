@@ -15,7 +15,7 @@ import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, isChosen, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
-import { NAMES } from '../names.ts';
+import { HOOK, RIGHT, TENANT } from '../names.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
@@ -348,7 +348,7 @@ function byNothing({ sending, owners }: Chosen): Foreign | undefined {
     .tiesOf(target)
     .find(
       ({ owner, isInStatement }) =>
-        isInStatement && !owners.isKey(target, owner) && (isWrite || NAMES.tenant.test(owner)),
+        isInStatement && !owners.isKey(target, owner) && (isWrite || TENANT.test(owner)),
     );
   const isWhole = /^(?:update|delete|select)$/.test(outline.verb) && !outline.has(/^(?:where|join)$/);
   if (tie === undefined || !isWhole || outline.isAggregate) return undefined;
@@ -366,9 +366,7 @@ function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void 
   for (const run of trace.runs) {
     if (run.route === undefined || isGuarded(run) || mayVerify(run, trace)) continue;
     const isHook =
-      NAMES.hook.test(pathOf(run.route)) &&
-      !comparesSecret(run, trace) &&
-      !hasVerifyingMiddleware(trace, sources);
+      HOOK.test(pathOf(run.route)) && !comparesSecret(run, trace) && !hasVerifyingMiddleware(trace, sources);
     for (const sending of trace.sentBy(run)) {
       if (
         isHook &&
@@ -465,7 +463,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
         sending.written.some(({ kind }) => kind === 'principal');
       for (const written of sending.written.filter(({ value }) => isChosen(value))) {
         const isOwnRole = isMember && /role|admin/.test(written.column);
-        if (!NAMES.right.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
+        if (!RIGHT.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
         const choices = choicesOf(written.value);
         const isRole = choices.some((choice) => roles.has(choice));
         // a declared choice of other words is no right
@@ -492,7 +490,7 @@ function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
           ? args[1]
           : undefined;
     for (const [name, value] of claims?.members ?? []) {
-      const [input] = NAMES.right.test(plain(name)) ? inputsOf(value) : [];
+      const [input] = RIGHT.test(plain(name)) ? inputsOf(value) : [];
       if (input !== undefined)
         report({ module, call }, `the client writes "${name}" of its own login by ${input}`, {
           remedy: 'Take it from the row of the account',

@@ -14,7 +14,7 @@ import {
   testsAround,
 } from '../reader/nodes.ts';
 import { DRAWN } from '../values/calls.ts';
-import { NAMES, namesSecret } from '../names.ts';
+import { MAIL, OFF, PROOF, namesSecret, namesCode } from '../names.ts';
 import { CRYPTO, RANDOM, ROW } from '../values/marks.ts';
 import { clientPartsOf, constantOf, hasClient, isStored } from '../values/text.ts';
 import { ABSENT, hasMark, madeIn, withoutMembers } from '../values/value.ts';
@@ -199,11 +199,6 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
           : `clients can try more than ${MOST_TRIES} passwords a minute, because no tighter rate limit applies to the route`,
       );
   }
-}
-
-/** Columns that hold a code, where the name is the only declaration. */
-function namesCode(column: string | undefined): boolean {
-  return column !== undefined && (namesSecret(column) || /^(?:\w+_)?(?:code|pin|otp)$/i.test(column));
 }
 
 /** Returns the input with few possible values that the handler hashes, or compares as a secret. */
@@ -408,12 +403,12 @@ function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
         write.nodeAt(),
         `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
       );
-    const mail = written.find(({ column, kind }) => kind === 'input' && NAMES.mail.test(column));
-    const proof = trace.tableOf(write)?.columns.find((column) => NAMES.proof.test(column));
+    const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
+    const proof = trace.tableOf(write)?.columns.find((column) => PROOF.test(column));
     if (
       mail !== undefined &&
       proof !== undefined &&
-      !writtenBy(write).some(({ column }) => NAMES.proof.test(column))
+      !writtenBy(write).some(({ column }) => PROOF.test(column))
     )
       report(
         write.nodeAt(mail.token),
@@ -471,7 +466,7 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
   for (const each of trace.sent) {
     const { target = '', outline } = each;
     for (const name of new Set(outline.tokens.map((token) => token.name))) {
-      if (!NAMES.off.test(name)) continue;
+      if (!OFF.test(name)) continue;
       if (writtenBy(each).some(({ column }) => column === name)) add(used, target, name);
       if (outline.verb === 'select' && namesAfterWhere(each, name)) add(compared, target, name);
     }

@@ -10,7 +10,7 @@ import { comparedColumn, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
 import { ABSENT, hasMark, madeIn, signatureOf } from '../values/value.ts';
-import { NAMES, namesSecret } from '../names.ts';
+import { LEDGER, namesSecret } from '../names.ts';
 import type { ReportAt, SourcePart, SourceRule } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -317,8 +317,8 @@ function isNoted(first: Sending, second: Sending): boolean {
       first.outline.verb === 'insert' && first.call.start < second.call.start && isNegated(first, second)
     );
   const [changed, table] = [first.target ?? '', second.target ?? ''];
-  if (NAMES.ledger.test(changed) || changed.endsWith('history')) return false;
-  if (NAMES.ledger.test(table) || isHistoryOf(table, first)) return true;
+  if (LEDGER.test(changed) || changed.endsWith('history')) return false;
+  if (LEDGER.test(table) || isHistoryOf(table, first)) return true;
   // a row with nothing but the client and constants is a statistic, and one that may be there already is none of this change
   const says = second.written.some(({ kind }) => kind !== 'principal' && kind !== 'constant');
   return (

@@ -4,7 +4,7 @@
  */
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { NAMES, bare } from '../names.ts';
+import { SECRET_COLUMN, SECRET_MEMBER, bare } from '../names.ts';
 import { writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
@@ -153,12 +153,12 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   const shown: RepliesOf = new Map();
   const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
     for (const [key, member] of (route && value?.members) ?? [])
-      if (route !== undefined && NAMES.secretMember.test(bare(key)))
+      if (route !== undefined && SECRET_MEMBER.test(bare(key)))
         shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
     if (!declaresResponse(route)) replies.push([value, reply]);
   };
   for (const { name, columns } of tablesIn(sqlTexts(sources.project)).values())
-    for (const column of columns) if (NAMES.secretColumn.test(column)) secrets.set(name, column);
+    for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
   const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
     if (value === undefined || depth > 4) return;
     const stacks = madeIn(withoutMembers(value)).filter(({ by }) => by === 'Error.stack');
@@ -178,7 +178,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     onStatement(sending) {
       sent.set(sending.call, sending);
       for (const { table, column, value } of sending.written)
-        if (NAMES.secretColumn.test(column) || hasMark(value, HASHES)) secrets.set(table, column);
+        if (SECRET_COLUMN.test(column) || hasMark(value, HASHES)) secrets.set(table, column);
     },
     finish() {
       replies.forEach(([value, reply]) => judge(value, reply));
@@ -217,14 +217,14 @@ function revealed(
   };
   if (by === CLASS_ROW) {
     const secret = [...(members ?? [])].find(
-      ([name, member]) => NAMES.secretColumn.test(name) && isColumnOf(sending, member),
+      ([name, member]) => SECRET_COLUMN.test(name) && isColumnOf(sending, member),
     );
     return secret && message(secret[0]);
   }
   const known = secrets.get(target);
   const selected = outline.before('from').map(({ name }) => name);
   const column =
-    selected.find((name) => name === known || NAMES.secretColumn.test(name)) ??
+    selected.find((name) => name === known || SECRET_COLUMN.test(name)) ??
     (outline.hasStar ? known : undefined);
   // a member of the same name replaces the column: { ...user, password: undefined }
   const gone = [...(members?.keys() ?? []), ...(lacks ?? [])];
@@ -364,7 +364,7 @@ function isOwnText({ texts }: Value): boolean {
 function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): void {
   for (const { module, node } of sources.all('entry')) {
     const { key = '' } = node;
-    if (node.parent?.type !== 'object' || !NAMES.secretMember.test(bare(key)) || node.value === undefined)
+    if (node.parent?.type !== 'object' || !SECRET_MEMBER.test(bare(key)) || node.value === undefined)
       continue;
     if (
       node.value.type === 'text' ||

@@ -17,7 +17,7 @@ import {
   pathOf,
   walk,
 } from '../reader/nodes.ts';
-import { NAMES } from '../names.ts';
+import { LINK, LOGIN } from '../names.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS, isClock } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
@@ -207,7 +207,7 @@ function findChangingGets(site: Site, report: ReportAt): void {
   const change =
     meaning === 'svc.Session.destroy'
       ? 'ends the session'
-      : CHANGES_ROWS.test(text) && isChosen && !NAMES.link.test(path) && !setsTime(site, text)
+      : CHANGES_ROWS.test(text) && isChosen && !LINK.test(path) && !setsTime(site, text)
         ? `${/^\s*delete/i.test(text) ? 'deletes' : 'changes'} rows`
         : undefined;
   if (change === undefined || (methodsOf(route.call).length > 1 && testsMethod(route.call))) return;
@@ -242,8 +242,7 @@ function watchLogins(report: ReportAt): Watch {
     finish() {
       for (const [{ call }, firsts] of called) {
         const [path] = call.args;
-        const isLogin =
-          firsts.has('svc.checkPassword') || (path?.type === 'text' && NAMES.login.test(path.value));
+        const isLogin = firsts.has('svc.checkPassword') || (path?.type === 'text' && LOGIN.test(path.value));
         if (!isLogin || !methodsOf(call).includes('post')) continue;
         const set = firsts.get('svc.Session.set');
         if (set !== undefined && !firsts.has('svc.Session.regenerate'))

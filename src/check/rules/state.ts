@@ -14,7 +14,7 @@ import {
   partsIn,
   pathOf,
 } from '../reader/nodes.ts';
-import { NAMES } from '../names.ts';
+import { SETTINGS, TOOL } from '../names.ts';
 import { callsIn } from '../sources.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
@@ -214,7 +214,7 @@ function findMissingParts(
 /** Whether a function uses a parameter on which its result depends. */
 function affectsResult(param: Node, fn: Fn): boolean {
   const names = boundIn(param).map(({ local }) => local);
-  return names.some((name) => !NAMES.tool.test(name)) && names.some((name) => uses(fn, name));
+  return names.some((name) => !TOOL.test(name)) && names.some((name) => uses(fn, name));
 }
 
 /** Whether a key contains an argument; undefined if a part of the key is not known, or tests may choose its words. */
@@ -342,7 +342,7 @@ function storedBy({ call, meaning, module, receiver, given }: Site): readonly No
   const [target, ...more] = call.args;
   if (meaning === 'Object.assign') {
     const isStored = target !== undefined && isKeptLater(target, module) && given(target) === undefined;
-    return isStored && !NAMES.settings.test(pathOf(target) ?? '') ? more : [];
+    return isStored && !SETTINGS.test(pathOf(target) ?? '') ? more : [];
   }
   const isKept = receiver?.lasting !== undefined && /^(?:set|add|push|unshift)$/.test(calledName(call) ?? '');
   return isKept || STORES.test(meaning) ? call.args : [];

@@ -4,7 +4,7 @@
  */
 import { entryOf, isRaw, leaveIn, partsIn, triesAround } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
-import { NAMES } from '../names.ts';
+import { END, TIME } from '../names.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
@@ -178,7 +178,7 @@ function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sourc
     const { outline, target } = sending;
     if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
     const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
-    const ends = named.filter((name) => NAMES.end.test(name));
+    const ends = named.filter((name) => END.test(name));
     if (isEndless(sending, run, trace))
       report(
         sending.nodeAt(),
@@ -228,7 +228,7 @@ function isEndless(sending: Sending, run: Run, trace: Trace): boolean {
   const columns = trace.tableOf(sending)?.columns;
   const sets = trace.sentBy(run).filter(({ written }) => written.some(isPassword));
   return (
-    columns?.some((column) => NAMES.time.test(column)) === false &&
+    columns?.some((column) => TIME.test(column)) === false &&
     !isGuarded(run) &&
     sets.length > 0 &&
     sets.every(({ target }) => target !== sending.target) &&
