@@ -14,7 +14,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { isServedByMany } from '../http/middleware/exemptions.ts';
+import { isServedByMany } from '../base/config.ts';
 import { AppState, services, stateKey } from '../http/state.ts';
 import { onePer, oneOf, readOptions, text } from '../base/options.ts';
 import { Database } from './database.ts';

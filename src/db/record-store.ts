@@ -10,6 +10,7 @@
  * wrong by the difference between the clocks of two machines.
  */
 import { randomInt } from 'node:crypto';
+import { asBuffer } from '../base/bytes.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
@@ -139,9 +140,7 @@ export class DatabaseRecordStore implements RecordStore {
   async get(key: string): Promise<string | undefined> {
     const { storeLimit } = this.#db;
     const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()], storeLimit);
-    return found instanceof Uint8Array
-      ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
-      : (found as string | undefined);
+    return found instanceof Uint8Array ? asBuffer(found).toString() : (found as string | undefined);
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {

@@ -298,6 +298,17 @@ export class TextResponse extends HttpResponse {
   }
 }
 
+/**
+ * Escapes text for HTML content and quoted attribute values. It does not make text safe in scripts, styles,
+ * names of tags or attributes, or URLs, which may begin with `javascript:`.
+ *
+ * Example:
+ *   new HTMLResponse(`<p title="${escapeHtml(title)}">${escapeHtml(name)}</p>`)
+ */
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
 /** Sends HTML as `text/html; charset=utf-8`. It does not escape anything, so escape user input before. */
 export class HTMLResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {

@@ -4,7 +4,7 @@
 import { ALL } from '../../schema/pattern-parser.ts';
 import { calledName, entryOf, functionAround, isRaw } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
-import { bare, namesSecret } from '../sources.ts';
+import { namesClient } from '../names.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, closuresOf, madeIn } from '../values/value.ts';
@@ -133,11 +133,6 @@ function judgeCookie(
     `the cookie "${name}" identifies a client but lacks ${missing.join(' and ')}, so scripts or attackers on the network can steal the cookie`,
     { remedy: 'Use response.setCookie(name, value), whose defaults are HttpOnly, Secure and SameSite=Lax' },
   );
-}
-
-/** Whether a cookie of this name identifies a client, where its name is the only declaration. */
-function namesClient(name: string): boolean {
-  return (namesSecret(name) || bare(name).endsWith('session')) && !/csrf|xsrf/i.test(name);
 }
 
 /** Returns the options of a cookie that a call sets, and whether the cookie identifies a client: by its value, or by its name. */

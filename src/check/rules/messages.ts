@@ -15,12 +15,13 @@ import {
   triesAround,
 } from '../reader/nodes.ts';
 import { isEmpty, rowsIn } from '../statements/trace.ts';
-import { ROW } from '../values/marks.ts';
+import { CRYPTO, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { ABSENT, clientsIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientsIn, hasMark, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { optionalIn, parsedIn, refuses } from './fail-open.ts';
+import { PAID, REPEAT_KEY } from '../names.ts';
 import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -72,7 +73,7 @@ function watchAddressees(report: ReportAt): Watch {
       for (const { inputs, handler, ...at } of mails) {
         const all = sent.get(handler) ?? [];
         const written = all.flatMap((each) => each.written.map(({ value }) => value));
-        const isOfSecret = written.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+        const isOfSecret = written.some((value) => hasMark(value, CRYPTO));
         const found = all
           .filter(({ outline }) => outline.verb === 'select')
           .flatMap(({ equal }) => equal.flatMap(({ value }) => foldedIn(value)));
@@ -97,7 +98,7 @@ function watchAddressees(report: ReportAt): Watch {
 }
 
 function inputsIn(value: Value | undefined): readonly Input[] {
-  const parts = value === undefined ? [] : clientsIn(value).filter((part) => !isStored(part));
+  const parts = clientsIn(value).filter((part) => !isStored(part));
   const marks = madeIn(value).filter(({ by }) => by.startsWith('input '));
   return [
     ...parts.map(({ origin, isFolded = false }) => ({ name: origin.what, isFolded })),
@@ -107,16 +108,11 @@ function inputsIn(value: Value | undefined): readonly Input[] {
 
 /** Returns the names of folded inputs in a value. Only letters outside of ASCII fold to others. */
 function foldedIn(value: Value | undefined): readonly string[] {
-  const parts = value === undefined ? [] : clientsIn(value);
+  const parts = clientsIn(value);
   return parts
     .filter((part) => part.isFolded === true && !isStored(part) && hasAny(part.may, '\u0080'))
     .map(({ origin }) => origin.what);
 }
-
-const AMOUNT = /cents|amount|price|total|balance|credits?$/i;
-/** Names of a field by which the receiver recognises a repeated message. */
-const KEYS =
-  /idempot|^x?-?request-?id$|^(?:id|key|nonce|reference)$|(?:request|payment|charge|transaction|transfer|order|invoice)_?(?:id|key|reference)$/i;
 
 /** SVC657: a payment that is sent again after an error, without a key by which the receiver recognises it. */
 function findRepeatedPayments({ call, meaning, module, stack, value }: Site, report: ReportAt): void {
@@ -129,9 +125,9 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
   const content = body?.type === 'call' && pathOf(body.callee) === 'JSON.stringify' ? body.args[0] : body;
   const names = [...(value(content)?.members?.keys() ?? [])];
   const isOpen = headers !== undefined && (headers.members === undefined || headers.items !== undefined);
-  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => KEYS.test(name));
+  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => REPEAT_KEY.test(name));
   if (!isPost && !/^post$/i.test(constantIn(options?.get('method')) ?? '')) return;
-  if (isOpen || isKeyed || !names.some((name) => AMOUNT.test(name))) return;
+  if (isOpen || isKeyed || !names.some((name) => PAID.test(name))) return;
   report(
     { module, node: call },
     'the payment is sent again after an error, although the first one may have arrived, and nothing tells the receiver that both are one',
@@ -173,7 +169,7 @@ function watchJobs(report: ReportAt): Watch {
         restored.add(target);
       if (!isByInput && !isTied) read.add(call);
       if (outline.verb !== 'delete' || sending.isInTransaction) return;
-      const rows = equal.flatMap(({ value }) => (value === undefined ? [] : rowsIn(value, [ROW])));
+      const rows = equal.flatMap(({ value }) => rowsIn(value, [ROW]));
       for (const node of outline.has(/^returning$/, 0) ? [call, ...rows] : rows)
         if (read.has(node)) deleted.set(node, sending);
     },
@@ -189,7 +185,7 @@ function watchJobs(report: ReportAt): Watch {
       for (const sending of lost)
         if (!restored.has(sending.target ?? ''))
           report(
-            sending.nodeAt(undefined),
+            sending.nodeAt(),
             'the row is deleted before the request that needs it has succeeded: an error or a restart between the two loses it',
             {
               remedy:

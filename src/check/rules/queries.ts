@@ -21,7 +21,7 @@ import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { boundIn } from '../values/sql-texts.ts';
 import { hasNoMaximum, isPiece, literalOf } from '../values/text.ts';
-import { clientsIn, madeIn } from '../values/value.ts';
+import { clientsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -156,7 +156,7 @@ function deletionOf(sending: Sending): Erasure | undefined {
   const isTimed = way.some(({ node }) =>
     [node, ...nodesAround(node)].some((each) => each.type === 'function' && runnerOf(each) !== undefined),
   );
-  return isTimed ? { ...sending.nodeAt(undefined), table, home: functionAround(call) } : undefined;
+  return isTimed ? { ...sending.nodeAt(), table, home: functionAround(call) } : undefined;
 }
 
 /** SVC676: tables that each start erases, and timers that delete all rows that requests insert. */
@@ -374,7 +374,7 @@ function watchLimits(report: ReportAt): Watch {
       // the condition of a loop is no limit, but needs one
       const [made] = node.parent?.type === 'loop' ? sides.flatMap((side) => endlessIn(side) ?? []) : [];
       if (made !== undefined) amounts.push({ by: made.by, node, module });
-      else for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
+      else for (const { by } of sides.flatMap((side) => madeIn(withoutMembers(side)))) compared.add(by);
     },
     finish() {
       for (const { by, node, module } of limits)
@@ -406,7 +406,7 @@ function amountOf({ call, meaning, value }: Site): Value | undefined {
 }
 
 function endlessIn(value: Value | undefined): Made | undefined {
-  return value && madeIn({ texts: value.texts }).find(hasNoMaximum);
+  return madeIn(withoutMembers(value)).find(hasNoMaximum);
 }
 
 /** Returns the inputs after LIMIT in a statement whose types have no maximum. */
@@ -452,7 +452,7 @@ function repeatedOver(call: Node): readonly Node[] {
 function isUnlimited(value: Value | undefined): boolean {
   const { source, declared } = value ?? {};
   if (source === undefined || !/^(?:body|form|message|query)$/.test(source.origin.input)) return false;
-  if (value !== undefined && clientsIn(value).some((part) => isPiece(part))) return false;
+  if (clientsIn(value).some((part) => isPiece(part))) return false;
   const node = declared?.node;
   return node === undefined
     ? declared === undefined
@@ -564,7 +564,7 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
 function statementOf(node: Node | undefined, module: SourceModule): string {
-  const value = node === undefined ? undefined : literal(node, module);
+  const value = literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
 }
 

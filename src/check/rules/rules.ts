@@ -7,6 +7,7 @@ import { ADDRESS_RULES } from './addresses.ts';
 import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
+import { CALCULATION_RULES } from './calculations.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
@@ -36,6 +37,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...ADDRESS_RULES,
   ...AMOUNT_RULES,
   ...AVAILABILITY_RULES,
+  ...CALCULATION_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
   ...FAIL_OPEN_RULES,

@@ -162,7 +162,7 @@ function isReported(name: string, made: Spot, sources: Sources): boolean {
 
 /** Whether `run({ workers })` starts several processes. A computed number probably does. */
 function startsSeveral({ args: [options] }: Call, module: SourceModule): boolean {
-  const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
+  const workers = entryOf(literal(options, module), 'workers');
   if (workers === undefined) return false;
   const isAuto = workers.type === 'text' && workers.value === 'auto';
   return workers.type === 'call' || isAuto || (numberOf(workers, module) ?? 0) > 1;

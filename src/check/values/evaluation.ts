@@ -369,7 +369,7 @@ export abstract class Evaluation extends Classes {
     if (key === 'length' && value.texts.some(hasClient)) return tests.lengthOf(value);
     if (key === undefined) {
       const item = itemOf(tests.chosenOf(value, index));
-      const ids = index === undefined || tests.isMadeHere(value) ? [] : values.idsIn(index);
+      const ids = tests.isMadeHere(value) ? [] : values.idsIn(index);
       const { texts, items, members } = item;
       return item.source === undefined
         ? { texts, items, members, ...(ids.length > 0 && { keys: ids }) }

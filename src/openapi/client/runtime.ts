@@ -204,21 +204,50 @@ export function functionsOf(
   return Object.fromEntries(
     Object.entries(operations).map(([name, operation]) => [
       name,
-      (input: Input = {}, call: CallOptions = {}) => send(operation, schemes, options, input, call),
+      (input: Input = {}, call: CallOptions = {}) => send({ operation, schemes, options }, input, call),
     ]),
   );
 }
 
-async function send(
-  operation: Operation,
-  schemes: Readonly<Record<string, Scheme>>,
-  { baseUrl, fetch: given = fetch, headers: usual, credentials, auth = {}, retry: always }: BaseOptions,
+/** An operation of one client. */
+interface BoundOperation {
+  readonly operation: Operation;
+  readonly schemes: Readonly<Record<string, Scheme>>;
+  readonly options: BaseOptions;
+}
+
+async function send(endpoint: BoundOperation, input: Input, call: CallOptions): Promise<unknown> {
+  const { operation, options } = endpoint;
+  const { signal, retry = options.retry } = call;
+  const { url, headers, init } = await requestOf(endpoint, input, call);
+  const isRepeatable = IDEMPOTENT.test(operation.method) || headers.has('Idempotency-Key');
+  let left = retry && isRepeatable && init.duplex === undefined ? (retry.times ?? 2) : 0;
+  for (;;) {
+    const response = await (options.fetch ?? fetch)(url, init);
+    const seconds = left-- > 0 ? secondsUntilRetry(response) : undefined;
+    if (!retry || seconds === undefined || seconds > (retry.maxSeconds ?? 30))
+      return resultOf(operation, response);
+    await response.body?.cancel();
+    await sleep(seconds * 1_000, signal);
+  }
+}
+
+interface BuiltRequest {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly init: RequestInit & { readonly duplex?: 'half' };
+}
+
+async function requestOf(
+  { operation, schemes, options }: BoundOperation,
   input: Input,
-  { signal, headers: own, retry = always }: CallOptions,
-): Promise<unknown> {
-  const headers = new Headers(usual);
-  const query = queryOf(input.query, operation.joined);
-  const cookies = textsOf(input.cookies, operation.joined).map(([name, text]) => `${name}=${text}`);
+  { signal, headers: own = {} }: CallOptions,
+): Promise<BuiltRequest> {
+  const { baseUrl, credentials, auth = {} } = options;
+  const { method, path, joined, body: type } = operation;
+  const headers = new Headers(options.headers);
+  const query = queryOf(input.query, joined);
+  const cookies = textsOf(input.cookies, joined).map(([name, text]) => `${name}=${text}`);
   for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {})))
     headers.set(name, text);
   for (const [scheme, text] of await credentialsOf(operation, auth)) {
@@ -230,23 +259,22 @@ async function send(
   }
   // browsers ignore the field Cookie, and send their own cookies
   if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
-  for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
-  const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
-  if (signal !== undefined) init.signal = signal;
-  if (credentials !== undefined) init.credentials = credentials;
-  addBody(init, headers, operation, input);
-  const address = `${baseUrl.replace(/\/$/, '')}${pathOf(operation.path, input.params)}`;
-  const url = query.length === 0 ? address : `${address}?${query.join('&')}`;
-  const isRepeatable = IDEMPOTENT.test(operation.method) || headers.has('Idempotency-Key');
-  let left = retry && isRepeatable && init.duplex === undefined ? (retry.times ?? 2) : 0;
-  for (;;) {
-    const response = await given(url, init);
-    const seconds = left-- > 0 ? secondsUntilRetry(response) : undefined;
-    if (!retry || seconds === undefined || seconds > (retry.maxSeconds ?? 30))
-      return resultOf(operation, response);
-    await response.body?.cancel();
-    await sleep(seconds * 1_000, signal);
-  }
+  for (const [name, text] of Object.entries(own)) headers.set(name, text);
+  const body = bodyOf(operation, input);
+  // for multipart, fetch() adds the content type with the boundary
+  if (type !== undefined && body !== undefined && !(body instanceof FormData))
+    headers.set('Content-Type', type);
+  const init = {
+    method,
+    headers,
+    redirect: 'manual',
+    ...(signal && { signal }),
+    ...(credentials && { credentials }),
+    ...(body !== undefined && { body }),
+    ...(body instanceof ReadableStream && { duplex: 'half' as const }),
+  } as const;
+  const address = `${baseUrl.replace(/\/$/, '')}${pathOf(path, input.params)}`;
+  return { url: query.length === 0 ? address : `${address}?${query.join('&')}`, headers, init };
 }
 
 /** Methods that may be repeated (RFC 9110 §9.2.2). */
@@ -339,22 +367,12 @@ function base64(text: string): string {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
 
-function addBody(
-  init: RequestInit & { duplex?: 'half' },
-  headers: Headers,
-  { body: type, joined }: Operation,
-  { body, form }: Input,
-): void {
-  if (type === undefined || (body === undefined && form === undefined)) return;
-  if (type === 'multipart/form-data') {
-    init.body = formOf(form, joined); // fetch() adds the boundary to the content type
-    return;
-  }
-  headers.set('Content-Type', type);
-  if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
-  else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody;
-  if (body instanceof ReadableStream) init.duplex = 'half';
+/** Returns the body of a request in its media type; undefined for a request without a body. */
+function bodyOf({ body: type, joined }: Operation, { body, form }: Input): RawBody | undefined {
+  if (type === undefined || (body === undefined && form === undefined)) return undefined;
+  if (type === 'multipart/form-data') return formOf(form, joined);
+  if (type === 'application/x-www-form-urlencoded') return queryOf(form, joined).join('&');
+  return isJson(type) ? JSON.stringify(body) : (body as RawBody);
 }
 
 function formOf(form: Input['form'] = {}, joined: readonly string[] = []): FormData {

@@ -15,7 +15,7 @@ import {
 } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../../src/http/cookies.ts';
-import { ProtectedValues } from '../../../src/http/session/cookie.ts';
+import { ProtectedValues } from '../../../src/crypto/protected-values.ts';
 import { loginAuthority } from '../../../src/http/state.ts';
 import { Keyring } from '../../../src/crypto/keys.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../../support/session-site.ts';
