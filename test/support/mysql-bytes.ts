@@ -1,6 +1,9 @@
 /**
- * Creates packets of a MySQL or MariaDB server, for fake servers that misbehave.
+ * Fake servers of MySQL and MariaDB, and their packets.
  */
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import type { TestContext } from 'node:test';
 
 /** All capability flags except TLS and session tracking. */
 export const CAPABILITIES: number = 0xffff_f7ff & ~0x80_0000;
@@ -65,4 +68,39 @@ export function prepared(parameters: number = 0): Buffer {
     packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters, 0, 0, 0, 0)),
     ...Array.from({ length: parameters }, (_, index) => packet(2 + index, column('?'))),
   ]);
+}
+
+/** Returns the body of each packet in a chunk of the client. */
+export function packetsIn(chunk: Buffer): Buffer[] {
+  const bodies: Buffer[] = [];
+  for (let at = 0; at < chunk.length; at += 4 + chunk.readUIntLE(at, 3))
+    bodies.push(chunk.subarray(at + 4, at + 4 + chunk.readUIntLE(at, 3)));
+  return bodies;
+}
+
+/** Starts a server that sends a greeting and replies with the result of `answer`. Returns the received bytes, too. */
+export async function fakeMySql(
+  t: TestContext,
+  first: Buffer,
+  answer: (received: Buffer, count: number, socket: Socket) => Buffer | undefined,
+): Promise<{ readonly url: string; readonly received: Buffer[] }> {
+  const received: Buffer[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.write(first);
+    let count = 0;
+    socket.on('data', (chunk: Buffer) => {
+      received.push(chunk);
+      const said = answer(chunk, count++, socket);
+      if (said !== undefined) socket.write(said);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, received };
 }
