@@ -3,6 +3,7 @@
  */
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { COMMAND } from '../../src/db/mysql/wire.ts';
 import type { TestContext } from 'node:test';
 
 /** All capability flags except TLS and session tracking. */
@@ -13,6 +14,8 @@ export const LONG_PASSWORD = 0x1;
 export const NONCE = 'abcdefghijklmnopqrst';
 /** An OK packet with only the status flag autocommit. */
 export const OK: Buffer = Buffer.from([0, 0, 0, 2, 0, 0, 0]);
+/** An OK packet inside of a transaction. */
+export const IN_TRANSACTION: Buffer = Buffer.from([0, 0, 0, 3, 0, 0, 0]);
 
 /** Returns a packet with its length and sequence number. */
 export function packet(sequence: number, ...parts: readonly (Uint8Array | string)[]): Buffer {
@@ -59,7 +62,7 @@ export const END: Buffer = Buffer.from([0xfe, 0, 0, 2, 0, 0, 0]);
 export const MOST: Buffer = Buffer.concat([
   packet(1, Buffer.of(1)),
   packet(2, column('@@max_allowed_packet')),
-  packet(3, Buffer.from([7]), '1000000'),
+  packet(3, Buffer.from([7]), '9000000'),
   packet(4, END),
 ]);
 /** Returns the response to COM_STMT_PREPARE: statement 1 without rows, and with this number of parameters. */
@@ -103,4 +106,56 @@ export async function fakeMySql(
     server.close();
   });
   return { url: `mysql://app:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}/shop`, received };
+}
+
+/** Whether a server replies to the request with this body. */
+export function needsReply([command]: Uint8Array): boolean {
+  return command !== COMMAND.quit && command !== COMMAND.stmtClose && command !== COMMAND.stmtSendLongData;
+}
+
+interface AcceptingOptions {
+  /** Packet with which the login begins. */
+  readonly first?: Buffer;
+  /** Status after a ROLLBACK; with autocommit by default. */
+  readonly afterRollback?: Buffer;
+  /** Returns the reply to a request for a prepared statement with this text. */
+  readonly prepare?: (text: string) => Buffer;
+}
+
+/** Starts a server that accepts each login and each statement, and collects the texts of queries. */
+export async function acceptingMySql(
+  t: TestContext,
+  {
+    first = greeting(),
+    afterRollback = OK,
+    prepare = (text) => prepared(text.split('?').length - 1),
+  }: AcceptingOptions = {},
+): Promise<{ readonly url: string; readonly texts: string[]; readonly received: readonly Buffer[] }> {
+  const texts: string[] = [];
+  let status = OK;
+  let pending = Buffer.alloc(0);
+  const reply = (body: Buffer): Buffer => {
+    const isStatement = body[0] === COMMAND.query || body[0] === COMMAND.stmtPrepare;
+    const text = isStatement ? body.toString('utf8', 1) : '';
+    if (text.includes('max_allowed_packet')) return MOST;
+    if (body[0] === COMMAND.stmtPrepare) return prepare(text);
+    if (body[0] === COMMAND.query) texts.push(text);
+    if (text.startsWith('start transaction')) status = IN_TRANSACTION;
+    else if (text === 'rollback') status = afterRollback;
+    else if (text === 'commit' || text === 'set autocommit = 1') status = OK;
+    return packet(1, status);
+  };
+  const { url, received } = await fakeMySql(t, first, (bytes, count) => {
+    if (count === 0) return packet(2, OK);
+    pending = Buffer.concat([pending, bytes]);
+    let end = 0;
+    for (let next = 0; next <= pending.length; next += 4 + pending.readUIntLE(next, 3)) {
+      end = next;
+      if (pending.length - next < 4) break;
+    }
+    const whole = packetsIn(pending.subarray(0, end));
+    pending = pending.subarray(end);
+    return Buffer.concat(whole.filter(needsReply).map(reply));
+  });
+  return { url, texts, received };
 }

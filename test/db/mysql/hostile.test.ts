@@ -334,7 +334,7 @@ for (const [what, make] of [
         pending = Buffer.concat([pending, received]);
         if (pending.includes('max_allowed_packet')) {
           pending = Buffer.alloc(0);
-          return Buffer.from(MOST.toString('latin1').replace('1000000', '9000000'), 'latin1');
+          return MOST;
         }
         const replies: Buffer[] = [];
         while (pending.length >= 4 && pending.length >= 4 + pending.readUIntLE(0, 3)) {

@@ -22,6 +22,18 @@ async function saying(t: TestContext, bytes: string | Buffer, isFirst: boolean):
   return (server.address() as AddressInfo).port;
 }
 
+/** Returns a scheme with its queries: PostgreSQL asks a server for TLS first if TLS is required. */
+function addressesOf(scheme: keyof typeof NAMES): (readonly [scheme: keyof typeof NAMES, query: string])[] {
+  return ['', ...(scheme === 'postgres' ? ['?sslmode=require'] : [])].map((query) => [scheme, query]);
+}
+
+const NAMES = {
+  postgres: 'PostgreSQL',
+  mysql: 'MySQL or MariaDB',
+  mariadb: 'MySQL or MariaDB',
+  redis: 'Redis',
+};
+
 for (const [kind, bytes, isFirst, schemes] of [
   ['a server of MySQL or MariaDB', GREETING, true, ['postgres', 'redis']],
   ['an HTTP server', HTTP, false, ['postgres', 'redis']],
@@ -29,16 +41,19 @@ for (const [kind, bytes, isFirst, schemes] of [
   ['an SSH server', 'SSH-2.0-OpenSSH_9.2\r\n', true, ['postgres', 'mysql', 'mariadb', 'redis']],
   ['a mail or FTP server', '220 mail.example ESMTP\r\n', true, ['postgres', 'mysql', 'redis']],
 ] as const)
-  for (const scheme of schemes)
-    test(`if a URL with the scheme ${scheme} leads to ${kind}, the client rejects without waiting, and the error names the kind of server`, async (t) => {
+  for (const [scheme, query] of schemes.flatMap((each) => addressesOf(each)))
+    test(`if a URL with the scheme ${scheme}${query} leads to ${kind}, the client rejects without waiting, and the error names the kind of server`, async (t) => {
       const port = await saying(t, bytes, isFirst);
       const clock = new ManualClock(); // stands still: an attempt that waits is never repeated
       const opening =
         scheme === 'redis'
           ? new Redis(`redis://127.0.0.1:${port}/0`, { clock }).open()
-          : openDatabase(`${scheme}://root:secret@127.0.0.1:${port}/test`, { clock });
+          : openDatabase(`${scheme}://root:secret@127.0.0.1:${port}/test${query}`, { clock });
       await assert.rejects(opening, (error: Error) => {
-        assert.ok(error.message.includes(`the server is ${kind}`), error.message);
+        assert.ok(
+          error.message.includes(`the server is ${kind}, not a ${NAMES[scheme]} server`),
+          error.message,
+        );
         return true;
       });
     });
