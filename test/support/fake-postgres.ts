@@ -19,6 +19,8 @@ export interface Result {
   readonly parameters?: readonly number[];
   /** Default: `SELECT` and the number of rows. */
   readonly tag?: string;
+  /** Errors of the next runs, by their letters; removed when they are sent. */
+  readonly failures?: Readonly<Record<string, string>>[];
   /** Direction of the data if the statement is a COPY. */
   readonly copy?: 'in' | 'out';
 }
@@ -53,6 +55,8 @@ class Backend {
   /** Whether a simple query runs, whose end needs no Sync. */
   #isSimple = false;
   #isCopying = false;
+  /** Whether messages are ignored until the next Sync, because one of them has failed. */
+  #isSkipping = false;
   /** `T` inside a transaction, else `I`. */
   #status = 'I';
 
@@ -63,6 +67,8 @@ class Backend {
 
   answer(type: string, body: Buffer): Buffer {
     this.#served.messages.push(type);
+    if (type === 'S') this.#isSkipping = false;
+    if (this.#isSkipping) return Buffer.alloc(0);
     const names = (bytes: Buffer): string[] => bytes.toString('latin1').split('\0');
     switch (type) {
       case 'P': {
@@ -119,8 +125,14 @@ class Backend {
   }
 
   #run(): Buffer {
-    const { rows, tag, copy } = this.#result;
+    const { rows, tag, copy, failures } = this.#result;
     this.#served.texts.push(this.#text);
+    const failure = failures?.shift();
+    if (failure !== undefined) {
+      this.#isSkipping = !this.#isSimple;
+      const error = write.failure({ S: 'ERROR', ...failure });
+      return Buffer.concat([error, this.#isSimple ? write.ready(this.#status) : Buffer.alloc(0)]);
+    }
     if (tag === 'BEGIN') this.#status = 'T';
     else if (tag === 'COMMIT' || tag === 'ROLLBACK') this.#status = 'I';
     if (copy === 'in') {

@@ -68,8 +68,8 @@ export const MOST: Buffer = Buffer.concat([
 /** Returns the response to COM_STMT_PREPARE: statement 1 without rows, and with this number of parameters. */
 export function prepared(parameters: number = 0): Buffer {
   return Buffer.concat([
-    packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters, 0, 0, 0, 0)),
-    ...Array.from({ length: parameters }, (_, index) => packet(2 + index, column('?'))),
+    packet(1, Buffer.of(0, 1, 0, 0, 0, 0, 0, parameters & 0xff, parameters >> 8, 0, 0, 0)),
+    ...Array.from({ length: parameters }, (_, index) => packet((2 + index) & 0xff, column('?'))),
   ]);
 }
 
@@ -120,6 +120,8 @@ interface AcceptingOptions {
   readonly afterRollback?: Buffer;
   /** Returns the reply to a request for a prepared statement with this text. */
   readonly prepare?: (text: string) => Buffer;
+  /** Returns an error for the next run of a prepared statement; undefined if it succeeds. */
+  readonly execute?: () => Buffer | undefined;
 }
 
 /** Starts a server that accepts each login and each statement, and collects the texts of queries. */
@@ -129,6 +131,7 @@ export async function acceptingMySql(
     first = greeting(),
     afterRollback = OK,
     prepare = (text) => prepared(text.split('?').length - 1),
+    execute = () => undefined,
   }: AcceptingOptions = {},
 ): Promise<{ readonly url: string; readonly texts: string[]; readonly received: readonly Buffer[] }> {
   const texts: string[] = [];
@@ -139,6 +142,8 @@ export async function acceptingMySql(
     const text = isStatement ? body.toString('utf8', 1) : '';
     if (text.includes('max_allowed_packet')) return MOST;
     if (body[0] === COMMAND.stmtPrepare) return prepare(text);
+    const error = body[0] === COMMAND.stmtExecute ? execute() : undefined;
+    if (error !== undefined) return error;
     if (body[0] === COMMAND.query) texts.push(text);
     if (text.startsWith('start transaction')) status = IN_TRANSACTION;
     else if (text === 'rollback') status = afterRollback;

@@ -1,12 +1,16 @@
 /** Sessions of MySQL and MariaDB on a fake server: their settings, and the order of requests and replies. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
+import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { DataError, openDatabase } from '../../../src/db/index.ts';
 import { COMMAND } from '../../../src/db/mysql/wire.ts';
 import {
+  CAPABILITIES,
   IN_TRANSACTION,
+  LONG_PASSWORD,
   MOST,
   OK,
+  TLS_CAPABILITY,
   acceptingMySql,
   fakeMySql,
   greeting,
@@ -196,4 +200,163 @@ test('MySQL client: a statement that the server does not prepare runs as text, a
     Array<string>(8).fill(text),
   );
   assert.equal(db.load.inUse, 0);
+});
+
+// ── outdated statements ──
+
+const failure = (errno: number, message: string): Buffer =>
+  packet(1, Buffer.of(0xff, errno & 0xff, errno >> 8), `#HY000${message}`);
+
+for (const [what, errno, isRepeated] of [
+  ['is outdated', 1615, true],
+  ['is unknown to the server', 1243, true],
+  ['fails for another reason', 1146, false],
+] as const)
+  for (const timeoutMs of [undefined, 60_000])
+    test(`MySQL client: a statement that was prepared ${isRepeated ? 'is prepared and runs again' : 'does not run again'} if it ${what} (timeoutMs: ${timeoutMs})`, async (t) => {
+      const errors: Buffer[] = [];
+      let [prepares, runs] = [0, 0];
+      const { url } = await acceptingMySql(t, {
+        prepare: () => (prepares++, prepared()),
+        execute: () => (runs++, errors.shift()),
+      });
+      await using db = await openDatabase(url, { pool: { max: 1 } });
+      const run = () => db.execute('update a set b = 1', [], timeoutMs === undefined ? {} : { timeoutMs });
+      await run();
+      await run();
+      assert.deepEqual([prepares, runs], [1, 2]);
+      errors.push(failure(errno, 'x'));
+      if (isRepeated) await run();
+      else await assert.rejects(run(), { errno });
+      assert.deepEqual([prepares, runs], isRepeated ? [2, 4] : [1, 3]);
+    });
+
+test('MySQL client: if the server has too many statements, the client closes its own, and prepares again', async (t) => {
+  const refusals: Buffer[] = [];
+  let prepares = 0;
+  const { url, received } = await acceptingMySql(t, {
+    prepare: () => (prepares++, refusals.shift() ?? prepared()),
+  });
+  await using db = await openDatabase(url, { pool: { max: 1 } });
+  await db.execute('update a set b = 1');
+  refusals.push(failure(1461, "Can't create more than max_prepared_stmt_count statements"));
+  await db.execute('update a set b = 2');
+  assert.equal(prepares, 3);
+  const closed = received
+    .flatMap((chunk) => packetsIn(chunk))
+    .filter(([command]) => command === COMMAND.stmtClose);
+  assert.equal(closed.length, 1);
+});
+
+// ── the first packet of the client ──
+
+/** longFlag, foundRows, protocol41, transactions, secureConnection, results of several kinds, plugins, attributes, lengths, no EOF. */
+const FLAGS =
+  0x4 | 0x2 | 0x200 | 0x2000 | 0x8000 | 0x2_0000 | 0x4_0000 | 0x8_0000 | 0x10_0000 | 0x20_0000 | 0x100_0000;
+const SSL = 0x800;
+const WITH_DATABASE = 0x8;
+
+for (const [what, query, capabilities, expected] of [
+  ['without TLS', '', CAPABILITIES, FLAGS | WITH_DATABASE | LONG_PASSWORD],
+  [
+    'before TLS',
+    '?sslmode=require',
+    CAPABILITIES | TLS_CAPABILITY,
+    FLAGS | WITH_DATABASE | SSL | LONG_PASSWORD,
+  ],
+  [
+    'to a server without plugins',
+    '',
+    CAPABILITIES & ~0x8_0000,
+    (FLAGS & ~0x8_0000) | WITH_DATABASE | LONG_PASSWORD,
+  ],
+  [
+    'to a server without long lengths',
+    '',
+    CAPABILITIES & ~0x20_0000,
+    (FLAGS & ~0x20_0000) | WITH_DATABASE | LONG_PASSWORD,
+  ],
+  [
+    'to a server without attributes',
+    '',
+    CAPABILITIES & ~0x10_0000,
+    (FLAGS & ~0x10_0000) | WITH_DATABASE | LONG_PASSWORD,
+  ],
+] as const)
+  test(`MySQL client: the first packet ${what} has the capabilities of both sides, the largest packet and the charset`, async (t) => {
+    const refusal = packet(2, Buffer.of(0xff, 0x15, 0x04), '#28000Access denied'); // 1045
+    const { url, received } = await fakeMySql(t, greeting(capabilities), () => refusal);
+    await assert.rejects(openDatabase(`${url}${query}`, { clock: new ManualClock() }));
+    const [first] = received as [Buffer];
+    assert.equal(first.readUInt32LE(4), expected >>> 0);
+    assert.equal(first.readUInt32LE(8), 0xff_ffff);
+    assert.deepEqual([...first.subarray(12, 36)], [45, ...Array<number>(23).fill(0)]);
+    if (what === 'before TLS') assert.equal(first.readUIntLE(0, 3), 32);
+    else assert.ok(first.subarray(36).toString('latin1').startsWith('app\0'));
+  });
+
+// ── many rows ──
+
+/** Returns the numbers of rows of the inserts that the server prepares and runs, in order. */
+async function insertsOf(t: TestContext, rows: readonly (readonly number[])[], query = ''): Promise<unknown> {
+  const inserts: string[] = [];
+  let runs = 0;
+  const { url } = await acceptingMySql(t, {
+    prepare: (text) => {
+      inserts.push(`${text.split('(?').length - 1}`);
+      return prepared(text.split('?').length - 1);
+    },
+    execute: () => (runs++, undefined),
+  });
+  await using db = await openDatabase(`${url}${query}`, { pool: { max: 1 } });
+  const values = rows[0]!.map(() => '?').join(', ');
+  await db.executeMany(`insert into a values (${values})`, rows);
+  return [inserts.map(Number), runs];
+}
+
+for (const [count, columns, prepares, runs] of [
+  [1, 2, [1], 1],
+  [15, 2, [1], 15],
+  [16, 2, [16], 1],
+  [499, 2, [499], 1],
+  [500, 2, [500], 1],
+  [501, 2, [500, 1], 2],
+  [515, 2, [500, 1], 16],
+  [516, 2, [500, 16], 2],
+  [1_000, 2, [500], 2],
+  [40, 1_000, [16, 1], 10],
+  [40, 1_001, [1], 40],
+] as const)
+  test(`MySQL client: executeMany() inserts ${count} rows of ${columns} columns by few statements`, async (t) => {
+    const rows = Array.from({ length: count }, (_, index) => Array<number>(columns).fill(index));
+    assert.deepEqual(await insertsOf(t, rows), [prepares, runs]);
+  });
+
+test('MySQL client: executeMany() inserts row by row if the server is not strict', async (t) => {
+  const rows = Array.from({ length: 20 }, (_, index) => [index]);
+  assert.deepEqual(await insertsOf(t, rows, '?sql_mode=server'), [[1], 20]);
+});
+
+test('MySQL client: the error for a value of many rows has the number of its row', async (t) => {
+  const { url } = await acceptingMySql(t);
+  await using db = await openDatabase(url, { pool: { max: 1 } });
+  for (const [count, wrong] of [
+    [5, 3],
+    [20, 18],
+    [505, 503],
+    [520, 519],
+  ] as const) {
+    const rows = Array.from({ length: count }, (_, index) => [1, index + 1 === wrong ? NaN : 2]);
+    await assert.rejects(
+      db.executeMany('insert into a values (?, ?)', rows),
+      (error) => error instanceof DataError && error.message.includes(`parameter 2 of row ${wrong}`),
+    );
+    const short = rows.map(([one], index) => (index + 1 === wrong ? [one!] : [1, 2]));
+    await assert.rejects(db.executeMany('insert into a values (?, ?)', short), {
+      code: 'E_DB_PARAMETER_COUNT',
+      message: new RegExp(
+        `the values of row ${wrong}: the number of placeholders is 2, but the number of values is 1`,
+      ),
+    });
+  }
 });

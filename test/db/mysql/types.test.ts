@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BINARY_CHARSET, type WireColumn } from '../../../src/db/mysql/messages.ts';
 import { ProtocolViolation } from '../../../src/db/errors.ts';
+import { json } from '../../../src/db/index.ts';
 import { RowPlan } from '../../../src/db/mysql/rows.ts';
-import { typeName } from '../../../src/db/mysql/types.ts';
+import { fits, kindsKey, pin, typeName } from '../../../src/db/mysql/types.ts';
 import { TYPE } from '../../../src/db/mysql/wire.ts';
 import type { MySqlValueOptions } from '../../../src/db/mysql/url.ts';
 
@@ -408,4 +409,43 @@ test('types of the application parse values of MySQL by name, also of unsigned c
   assert.equal(read(columnOf(TYPE.longlong), '0500000000000000'), 5);
   assert.deepEqual(read(columnOf(TYPE.date), 'e807030a'), { parsed: '2024-03-10' });
   assert.equal(read(columnOf(TYPE.date), ''), null);
+});
+
+// ── kinds of values ──
+
+/** Values by kind. Values of one kind have one type on the server. */
+const KINDS: Readonly<Record<string, readonly unknown[]>> = {
+  any: [null],
+  integer: [0, -1, Number.MAX_SAFE_INTEGER, 2n ** 63n - 1n, -(2n ** 63n), true, false],
+  wide: [2n ** 63n, 2n ** 64n - 1n],
+  float: [1.5, -0, 2 ** 53, -(2 ** 53), NaN],
+  text: ['a', '', json({})],
+  bytes: [Uint8Array.of(1), new ArrayBuffer(1)],
+  instant: [new Date(0)],
+  decimal: [2n ** 64n, -(2n ** 63n) - 1n],
+};
+
+test('kindsKey() is equal only for values of one kind', () => {
+  const keys = Object.values(KINDS).map((values) => [
+    ...new Set(values.map((value) => kindsKey([value as never]))),
+  ]);
+  for (const [index, [kind]] of Object.entries(KINDS).entries()) assert.equal(keys[index]!.length, 1, kind);
+  assert.equal(new Set(keys.flat()).size, keys.length);
+  assert.equal(kindsKey([null, 1, 'a'] as never), keys[0]![0]! + keys[1]![0]! + keys[4]![0]!);
+});
+
+test('a prepared statement of MySQL accepts values of the kinds of its first execution, NULL, and integers for floats', () => {
+  for (const [first, [one]] of Object.entries(KINDS))
+    for (const [second, values] of Object.entries(KINDS))
+      for (const value of values) {
+        const kinds = new Uint8Array(2);
+        pin(kinds, ['a', one as never]);
+        const isExact = second === first || first === 'any' || second === 'any';
+        const isNumber = first === 'float' && second === 'integer' && typeof value !== 'bigint';
+        assert.equal(
+          fits(kinds, ['b', value as never]),
+          isExact || isNumber,
+          `${first}, ${second} ${String(value)}`,
+        );
+      }
 });

@@ -1,7 +1,7 @@
 /** Statements of one connection to PostgreSQL, against a server that answers each message. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConnectionLost, StatementError } from '../../../src/db/errors.ts';
+import { ConnectionLost, DatabaseError, StatementError } from '../../../src/db/errors.ts';
 import { connectedToFake, type Result } from '../../support/fake-postgres.ts';
 
 const TEXT = 25;
@@ -194,3 +194,41 @@ for (const [what, type, value, copied] of [
     assert.ok(texts.includes('copy item (a, b, c) from stdin'));
     assert.equal(data.join(''), rows.map(([id]) => `${id}\t${copied}\tend\n`).join(''));
   });
+
+// ── outdated statements ──
+
+const STALE = { C: '0A000', M: 'cached plan must not change result type', R: 'RevalidateCachedQuery' };
+const NO_TABLE = { C: '42P01', M: 'relation "item" does not exist' };
+
+for (const limit of [undefined, { signal: undefined, deadlineMs: Infinity, timeoutMs: 0 }])
+  test(`PostgreSQL client: a statement that was prepared runs again if only its plan is outdated (${limit === undefined ? 'without' : 'with'} a limit)`, async (t) => {
+    const failures: Record<string, string>[] = [];
+    const { connection, texts, messages } = await connectedToFake(t, {
+      'select label': { columns: [['label', TEXT]], rows: [['a']], failures },
+    });
+    const read = () => connection.scalar('select label from item', [], limit);
+    for (let use = 0; use < 3; use++) assert.equal(await read(), 'a');
+    failures.push(STALE);
+    messages.length = 0;
+    assert.equal(await read(), 'a');
+    assert.equal(texts.length, 5);
+    assert.ok(messages.includes('P'), 'prepared again');
+    failures.push(NO_TABLE);
+    await assert.rejects(read(), { sqlstate: '42P01' });
+    assert.equal(texts.length, 6);
+    assert.equal(connection.isIdle, true);
+  });
+
+test('PostgreSQL client: an error like that of an outdated plan is thrown if the statement was not prepared before', async (t) => {
+  const failures = [STALE, STALE];
+  const { connection, texts } = await connectedToFake(t, {
+    'select label': { columns: [['label', TEXT]], rows: [['a']], failures },
+  });
+  for (let use = 1; use <= 2; use++) {
+    await assert.rejects(
+      connection.scalar('select label from item', [], undefined),
+      (error) => error instanceof DatabaseError && error.sqlstate === STALE.C,
+    );
+    assert.equal(texts.length, use);
+  }
+});

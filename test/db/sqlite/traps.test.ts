@@ -559,7 +559,14 @@ test('SQLite limits how many callers wait for its connection, and how long each 
   await new Promise(setImmediate);
   const abort = new AbortController();
   const waiting = [
-    assert.rejects(db.scalar('select 1'), PoolTimeout),
+    assert.rejects(
+      db.scalar('select 1'),
+      (error) =>
+        error instanceof PoolTimeout &&
+        error.message.endsWith(
+          '; inside the callback of transaction(), run every statement on the transaction that the callback receives',
+        ),
+    ),
     assert.rejects(db.scalar('select 2', [], { signal: abort.signal }), QueryCanceled),
   ];
   await assert.rejects(
