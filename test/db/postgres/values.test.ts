@@ -137,6 +137,12 @@ for (const [what, value, oid, error] of [
   ['part of a statement', sql`1`, OID.int4, fault('E_DB_PARAMETER')],
   ['a value of typed()', typed('a', 1), OID.int4, fault('E_DB_PARAMETER')],
   ['a list for a parameter without a list type', [1], OID.int4, fault('E_DB_PARAMETER')],
+  [
+    'a value of typed() in an object',
+    { a: typed('a', 1) },
+    OID.json,
+    /found an object or list with a value of typed\(\) or sql in it/,
+  ],
   ['bytes for an integer', Uint8Array.of(1), OID.int4, /int4: write \?::bytea/],
   ['NaN for an integer', NaN, OID.int4, { sqlstate: '22003' }],
   ['an integer of more than 64 bits', 2n ** 63n, OID.int8, { sqlstate: '22003' }],
