@@ -12,7 +12,7 @@ import type { Finding } from '../../base/findings.ts';
 import type { HttpRequest } from '../contracts.ts';
 import type { HttpResponse } from '../response.ts';
 import type { SecurityLog } from '../security-log.ts';
-import { itemsOf, type HeaderList } from '../headers.ts';
+import { elementsOf, type HeaderList } from '../headers.ts';
 
 /** Name and attributes of the cookie. An option that is `undefined` has its default. */
 export interface SessionCookieOptions {
@@ -173,7 +173,7 @@ export class MissingTls {
 export function keepPrivate(headers: HeaderList, fallback: 'private' | 'no-store'): void {
   const field = headers.get('cache-control');
   if (field === undefined) return headers.set('Cache-Control', fallback);
-  const directives = itemsOf(field);
+  const directives = elementsOf(field);
   if (directives.some((directive) => /^(?:private|no-store)$/i.test(directive)) && !directives.some(isShared))
     return;
   headers.set(

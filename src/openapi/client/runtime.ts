@@ -247,13 +247,13 @@ async function requestOf(
   const { method, path, joined, body: type } = operation;
   const headers = new Headers(options.headers);
   const query = queryOf(input.query, joined);
-  const cookies = textsOf(input.cookies, joined).map(([name, text]) => `${name}=${text}`);
-  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {})))
+  const cookies = textsOf(input.cookies, joined).map(cookieOf);
+  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {}), QUOTED))
     headers.set(name, text);
   for (const [scheme, text] of await credentialsOf(operation, auth)) {
     const { in: place, name = '' } = schemes[scheme] ?? { in: 'bearer' };
     if (place === 'query') query.push(`${encodeURIComponent(name)}=${encodeURIComponent(text)}`);
-    else if (place === 'cookie') cookies.push(`${name}=${text}`);
+    else if (place === 'cookie') cookies.push(cookieOf([name, text]));
     else if (place === 'header') headers.set(name, text);
     else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
   }
@@ -324,16 +324,35 @@ function queryOf(values: Input['query'], joined: readonly string[] = []): string
   });
 }
 
+/** Returns a cookie as svc reads it: the value may contain any character, and cannot add another cookie. */
+function cookieOf([name, text]: readonly [string, string]): string {
+  return `${name}=${encodeURIComponent(text)}`;
+}
+
+/** Quoted strings of header fields (RFC 9110 §5.6.4), whose commas separate no items. */
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;
+
 /**
  * Converts parameters to texts. A list gives one text for each item, or one comma-separated text if `joined`
- * contains its name.
+ * contains its name. Commas in matches of `kept` separate no items.
+ * @throws TypeError for an item with a comma in a comma-separated text, because it would become two items
  */
-function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
+function textsOf(
+  values: Input['query'] = {},
+  joined: readonly string[] = [],
+  kept: RegExp | string = '',
+): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
-    const texts = Array.isArray(value) ? value.map(textOf) : [textOf(value)];
-    if (joined.includes(name)) return texts.length === 0 ? [] : [[name, texts.join(',')]];
-    return texts.map((text) => [name, text]);
+    if (!Array.isArray(value)) return [[name, textOf(value)]];
+    const texts = value.map(textOf);
+    if (!joined.includes(name)) return texts.map((text) => [name, text]);
+    const split = texts.find((text) => text.replace(kept, '').includes(','));
+    if (split !== undefined)
+      throw new TypeError(
+        `The list "${name}" has the item "${split}", whose comma would make it two items: pass items without commas`,
+      );
+    return texts.length === 0 ? [] : [[name, texts.join(',')]];
   });
 }
 

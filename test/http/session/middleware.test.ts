@@ -429,6 +429,7 @@ for (const [what, given, expected] of [
   ['private', 'private, max-age=60', 'private, max-age=60'],
   ['no-store', 'no-store', 'no-store'],
   ['a private field', 'private="x", max-age=1', 'private, max-age=1'],
+  ['private fields', 'private="x, public", no-cache="y, public"', 'private, no-cache="y, public"'],
   ['no-cache', 'no-cache', 'private, no-cache'],
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],
