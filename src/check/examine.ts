@@ -1,6 +1,7 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
 import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
+import { variableOf } from '../base/config.ts';
 import { abouts } from '../base/findings.ts';
 import { SEVERITIES } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
@@ -18,11 +19,11 @@ import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { Engine } from './statements/trace.ts';
-import type { ReportAt, SourcePart, Watch } from './sources.ts';
+import type { Deployment, ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { clientPartsOf, isStored } from './values/text.ts';
+import { clientPartsOf, constantOf, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
@@ -60,6 +61,8 @@ export interface SourceReport {
   readonly members: ReadonlyMap<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own, by file and line. */
   readonly limited: ReadonlySet<string>;
+  /** Environment variables of the settings that code reads; undefined if code reads a setting whose name is not known. */
+  readonly settings: ReadonlySet<string> | undefined;
   /** Whether texts lead to the host that a client names in its request. */
   readonly hasHostLinks: boolean;
   /** Calls that send SQL statements. */
@@ -76,9 +79,9 @@ export function examineSources(
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
   engines: ReadonlyMap<string, Engine> = new Map(),
-  isServedByMany = false,
+  deployment?: Deployment,
 ): SourceReport {
-  const sources = new Sources(project, isServedByMany);
+  const sources = new Sources(project, deployment);
   const texts = new Map(rules.map((rule) => [rule.id, rule]));
   const findings = new Map<string, Finding>();
   const reportOf =
@@ -112,6 +115,8 @@ export function examineSources(
   const objects = new Set<string>();
   const members = new Map<string, MemberOrigin>();
   const limited = new Set<string>();
+  const settings = new Set<string>();
+  let hasOpenSettings = false;
   let hasHostLinks = false;
   let documents: ReadonlySet<string> | undefined;
   const isDocument = (column: string): boolean =>
@@ -137,6 +142,12 @@ export function examineSources(
       const [body] = call.args;
       hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
       if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(call.args[1])));
+      if (meaning === 'svc.Config.get')
+        for (const text of value(body)?.texts ?? []) {
+          const key = constantOf(text);
+          if (key === undefined) hasOpenSettings = true;
+          else settings.add(variableOf(key));
+        }
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
     },
   });
@@ -172,6 +183,7 @@ export function examineSources(
     objects,
     members,
     limited,
+    settings: hasOpenSettings ? undefined : settings,
     hasHostLinks,
   };
 }
