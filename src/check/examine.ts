@@ -1,6 +1,7 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
 import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
+import { variableOf } from '../base/config.ts';
 import { abouts } from '../base/findings.ts';
 import { SEVERITIES } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
@@ -18,11 +19,11 @@ import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { Engine } from './statements/trace.ts';
-import type { ReportAt, SourcePart, Watch } from './sources.ts';
+import type { Deployment, ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { clientPartsOf, isStored } from './values/text.ts';
+import { clientPartsOf, constantOf, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
@@ -58,6 +59,8 @@ interface ReplyNotes {
   readonly members: Map<string, MemberOrigin>;
   /** Routes whose handlers count requests by a limiter of their own. */
   readonly limited: Set<string>;
+  /** Environment variables of the settings that code reads; undefined if code reads a setting whose name is not known. */
+  settings: Set<string> | undefined;
   /** Whether texts lead to the host that a client names in its request. */
   hasHostLinks: boolean;
 }
@@ -81,9 +84,9 @@ export function examineSources(
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
   engines: ReadonlyMap<string, Engine> = new Map(),
-  isServedByMany = false,
+  deployment?: Deployment,
 ): SourceReport {
-  const sources = new Sources(project, isServedByMany);
+  const sources = new Sources(project, deployment);
   const findings = new Map<string, Finding>();
   const reportOf = (part: SourcePart): ReportAt => reporter(part.id, rules, sources, findings);
   const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
@@ -100,6 +103,7 @@ export function examineSources(
     objects: new Set(),
     members: new Map(),
     limited: new Set(),
+    settings: new Set(),
     hasHostLinks: false,
   };
   const trace = new Trace(project, migrations, engines);
@@ -168,6 +172,12 @@ function watchReplies(notes: ReplyNotes, migrations: readonly string[], project:
       const [body, status] = call.args;
       notes.hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
       if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(status)));
+      if (meaning === 'svc.Config.get')
+        for (const text of value(body)?.texts ?? []) {
+          const key = constantOf(text);
+          if (key === undefined) notes.settings = undefined;
+          else notes.settings?.add(variableOf(key));
+        }
       if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined)
         notes.limited.add(lineOfRoute(route));
     },

@@ -63,12 +63,22 @@ export interface Unjudged {
   readonly why: string;
 }
 
+/** Settings about the processes of an application. */
+export interface Deployment {
+  /** Whether a setting such as `SVC_WORKERS` starts several processes. */
+  readonly isServedByMany: boolean;
+  /** Whether all processes have one `authSecret`. */
+  readonly hasAuthSecret: boolean;
+}
+
+const NO_SETTINGS: Deployment = { isServedByMany: false, hasAuthSecret: false };
+
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
 /** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
-  readonly isServedByMany: boolean;
+  readonly deployment: Deployment;
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
   readonly columns: WrittenColumns = new WrittenColumns();
@@ -77,10 +87,9 @@ export class Sources {
   readonly #unjudged = new Map<string, Unjudged>();
   #ofBrowsers: Set<SourceModule> | undefined;
 
-  /** `isServedByMany`: whether a setting such as `SVC_WORKERS` starts several processes. */
-  constructor(project: Project, isServedByMany = false) {
+  constructor(project: Project, deployment: Deployment = NO_SETTINGS) {
     this.project = project;
-    this.isServedByMany = isServedByMany;
+    this.deployment = deployment;
     for (const module of project.modules) {
       walk(module.body, (node) => {
         let same = this.#nodes.get(node.type);

@@ -295,8 +295,9 @@ export class DatabasePlugin implements Plugin {
    * @internal
    */
   async openDescriber(place: DescribedPlace = {}): Promise<Describer | undefined> {
-    if (place.url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
-    return this.#describer(place);
+    const url = place.url ?? (place.isOwn === true && !this.#described.isInMemory ? this.#url : undefined);
+    if (url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
+    return this.#describer({ ...place, url });
   }
 
   async #describer(place: DescribedPlace): Promise<Describer> {

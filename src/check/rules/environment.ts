@@ -153,6 +153,7 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
         severity: 'warning',
         remedy:
           'Correct or remove the environment variable. If code reads the variable later, declare a default: new Svc({ config: { … } })',
+        about: { unread: variable },
       },
     );
   }

@@ -1,11 +1,13 @@
 /**
  * Rules about messages: payments that a retry repeats (SVC657), jobs that are lost (SVC659), secrets for an address that
- * only looks like the stored one (SVC639), and fields of requests that switch checks off (SVC673).
+ * only looks like the stored one (SVC639), listeners that stay (SVC654), and fields of requests that switch checks off
+ * (SVC673).
  */
 import {
   catchAround,
   entryOf,
   functionAround,
+  isWithin,
   leaveIn,
   loopAround,
   methodOf,
@@ -14,6 +16,7 @@ import {
   pathOf,
   triesAround,
 } from '../reader/nodes.ts';
+import { literal } from '../reader/constants.ts';
 import { isEmpty, rowsIn } from '../statements/trace.ts';
 import { CRYPTO, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
@@ -23,7 +26,7 @@ import { ASKS } from './availability.ts';
 import { optionalIn, parsedIn, refuses } from './fail-open.ts';
 import { PAID, REPEAT_KEY } from '../names.ts';
 import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
-import type { Spot } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Compared, Site } from '../values/calls.ts';
@@ -32,6 +35,16 @@ import type { Value } from '../values/value.ts';
 /** Rules about messages, sorted by id. */
 export const MESSAGE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC639', watch: watchAddressees },
+  {
+    id: 'SVC654',
+    severity: 'warning',
+    cwe: [772],
+    why: 'Each request adds one more listener or interval, which keeps the memory of the request and takes time for as long as the process runs',
+    remedy: 'Remove it when the request ends: try { … } finally { bus.off("order", listener); }',
+    wrong: "bus.on('order', (order) => seen.push(order));",
+    right: "bus.on('order', note); try { … } finally { bus.off('order', note); }",
+    watch: watchLeft,
+  },
   { id: 'SVC657', onCall: findRepeatedPayments },
   { id: 'SVC659', watch: watchJobs },
   {
@@ -413,4 +426,120 @@ function isCheck(part: Node, code: Code, depth = 0): boolean {
   if (code.limits.has(part)) return true;
   const fn = depth > 2 ? undefined : code.called.get(part);
   return fn !== undefined && partsOf(fn).some((each) => isCheck(each, code, depth + 1));
+}
+
+/** A place in a request that adds to an object which lives as long as the process. */
+interface Left extends Spot {
+  readonly handler: Fn;
+}
+
+/** A listener of an object. */
+interface Listener extends Left {
+  /** The expression that made the object. */
+  readonly to: Node;
+  readonly fn: Fn | undefined;
+}
+
+const LISTENS = /^(?:on|addListener|prependListener|addEventListener)$/;
+const REMOVES = /^(?:off|removeListener|removeEventListener|removeAllListeners)$/;
+/** Functions that return what ends a subscription, or a promise of it. */
+const SUBSCRIBES = /^svc\/db\.[^]*\.p?(?:listen|subscribe)$/;
+
+/** SVC654: listeners and intervals of requests that nothing removes. */
+function watchLeft(report: ReportAt, sources: Sources): Watch {
+  const additions: Listener[] = [];
+  const subscriptions: Left[] = [];
+  const intervals: Left[] = [];
+  /** Listeners that code removes, by their object; 'any' if it is not known which. */
+  const removed = new Map<Node, Set<Fn | 'any'>>();
+  const ofProcess = new Map<string, Node>();
+  return {
+    onCall(site) {
+      const { call, module, meaning, receiver, fn, handler, value } = site;
+      const method = methodOf(call);
+      if (meaning.startsWith('process.') && !ofProcess.has('process')) ofProcess.set('process', call);
+      const to = meaning.startsWith('process.') ? ofProcess.get('process') : receiver?.lasting;
+      if (handler === undefined) return;
+      if (to !== undefined && REMOVES.test(method))
+        removed.set(to, (removed.get(to) ?? new Set()).add(value(call.args[1])?.fn?.fn ?? 'any'));
+      if (fn !== undefined) return;
+      if (to !== undefined && LISTENS.test(method) && !endsItself(site)) {
+        // a method of the object may add what a request hands to it
+        const passed = site.passed(call.args[1]!); // endsItself() is true without a listener
+        const at = passed.node === call.args[1] ? { node: call, module } : passed;
+        additions.push({ ...at, to, handler, fn: value(call.args[1])?.fn?.fn });
+      }
+      const isIterated = meaning === 'events.on' && value(call.args[0])?.lasting !== undefined;
+      if (isIterated && !isStopped(call.args[2], site) && !isReturned(call, module, sources))
+        subscriptions.push({ node: call, module, handler });
+      if (SUBSCRIBES.test(meaning) && !isUsed(call)) subscriptions.push({ node: call, module, handler });
+      if (/^(?:timers\.)?set(?:Interval)$/.test(meaning)) intervals.push({ node: call, module, handler });
+    },
+    finish() {
+      const isRemoved = (each: Listener): boolean =>
+        [each.fn, 'any' as const].some((fn) => fn !== undefined && removed.get(each.to)?.has(fn) === true);
+      const isOfRequests = ({ handler }: Left): boolean => !isOfApplication(handler, sources);
+      for (const { node, module } of [
+        ...additions.filter((each) => !isRemoved(each)),
+        ...subscriptions,
+      ].filter(isOfRequests))
+        report(
+          { module, node },
+          'each request adds a listener that nothing removes, to an object of the whole process',
+        );
+      const clearing = new Set(
+        sources
+          .all('name')
+          .flatMap(({ module, node }) => (/^clear(?:Interval|Timeout)$/.test(node.name) ? [module] : [])),
+      );
+      for (const { node, module } of intervals.filter(isOfRequests))
+        if (node.parent?.type === 'statement' || !clearing.has(module))
+          report(
+            { module, node },
+            'each request starts an interval that nothing clears, so it runs until the process ends',
+          );
+    },
+  };
+}
+
+/** Whether a listener is removed by itself: by its options, or because nothing is known of them. */
+function endsItself(site: Site): boolean {
+  const { call, value } = site;
+  const [, listener, options] = call.args;
+  const fn = value(listener)?.fn?.fn;
+  if (fn === undefined) return true;
+  // an EventTarget adds the same function once
+  if (methodOf(call) === 'addEventListener' && functionAround(fn) === undefined) return true;
+  return options !== undefined && (isStopped(options, site) || value(options)?.members?.has('once') === true);
+}
+
+/** Whether options have a signal, or are not known. */
+function isStopped(options: Node | undefined, { value }: Site): boolean {
+  const members = value(options)?.members;
+  return options !== undefined && (members === undefined || members.has('signal'));
+}
+
+/** Whether code ends the iterator that a call returns: `events.return()`. */
+function isReturned({ parent }: Call, module: SourceModule, sources: Sources): boolean {
+  if (parent?.type !== 'declarator') return false;
+  return sources.usesOf(parent).some(({ module: at, node }) => {
+    const member = node.parent;
+    return at === module && member?.type === 'member' && member.property === 'return';
+  });
+}
+
+/** Whether code uses the result of a call, or that of its promise. */
+function isUsed(call: Call): boolean {
+  const given = call.parent?.type === 'await' ? call.parent : call;
+  return given.parent?.type !== 'statement';
+}
+
+/** Whether a function is a dependency that runs once for the application: `Depends(connect, { scope: 'app' })`. */
+function isOfApplication(fn: Fn, sources: Sources): boolean {
+  return sources.called(/^svc\.Depends$/).some(({ module, node: { args } }) => {
+    const [source, options] = args;
+    const scope = entryOf(options, 'scope');
+    const made = source && literal(source, module);
+    return scope?.type === 'text' && scope.value === 'app' && made !== undefined && isWithin(fn, made);
+  });
 }

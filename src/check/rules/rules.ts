@@ -25,7 +25,7 @@ import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
 import { STATE_RULES } from './state.ts';
-import { STATEMENT_RULES } from './statements.ts';
+import { STATEMENT_RULES, TRANSACTION_RULES } from './statements.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
@@ -56,6 +56,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...SETTING_RULES,
   ...STATE_RULES,
   ...TOKEN_RULES,
+  ...TRANSACTION_RULES,
   ...VARIABLE_RULES,
   ...WRITTEN_SECRET_RULES,
 ];

@@ -68,6 +68,8 @@ export type Description = Described | Refused | Untold;
 export interface DescribedPlace {
   /** Address of a database with all migrations, which is only read; or of the server of a scratch database. */
   readonly url?: string | undefined;
+  /** Whether the database of the application is read, at its own address. */
+  readonly isOwn?: boolean | undefined;
   /** Whether a database is created on the server, migrated, and dropped in the end. */
   readonly isScratch?: boolean | undefined;
   /** Drops the scratch database at once, also while its migrations run. */
