@@ -201,7 +201,6 @@ export class DatabaseDescriber implements Describer {
   /** Returns the place of a syntax error of SQLite, which quotes a token that may occur several times. */
   async #syntaxPlace({ message }: DatabaseError, text: string): Promise<number | undefined> {
     const tokens = this.dialect === 'sqlite' ? quotedTokens(message, text) : [];
-    if (tokens.length < 2) return undefined;
     for (const { start, end } of tokens) {
       const error = await this.#prepare(text.slice(0, end)).catch((reason: unknown) => reason);
       if (error instanceof DatabaseError && error.message === message) return start;

@@ -360,3 +360,35 @@ test('MySQL client: the error for a value of many rows has the number of its row
     });
   }
 });
+
+// ── the largest packet ──
+
+/** `max_allowed_packet` of the fake server. */
+const MOST_BYTES = 9_000_000;
+
+for (const [what, run] of [
+  ['one large value', (db) => db.execute('update a set b = ?', ['x'.repeat(MOST_BYTES)])],
+  ['several values', (db) => db.execute('update a set b = ? + ?', ['x'.repeat(MOST_BYTES), 'y'])],
+  [
+    'values that are not large alone',
+    (db) =>
+      db.execute(`update a set b = ?${' + ?'.repeat(9)}`, Array<string>(10).fill('x'.repeat(1_000_000))),
+  ],
+  ['a row of many', (db) => db.executeMany('update a set b = ?', [['x'], ['x'.repeat(MOST_BYTES)]])],
+  ['the text of a statement', (db) => db.execute(`update a set b = '${'x'.repeat(MOST_BYTES)}'`)],
+  ['the text of a script', (db) => db.script(`update a set b = '${'x'.repeat(MOST_BYTES)}'`)],
+] as readonly (readonly [string, (db: Database) => Promise<unknown>])[])
+  test(`MySQL client: ${what} above max_allowed_packet is refused, and the connection can be used again`, async (t) => {
+    const { url } = await acceptingMySql(t);
+    await using db = await openDatabase(url, { pool: { max: 1 } });
+    await assert.rejects(
+      run(db),
+      (error) =>
+        error instanceof DataError &&
+        error.sqlstate === '54000' &&
+        error.errno === 1153 &&
+        error.message.startsWith("The server's limit of 9000000 bytes (max_allowed_packet) is exceeded: "),
+    );
+    assert.equal((await db.execute('update a set b = 1')).affectedRows, 0);
+    assert.deepEqual([db.load.inUse, db.load.idle], [0, 1]);
+  });

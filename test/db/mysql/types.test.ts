@@ -5,7 +5,7 @@ import { BINARY_CHARSET, type WireColumn } from '../../../src/db/mysql/messages.
 import { ProtocolViolation } from '../../../src/db/errors.ts';
 import { json } from '../../../src/db/index.ts';
 import { RowPlan } from '../../../src/db/mysql/rows.ts';
-import { fits, kindsKey, pin, typeName } from '../../../src/db/mysql/types.ts';
+import { fits, isFloat, kindsKey, pin, typeName } from '../../../src/db/mysql/types.ts';
 import { TYPE } from '../../../src/db/mysql/wire.ts';
 import type { MySqlValueOptions } from '../../../src/db/mysql/url.ts';
 
@@ -449,3 +449,25 @@ test('a prepared statement of MySQL accepts values of the kinds of its first exe
         );
       }
 });
+
+for (const [what, rows, widened] of [
+  ['integers', [[1], [2]], false],
+  ['integers and a fraction', [[1], [2.5], [3]], true],
+  ['integers, NULL and a fraction', [[1], [null], [2.5]], true],
+  ['fractions', [[1.5], [2.5]], true],
+  ['a bigint and a fraction', [[1n], [2.5]], false],
+  ['a boolean and a fraction', [[true], [2.5]], false],
+  ['text and a fraction', [['a'], [2.5]], false],
+] as const)
+  test(`a multi-row insert of MySQL sends a column of ${what} ${widened ? 'only as floats' : 'with the types of its values'}`, () => {
+    const params = rows.flatMap(([value]) => ['a', value, 7]);
+    const kinds = new Uint8Array(params.length);
+    pin(kinds, params as never, 3);
+    const column = rows.map((_, row) => isFloat(kinds, 3 * row + 1));
+    assert.deepEqual(
+      column,
+      rows.map(([value]) => widened || (typeof value === 'number' && !Number.isInteger(value))),
+    );
+    for (const row of rows.keys())
+      assert.deepEqual([isFloat(kinds, 3 * row), isFloat(kinds, 3 * row + 2)], [false, false]);
+  });
