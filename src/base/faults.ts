@@ -64,8 +64,9 @@ export const FAULTS = {
   E_COMPILE: {
     describe: (findings: readonly Finding[], inEnv?: 'production'): string => {
       const errors = findings.filter((finding) => finding.severity === 'error');
+      const step = inEnv === undefined ? 'compile the application' : `start the application in ${inEnv}`;
       return (
-        `Cannot ${inEnv === undefined ? 'compile the application' : `start the application in ${inEnv}`}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
+        `Cannot ${step}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
         errors.map(findingLine).join('')
       );
     },
