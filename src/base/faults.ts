@@ -62,10 +62,11 @@ export const FAULTS = {
     remedy: 'See: svc --help',
   },
   E_COMPILE: {
-    describe: (findings: readonly Finding[]): string => {
+    describe: (findings: readonly Finding[], inEnv?: 'production'): string => {
       const errors = findings.filter((finding) => finding.severity === 'error');
+      const step = inEnv === undefined ? 'compile the application' : `start the application in ${inEnv}`;
       return (
-        `Cannot compile the application: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
+        `Cannot ${step}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
         errors.map(findingLine).join('')
       );
     },
@@ -149,9 +150,10 @@ export const FAULTS = {
     remedy: 'Pass null, text, a finite number, bigint, boolean, Date, Uint8Array; wrap others in json(value)',
   },
   E_DB_PARAMETER_COUNT: {
-    describe: (needed: number, given: number, row: number | undefined): string =>
-      `Cannot bind the values of ${row === undefined ? 'the statement' : 'row ' + row}: the number of placeholders is ${needed}, but the number of values is ${given}`,
-    remedy: 'Pass a list with one value for each placeholder (?) of the statement, in order',
+    describe: (needed: number, given: number | undefined, row: number | undefined): string =>
+      `Cannot bind the values of ${row === undefined ? 'the statement' : 'row ' + row}: the number of placeholders is ${needed}, but ${given === undefined ? 'the values are not a list' : `the number of values is ${given}`}`,
+    remedy:
+      'Pass a list with one value for each placeholder (?) of the statement, in order; insertMany() takes such a list for each row, in the order of its columns',
   },
   E_DB_ROW: {
     describe: (what: string, schema: string, problem: string): string =>

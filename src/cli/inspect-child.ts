@@ -30,6 +30,7 @@ import { isFault, loadApplication } from './load.ts';
 import { middlewareName } from '../http/pipeline.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
+import { planNames } from '../mcp/tools.ts';
 import { openapiFindings } from '../openapi/openapi.ts';
 import type { Svc } from '../app/svc.ts';
 import type { Answer, Begun, Job, ListedRoute } from './inspect.ts';
@@ -268,7 +269,7 @@ function scopeOf(app: Svc, { project, sources }: SourceReport): Omit<ReportScope
     env,
     routes: own.length - sockets,
     sockets,
-    tools: tools.length,
+    tools: planNames(details, tools).length,
     files: project.modules.length,
     unread: project.unread,
     unjudged: sources.unjudged,

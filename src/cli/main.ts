@@ -231,7 +231,8 @@ function adviceOn({ code, cause, remedy, findings }: SvcError, command: string |
     const [only, ...more] = new Set(
       findings.filter(({ severity }) => severity === 'error').map((finding) => finding.remedy),
     );
-    return only === undefined || more.length > 0 ? remedy : only;
+    const advice = only === undefined || more.length > 0 ? remedy : only;
+    return command === 'mcp' ? `${advice}. On your own machine: --env development` : advice;
   }
   if (code !== 'E_LOAD' || cause === undefined) return remedy;
   if (isFault(cause)) return cause.remedy;

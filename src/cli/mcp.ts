@@ -4,7 +4,7 @@
 import { systemClock } from '../base/clock.ts';
 import { LIST_FORMATS, printAll, readFormat } from './inspect.ts';
 import { ENVS } from '../base/config.ts';
-import { ENV_FILE_HELP, ENV_HELP, openApplication, textsOf } from './command.ts';
+import { ENV_FILE_HELP, ENV_HELP, importApplication, openApplication, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { isToken } from '../http/headers.ts';
 import { reserveOutput } from '../mcp/reserved-output.ts';
@@ -45,9 +45,8 @@ export const mcpCommand: Command = {
 async function run({ values, subject }: ModuleInvocation): Promise<number> {
   // standard output is reserved for MCP: other output, also during the import, goes to standard error
   const reserved = reserveOutput(process.stdout, process.stderr);
-  const app = await openApplication(subject);
   if (values['list'] === true) {
-    const tools = app.mcpTools();
+    const tools = (await importApplication(subject)).mcpTools();
     reserved[Symbol.dispose]();
     const printed = printAll(
       readFormat(values) === 'json' ? JSON.stringify({ schemaVersion: 1, tools }, null, 2) : listing(tools),
@@ -57,6 +56,7 @@ async function run({ values, subject }: ModuleInvocation): Promise<number> {
     await printed;
     return 0;
   }
+  const app = await openApplication(subject);
   const abort = new AbortController();
   const served = app
     .mcpServer({

@@ -19,7 +19,8 @@ export interface ConflictRule {
   readonly status?: 409 | 422 | undefined;
   /**
    * Path of the rejected value in the request body, for example `email` or `['home', 'city']`. The response
-   * lists the path in its member `errors`, as it does after a failed validation.
+   * lists the path in its member `errors`, as it does after a failed validation: it begins with `body`, or
+   * with `form` on a route with `form`.
    */
   readonly field?: string | readonly (string | number)[] | undefined;
 }

@@ -94,7 +94,8 @@ export function refuseParameter(
   throw new DataError(`Cannot bind the value of ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 
-export function refuseCount(needed: number, given: number, row?: number): never {
+/** @throws SvcError `E_DB_PARAMETER_COUNT`. `given` is undefined for values that are not a list. */
+export function refuseCount(needed: number, given: number | undefined, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);
 }
 

@@ -355,7 +355,7 @@ function problemFor(
   trace?: string,
 ): HttpResponse {
   try {
-    return issueOf(error, req.id, trace);
+    return issueOf(error, req.id, trace, req.bodyRules.form !== undefined);
   } catch (failure) {
     // issueOf() throws if the exception has an invalid header field, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });

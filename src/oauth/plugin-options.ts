@@ -38,8 +38,9 @@ export interface OAuthPluginOptions {
   readonly providers?: readonly OAuthProvider[] | undefined;
   /**
    * Finds or creates the user after a login at a provider, and returns the user's id (`sub`). Required with a
-   * provider. To refuse a login, it returns undefined or null, or throws an exception with a 4xx status, whose
-   * text the user reads.
+   * provider. The id is a string: for a number or bigint of a database, return `String(id)`. To refuse a login,
+   * it returns undefined or null, or throws an exception with a 4xx status. The response is then 403
+   * `access_denied`, with the text of the exception.
    */
   readonly onUser?: OnUser | undefined;
   /**
@@ -313,8 +314,8 @@ export function readPluginOptions(options: OAuthPluginOptions): ReadOptions {
 }
 
 /**
- * Result of `onUser`: the application's id of the user (`sub`), alone or with scopes and claims. Undefined or
- * null refuses the login.
+ * Result of `onUser`: the application's id of the user (`sub`), alone or with scopes and claims. The id is a
+ * string, such as `String(id)` of a bigint. Undefined or null refuses the login.
  */
 export type UserAnswer =
   | string

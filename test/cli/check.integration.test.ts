@@ -664,14 +664,14 @@ test('svc check prints the environment, and the numbers of routes, WebSocket rou
   const { stdout } = await svc(['check', 'app.ts', ...SKIP], { cwd: project(t, files) });
   assert.match(
     stdout,
-    /^Checked 1 route, 1 socket, 0 tools, 2 files, as production; packages and external services were not checked$/m,
+    /^Checked 1 route, 1 socket, 1 tool, 2 files, as production; packages and external services were not checked$/m,
   );
   const { document } = await check(t, files, ['--env', 'development']);
   assert.deepEqual((document as Document & { scope: unknown }).scope, {
     env: 'development',
     routes: 1,
     sockets: 1,
-    tools: 0,
+    tools: 1,
     files: 2,
     unread: [],
     statements: { described: 0, other: 0, unknown: [] },
@@ -837,7 +837,10 @@ test('svc run starts an application despite errors of svc check outside producti
   });
   const refused = await svc(['run', 'app.ts', '--port', '0'], { cwd });
   assert.equal(refused.status, 3);
-  assert.match(refused.stderr, /^svc: Cannot compile the application: 1 mistake\n {2}a\/b all: open\n/);
+  assert.match(
+    refused.stderr,
+    /^svc: Cannot start the application in production: 1 mistake\n {2}a\/b all: open\n/,
+  );
   assert.equal(
     (await svc(['run', 'app.ts', '--port', '0'], { cwd, env: { SVC_ENV: 'development' } })).status,
     9,

@@ -312,7 +312,7 @@ test('svc run prints every mistake that app.compileAll() finds, with file and li
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot compile the application: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Correct each finding; "svc check" prints the same list with remedies\n$/,
+    /^svc: Cannot start the application in production: 2 mistakes\n {2}SVC101 GET \/: .*app\.ts:4:\d+\)\n {2}SVC104 GET \/b: .*app\.ts:6:\d+\)\n {5}Correct each finding; "svc check" prints the same list with remedies\n$/,
   );
 });
 
@@ -445,7 +445,7 @@ test('in production, svc run ends with status 3 if SVC_PORT is not a number, and
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot compile the application: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/,
+    /^svc: Cannot start the application in production: 1 mistake\n {2}SVC401 setting port: Cannot read SVC_PORT: a finite decimal number is needed/,
   );
 });
 
@@ -456,7 +456,7 @@ test('if the application has only one compilation error, svc run also prints the
   assert.equal(status, 3);
   assert.match(
     stderr,
-    /^svc: Cannot compile the application: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\. If a file sets the variable, name it with --env-file\n$/,
+    /^svc: Cannot start the application in production: 1 mistake\n {2}SVC205 setting authSecret: [^\n]+\n {5}Set SVC_AUTH_SECRET to the output of: node -p "crypto\.randomBytes\(32\)\.toString\('hex'\)"\. If a file sets the variable, name it with --env-file\n$/,
   );
 });
 

@@ -297,6 +297,20 @@ test('svc mcp --list prints the MCP tools with arguments and descriptions, as te
   );
 });
 
+test('in production, svc mcp --list prints the tools of an application that production refuses, and svc mcp names --env development', async (t) => {
+  const cwd = project(t, {
+    'app.ts': "import { Svc } from 'svc';\nexport const app = new Svc();\napp.post('/items', () => 1);\n",
+  });
+  const listed = await run(process.execPath, [BIN, 'mcp', 'app.ts', '--list'], { cwd });
+  assert.deepEqual([listed.status, listed.stdout], [0, 'post_items()  writes\n    POST /items\n']);
+  const served = await run(process.execPath, [BIN, 'mcp', 'app.ts'], { cwd });
+  assert.equal(served.status, 3);
+  assert.match(
+    served.stderr,
+    /^svc: Cannot start the application in production: 1 mistake\n {2}SVC201 [^]*--env development\n$/,
+  );
+});
+
 test('svc mcp ends with status 2 for an invalid option, and with status 3 for an application that does not compile', async (t) => {
   const cwd = project(t, {
     'app.ts': APP,

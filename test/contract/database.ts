@@ -423,6 +423,11 @@ export function databaseContract(
       (error) => fault('E_DB_PARAMETER_COUNT')(error) && /row 2/.test((error as Error).message),
     );
     await assert.rejects(
+      db.insertMany('item', ['id'], [[70_000], { id: 70_001 }] as never),
+      (error) =>
+        fault('E_DB_PARAMETER_COUNT')(error) && /row 2: .* not a list$/.test((error as Error).message),
+    );
+    await assert.rejects(
       db.insertMany('item', ['id'], [[70_000], [NaN]]),
       refusedData('22003', /parameter 1 of row 2/),
     );

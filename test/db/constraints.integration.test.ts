@@ -2,7 +2,6 @@
  * Constraint violations, and the responses that conflictOn() makes of them, on every engine.
  */
 import assert from 'node:assert/strict';
-import { HTTPException, Svc } from '../../src/index.ts';
 import {
   ConstraintViolation,
   DatabasePlugin,
@@ -11,7 +10,7 @@ import {
   db as dbKey,
   type Database,
 } from '../../src/db/index.ts';
-import { Depends } from '../../src/index.ts';
+import { Depends, Field, HTTPException, Schema, Svc, str } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { onEveryDatabase } from '../support/every-database.ts';
 
@@ -166,6 +165,36 @@ function notesAt(url: string): Svc {
   });
   return app;
 }
+
+onEveryDatabase(
+  'the field of conflictOn() has a location as after a failed validation: in the body or in the form of the route',
+  async (db, url) => {
+    await db.script(SCHEMA);
+    const app = new Svc({ debug: true });
+    app.register(new DatabasePlugin(url));
+    const add = async ({ db }: { db: Database }): Promise<unknown> =>
+      db
+        .execute(INSERT, [2, 1, 'first', 0])
+        .catch(conflictOn({ 'owner, title': { detail: 'Taken', field: 'title' } }));
+    class Titled extends Schema {
+      title = Field(str, { minLength: 1 });
+    }
+    app.post('/body', { body: Titled, db: Depends(dbKey) }, add);
+    app.post('/form', { form: Titled, db: Depends(dbKey) }, add);
+    await using client = new TestClient(app);
+    for (const [place, request] of [
+      ['body', (title: string) => client.post('/body', { json: { title } })],
+      ['form', (title: string) => client.post('/form', { form: { title } })],
+    ] as const)
+      for (const given of ['', 'first']) {
+        const { errors } = (await (await request(given)).json()) as { errors: { loc: unknown }[] };
+        assert.deepEqual(
+          errors.map(({ loc }) => loc),
+          [[place, 'title']],
+        );
+      }
+  },
+);
 
 onEveryDatabase(
   'an exception handler with conflictOn() answers a violation with a problem document that shows no SQL',

@@ -250,7 +250,7 @@ for (const [what, app, expected, message] of [
     'mistakes between declarations',
     `${APP}app.get('/', () => 'twice');`,
     3,
-    /Cannot compile the application: 1 mistake/g,
+    /Cannot start the application in production: 1 mistake/g,
   ],
   ['a module that does not load', 'export const app = 1;', 3, /Cannot load "app\.ts:app"/g],
   [

@@ -75,8 +75,10 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     why: 'Without limits, a few clients can use up memory and connections. If any page may open a WebSocket, other sites can act as the visitor',
     remedy:
       'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
-    wrong: 'await req.body()',
-    right: 'await req.body({ maxBytes: 1_000_000 })',
+    wrong:
+      'await req.body(), or a route with maxBodyBytes: 5_000_000_000, above the greatest value 1_073_741_824',
+    right:
+      "await req.body({ maxBytes: 1_000_000 }), or app.post('/videos', { maxBodyBytes: 1_000_000_000, requestTimeoutMs: 600_000 }, …)",
     run: findUnlimited,
   },
   {
@@ -407,7 +409,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
     if (value > greatest)
       report(
         `setting ${name}`,
-        `the limit ${value} is too high to protect the process: a few clients can use up its memory and connections`,
+        `the limit ${value} is too high to protect the process, above ${greatest}: a few clients can use up its memory and connections`,
         settings.placeOf(name) ?? place,
         { severity: 'warning', about: { option: { key: name, value } } },
       );
@@ -427,7 +429,7 @@ function findUnlimited(view: ApplicationView, report: ReportFinding): void {
     }
     if ((spec.maxBodyBytes ?? 0) > GREATEST.maxBodyBytes)
       tell(
-        `the route accepts request bodies of ${spec.maxBodyBytes} bytes: a few clients can fill the memory or the disk`,
+        `the route accepts request bodies of ${spec.maxBodyBytes} bytes, above ${GREATEST.maxBodyBytes}: a few clients can fill the memory or the disk`,
         { severity: 'warning' },
       );
     // a limit of the body also limits its files; if that limit is too high, the warning above is enough

@@ -211,6 +211,11 @@ function mayBeAbsent(node: Node, module: SourceModule): boolean {
   }
 }
 
+/** Whether the default of a variable is the empty text: `process.env['URL'] ?? ''`. */
+function isEmptyByDefault({ parent }: Node): boolean {
+  return parent?.type === 'binary' && parent.right.type === 'text' && parent.right.value === '';
+}
+
 /**
  * Whether a schema validates the variable: `schema.parse({ URL: process.env.URL })`. The object may also be a
  * constant that code passes to the schema.
@@ -260,7 +265,7 @@ function isAlternative(node: Node, sources: Sources, depth = 0): boolean {
 
 /**
  * Returns the variables that are not set and that an error of the import is about. The message names them, or
- * they are the nearest to the error that its file takes for granted.
+ * they are the nearest to the error that its file takes for granted, or that it replaces by an empty text.
  */
 export function absentVariables(sources: Sources, message: string, place: Place | undefined): string[] {
   const isAbsent = (name: string): boolean => process.env[name] === undefined && !FOREIGN.test(name);
@@ -274,11 +279,16 @@ export function absentVariables(sources: Sources, message: string, place: Place 
   if (named.size > 0 || place === undefined) return [...named];
   const file = fileOfPlace(place);
   const beside = reads
-    .filter(({ module, node }) => module.file === file && !mayBeAbsent(node, module))
+    .filter(
+      ({ module, node }) => module.file === file && (isEmptyByDefault(node) || !mayBeAbsent(node, module)),
+    )
     .map(({ name, node, module }) => ({
       name,
       distance: Math.abs(module.placeAt(node.start).line - place.line),
     }));
   const nearest = Math.min(...beside.map(({ distance }) => distance));
-  return [...new Set(beside.filter(({ distance }) => distance === nearest).map(({ name }) => name))];
+  if (beside.length > 0)
+    return [...new Set(beside.filter(({ distance }) => distance === nearest).map(({ name }) => name))];
+  // variables of settings, which the configuration reads
+  return [...new Set(message.match(/\bSVC_[A-Z\d_]+\b/g)?.filter((name) => process.env[name] === undefined))];
 }

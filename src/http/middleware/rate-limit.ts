@@ -176,7 +176,7 @@ export class RateLimitMiddleware implements Middleware {
         message:
           'each process counts requests separately: with n processes, a client may send n times as many requests as the limit allows',
         remedy:
-          'Use a store that all processes share: new RateLimitMiddleware({ store: new RedisRateLimitStore(redis) })',
+          'Use a store that all processes share: new RateLimitMiddleware({ store: new RecordRateLimitStore(new DatabaseRecordStore(plugin)) }), where plugin is the DatabasePlugin, or with Redis new RedisRateLimitStore(redis)',
       };
     }
     yield* this.#misplaced(subject, view);

@@ -41,6 +41,8 @@ export const multipartForms: LazyModule<typeof import('./multipart-form.ts')> = 
 export interface BodyRules {
   readonly maxBodyBytes?: number | undefined;
   readonly strictContentType?: boolean | undefined;
+  /** Schema of the route's form; undefined if the route reads none. */
+  readonly form?: unknown;
 }
 
 /** Settings of the application for the bodies of requests. */

@@ -24,7 +24,9 @@ import {
   pageHeaders,
   pickerPage,
   tokenError,
+  isRegistered,
   logoutAnswer,
+  unregistered,
 } from './protocol.ts';
 import { DevKeys } from './keys.ts';
 import { readDevOptions } from './options.ts';
@@ -228,7 +230,7 @@ export class DevProvider {
     if (one('client_id') !== this.clientId)
       return badPage('The client_id is unknown, or occurs more than once.');
     if (redirectUri === undefined || !isRegistered(this.#options.redirectUris, redirectUri, origin))
-      return badPage('The redirect_uri is not one of those registered with DevProvider.');
+      return badPage(unregistered('redirect_uri', redirectUri, this.#options.redirectUris));
     const state = one('state');
     const back = (answer: Readonly<Record<string, string>>): DevResponse =>
       this.#redirect(redirectUri, { ...answer, ...(state === undefined ? {} : { state }) });
@@ -253,7 +255,8 @@ export class DevProvider {
       clientId: this.clientId,
       issuer: this.url,
       claimsOf: (token) => keys.verify(token),
-      mayReturnTo: (url) => isRegistered(this.#options.postLogoutRedirectUris, url, origin),
+      registered: this.#options.postLogoutRedirectUris,
+      origin,
     });
   }
 
@@ -382,11 +385,4 @@ export class DevProvider {
     }
     return json(200, claimsOf(grant.user, grant.scopes), { 'cache-control': 'no-store' });
   }
-}
-
-/** Returns whether a list contains a URL. A path in the list is relative to `origin`. */
-function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
-  return entries.some((entry) =>
-    entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,
-  );
 }

@@ -121,6 +121,23 @@ export function badPage(problem: string, title = 'This login cannot go on'): Dev
   return { status: 400, headers: pageHeaders([]), body: page(title, `<p>${escapeHtml(problem)}</p>`) };
 }
 
+/** Returns whether a list contains a URL. A path in the list is relative to `origin`. */
+export function isRegistered(entries: readonly string[], url: string, origin: string | undefined): boolean {
+  return entries.some((entry) =>
+    entry.startsWith('/') ? origin !== undefined && url === origin + entry : url === entry,
+  );
+}
+
+/** Returns the problem of a URL that is not registered, with the URL and the registered ones. */
+export function unregistered(
+  parameter: 'redirect_uri' | 'post_logout_redirect_uri',
+  sent: string | undefined,
+  registered: readonly string[],
+): string {
+  const option = parameter === 'redirect_uri' ? 'redirectUris' : 'postLogoutRedirectUris';
+  return `The ${parameter} is ${sent ?? 'absent, or occurs more than once'}. The option ${option} of DevProvider has ${registered.join(', ') || 'no entry'}.`;
+}
+
 export function tokenError(
   error: string,
   status: number = 400,
@@ -233,7 +250,10 @@ interface LogoutDeps {
   readonly issuer: string;
   /** Returns the claims of an id_token, or undefined if this provider has not signed it. */
   readonly claimsOf: (token: string) => JsonObject | undefined;
-  readonly mayReturnTo: (url: string) => boolean;
+  /** The option `postLogoutRedirectUris`. */
+  readonly registered: readonly string[];
+  /** Origin of the request, for registered paths. */
+  readonly origin: string | undefined;
 }
 
 /** Parameters of a logout request without a hint that its confirmation needs. */
@@ -251,8 +271,8 @@ export function logoutAnswer(given: URLSearchParams, isForm: boolean, deps: Logo
   const to = given.get('post_logout_redirect_uri');
   if (to !== null && clientId === null && hint === null)
     return refused('A post_logout_redirect_uri needs an id_token_hint or a client_id.');
-  if (to !== null && !deps.mayReturnTo(to))
-    return refused('The post_logout_redirect_uri is not one of those registered with DevProvider.');
+  if (to !== null && !isRegistered(deps.registered, to, deps.origin))
+    return refused(unregistered('post_logout_redirect_uri', to, deps.registered));
   if (hint === null && !(isForm && given.has('confirmed'))) {
     const parameters = Object.fromEntries([...given].filter(([name]) => PARAMETERS.includes(name)));
     const origin = new URL(to ?? deps.issuer).origin;

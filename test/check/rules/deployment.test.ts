@@ -201,9 +201,9 @@ test('svc check warns of a timeout or body limit that is too high to protect the
     handler,
   );
   assert.deepEqual(found(app, 'SVC212').sort(), [
-    'POST /a: the route accepts request bodies of 1099511627776 bytes: a few clients can fill the memory or the disk',
-    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process: a few clients can use up its memory and connections',
-    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process: a few clients can use up its memory and connections',
+    'POST /a: the route accepts request bodies of 1099511627776 bytes, above 1073741824: a few clients can fill the memory or the disk',
+    'setting maxBodyBytes: the limit 1099511627776 is too high to protect the process, above 1073741824: a few clients can use up its memory and connections',
+    'setting requestTimeoutMs: the limit 86400000 is too high to protect the process, above 3600000: a few clients can use up its memory and connections',
   ]);
 });
 
@@ -237,7 +237,7 @@ test('svc check warns of a file without a limit where the route has none, and th
       ],
       [
         'POST /of-route-too-high',
-        'the route accepts request bodies of 5000000000 bytes: a few clients can fill the memory or the disk',
+        'the route accepts request bodies of 5000000000 bytes, above 1073741824: a few clients can fill the memory or the disk',
         'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
       ],
     ],

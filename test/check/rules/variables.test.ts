@@ -118,8 +118,9 @@ test('absentVariables() returns the variables that the message of an error names
       'export const url = new URL(process.env.TEST_URL!);',
       'export const list = process.env.TEST_LIST!.split();',
       'export const key = required(process.env.TESTKEY);',
+      "export const other = process.env.TEST_ADDRESS ?? '';",
     ].join('\n'),
-    'settings.ts': "export const names = ['TEST_OF_SCHEMA'];\n",
+    'settings.ts': "export const names = ['TEST_OF_SCHEMA'];\nexport const all = names.map(String);\n",
   });
   const file = join(cwd, 'app.ts');
   const sources = new Sources(readProject([file]));
@@ -129,5 +130,10 @@ test('absentVariables() returns the variables that the message of an error names
   assert.deepEqual(absent('Cannot read properties of undefined', 4), ['TEST_LIST']);
   assert.deepEqual(absent('TESTKEY is needed', 5), ['TESTKEY']);
   assert.deepEqual(absent('[{"path":["TEST_OF_SCHEMA"]}]', 3), ['TEST_OF_SCHEMA']);
+  assert.deepEqual(absent('the address is empty: set SVC_TEST_ADDRESS', 6), ['TEST_ADDRESS']);
+  const inSettings = { file: join(cwd, 'settings.ts'), line: 2, column: 1 };
+  assert.deepEqual(absentVariables(sources, 'the address is empty: set SVC_TEST_ADDRESS', inSettings), [
+    'SVC_TEST_ADDRESS',
+  ]);
   assert.deepEqual(absent('TEST_ELSEWHERE and ERR_INVALID_URL', undefined), []);
 });

@@ -690,6 +690,21 @@ for (const path of [undefined, '/who/are/you']) {
   );
 }
 
+test('the error pages of DevProvider name the URL that is not registered, and the registered ones', async () => {
+  const dev = provider();
+  const redirect = await get(dev, '/authorize', { ...QUERY, redirect_uri: `${CALLBACK}/other` });
+  assert.ok(
+    redirect.body.includes(
+      `The redirect_uri is ${CALLBACK}/other. The option redirectUris of DevProvider has ${CALLBACK}`,
+    ),
+  );
+  const logout = await get(dev, '/logout', { client_id: dev.clientId, post_logout_redirect_uri: CALLBACK });
+  assert.match(
+    logout.body,
+    /The post_logout_redirect_uri is .*The option postLogoutRedirectUris of DevProvider has no entry\./,
+  );
+});
+
 test('a mounted DevProvider accepts a redirect URI that equals a registered URL, or a registered path at the origin of the request', async () => {
   const { app, dev } = mounted(['/oauth/callback']);
   await using client = new TestClient(app);

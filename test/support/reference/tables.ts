@@ -3,7 +3,7 @@
  * codes, findings and variables. Each function returns the lines of a Markdown table.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { FAULTS } from '../../../src/base/faults.ts';
 import { variableOf } from '../../../src/base/config.ts';
@@ -96,7 +96,7 @@ export function metrics(): string[] {
   return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
 }
 
-/** Returns log events with their levels and the files that write them. */
+/** Returns log events with their levels and the manuals of the folders that write them. */
 export function events(): string[] {
   const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
   const add = (event: string, level: string, file: string): void => {
@@ -127,15 +127,23 @@ export function events(): string[] {
   } of found(/#report\('([a-z_]+)'/g))
     if (file === 'cache/cached.ts') add(event!, 'error', file);
   return [
-    '| event | level | file |',
+    '| event | level | manual |',
     '|---|---|---|',
     ...[...said]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([event, { levels, files }]) =>
-          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...files].join(', ')} |`,
+          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...new Set([...files].map(manualOf))].join(', ')} |`,
       ),
   ];
+}
+
+/** Returns a link to the manual of the nearest folder that has one, else to that of operations. */
+function manualOf(file: string): string {
+  const folders = file.split('/').slice(0, -1);
+  while (folders.length > 0 && !existsSync(join(ROOT, 'src', ...folders, 'README.md'))) folders.pop();
+  const folder = folders.join('/') || 'operations';
+  return `[${folder}](${folder}/README.md)`;
 }
 
 /** Returns the message of an error code, its arguments in ‹angle quotes›. */
