@@ -53,7 +53,7 @@ export const checkCommand: Command = {
     '  --baseline <file>   an earlier OpenAPI document of the application: a change that breaks its clients is a finding (SVC306); or the file of --statements of the previous release: a migration that breaks its statements is a finding (SVC422); may be repeated',
     '  --statements <file> writes what the databases say about the SQL statements to a file, and reads it for databases that are not there',
     '  --known <file>      file of known findings: the first run writes it, except where CI is set; later runs report only other findings, and remove findings that no longer occur from the file',
-    '  --live              also checks over the network whether databases and other services respond and have their migrations',
+    '  --live              also checks over the network whether databases and other services respond and have their migrations, and prepares the SQL statements on these databases',
     '  --database <url>    prepares the SQL statements of the sources on a database that has all migrations; name=url for one of several databases. Runs none of them',
     '  --scratch-database <url>  prepares them on a database that check creates on a server, migrates and drops',
     '  --verbose           lists SQL statements whose text is not known, and calls that look dangerous and that no rule could judge',

@@ -410,7 +410,8 @@ function exportsOf(body: Block): Exports {
         all.push(from!); // `export * from` always names a module
       else byName.set(exported, { local, from });
     }
-    if (isDefault && declared !== undefined) byName.set('default', declared);
+    if (isDefault && declared !== undefined)
+      byName.set('default', declared.type === 'declare' ? declared.items[0]! : declared); // it has one item
     else if (declared?.type === 'function' || declared?.type === 'class')
       byName.set(declared.name!, declared); // a declared function or class has a name
     else if (declared?.type === 'declare')

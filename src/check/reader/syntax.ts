@@ -319,7 +319,8 @@ class Reader extends ExpressionReader {
       const isDeclaration = /^(?:function|class|async|@)$/.test(this.peek().text) && !this.is('=>', 1);
       const declared = isDeclaration ? this.statement()[0] : this.assignment();
       this.skip(';');
-      return made({ declared: declared?.type === 'statement' ? declared.value : declared, isDefault: true });
+      const value = declared?.type === 'statement' ? declared.value : declared;
+      return made({ declared: value && defaultOf(value), isDefault: true });
     }
     if (this.skip('*')) {
       const as = this.skip('as') ? unquoted(this.take().text) : '*';
@@ -336,4 +337,13 @@ class Reader extends ExpressionReader {
     }
     return made({ declared: this.statement()[0] });
   }
+}
+
+/** Returns the declaration of a default export: an expression is the value of a variable with the name "default". */
+function defaultOf(value: Node): Node {
+  if (/^(?:function|class|name)$/.test(value.type)) return value;
+  const { start, end } = value;
+  const target: Node = { type: 'name', name: 'default', start, end, parent };
+  const item: Declarator = { type: 'declarator', target, value, start, end, parent };
+  return { type: 'declare', items: [item], start, end, parent };
 }

@@ -43,7 +43,7 @@ export const FAIL_OPEN_RULES: readonly (SourceRule | SourcePart)[] = [
     watch: watchOptionalSignatures,
     onCall: findLooseSearches,
   },
-  { id: 'SVC645', watch: watchFallbacks, find: findUnthrown },
+  { id: 'SVC645', watch: watchFallbacks, find: findMistaken },
 ];
 
 /** Functions are followed to this depth. */
@@ -85,6 +85,31 @@ function watchFallbacks(report: ReportAt): Watch {
       });
     },
   };
+}
+
+/** SVC645: refusals that never come: errors that code does not throw, and places of a text as conditions. */
+function findMistaken(sources: Sources, report: ReportAt): void {
+  findUnthrown(sources, report);
+  findPlaces(sources, report);
+}
+
+/** A condition that is the place of an item: it is -1, and so true, where there is none. */
+function findPlaces(sources: Sources, report: ReportAt): void {
+  for (const { module, node } of sources.all('call')) {
+    const method = methodOf(node);
+    if (!/^(?:lastIndexOf|indexOf|findIndex|findLastIndex)$/.test(method) || !sources.isReached(node))
+      continue;
+    // ~indexOf() is 0 where there is no such item
+    if (node.parent?.type === 'unary' && node.parent.operator !== '!') continue;
+    const { whole } = conditionAround(node, /^(?:&&|\|\|)$/);
+    const { parent } = whole;
+    if ((parent?.type === 'if' || parent?.type === 'choice') && parent.test === whole)
+      report(
+        { module, node },
+        `${method}() is -1 for what is not there, and -1 counts as true: the condition is false for the first item only`,
+        { remedy: 'Ask for the item: includes(item), or some((item) => …)' },
+      );
+  }
 }
 
 /** An error that a statement makes, and that it neither throws nor keeps. */

@@ -108,7 +108,7 @@ export const OUR_DATABASE: RegExp =
   /^svc\/db\.[^]*\.(?:fetchAll|fetchOne|fetchArrays|execute|executeMany|scalar|script|stream)$/;
 
 export const OTHER_DATABASE: RegExp =
-  /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|knex|sequelize|@prisma\/client|postgres)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$/;
+  /^(?:pg|mysql2?(?:\/promise)?|sqlite|sqlite3|better-sqlite3|mariadb|sequelize|@prisma\/client)\.[^]*\.(?:query|execute|exec|prepare|raw|run|all|get|each|batch|unsafe|\$queryRawUnsafe|\$executeRawUnsafe)$|^(?:knex\.(?:[^]*\.)?(?:raw|\w+Raw)|(?:postgres|better-sqlite3)\.(?:[^]*\.)?(?:unsafe|prepare|exec))$/;
 
 /** Characters of names and numbers, which cannot change a statement. */
 const NAMES = WORD | charsOf('.-');

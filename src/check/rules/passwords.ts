@@ -29,7 +29,7 @@ import type { ClientPart } from '../values/text.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Compared, KeptCall, Run, Trace } from '../statements/trace.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Fn, Node, NodeOf } from '../reader/nodes.ts';
+import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Variables, Watch } from '../sources.ts';
 import type { Value } from '../values/value.ts';
 
@@ -86,26 +86,39 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
 /** SVC621: a secret of the program, compared with a text of a client by an operator. */
 function watchComparisons(report: ReportAt, sources: Sources): Watch {
   const declared = declaredFields(sources);
-  const compared: (Spot & { readonly node: NodeOf<'binary'>; readonly sides: readonly [Value, Value] })[] =
-    [];
+  const compared: (Spot & Pair & { readonly sides: readonly [Value, Value] })[] = [];
   return {
     onCompare({ node, module, sides }) {
       const isOfClient = sides.some(({ texts }) => texts.some(hasClient));
-      if (node.type === 'binary' && isOfClient && !isLookup(node)) compared.push({ node, module, sides });
+      const pair = isOfClient ? pairOf(node) : undefined;
+      if (pair !== undefined && !isLookup(node)) compared.push({ node, module, sides, ...pair });
     },
     finish() {
-      for (const { node, module, sides } of compared) {
+      for (const { node, module, sides, nodes, operator } of compared) {
         const [left, right] = sides;
         const isSecret = (held: Value, sent: Value, of: Node): boolean =>
           isSecretOf(held, sent, of, declared, sources.variables);
-        if (isSecret(left, right, node.left) || isSecret(right, left, node.right))
+        if (isSecret(left, right, nodes[0]) || isSecret(right, left, nodes[1]))
           report(
             { module, node },
-            `the comparison of a secret with "${node.operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
+            `the comparison of a secret with "${operator}" stops at the first difference, so its duration shows how much of a guess is correct`,
           );
       }
     },
   };
+}
+
+/** The expressions of a comparison. */
+interface Pair {
+  readonly nodes: readonly [Node, Node];
+  readonly operator: string;
+}
+
+/** Returns the expressions that an operator, or a case of a switch, compares. */
+function pairOf(node: Node): Pair | undefined {
+  if (node.type === 'binary') return { nodes: [node.left, node.right], operator: node.operator };
+  const around = node.parent?.type === 'case' ? node.parent.parent : undefined;
+  return around?.type === 'switch' ? { nodes: [around.value, node], operator: 'case' } : undefined;
 }
 
 /** Returns the header fields and cookies that dependencies declare as credentials: `{ type: 'apiKey', in: 'header', name }`. */

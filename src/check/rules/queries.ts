@@ -255,7 +255,7 @@ function namesIn(within: Node): readonly string[] {
 }
 
 /** Methods of lists that call a function for each item. */
-const EACH = /^(?:map|flatMap|forEach)$/;
+const EACH = /^(?:map|flatMap|forEach|reduce|reduceRight)$/;
 
 /** A list of so many rows costs little, so that its statements are only noted. */
 const SHORT = 50;
@@ -279,7 +279,9 @@ function watchRows(report: ReportAt, sources: Sources): Watch {
       const bodies = [
         ...sources
           .all('loop')
-          .flatMap(({ module, node }) => (node.kind === 'of' ? [{ module, node: node.body }] : [])),
+          .flatMap(({ module, node }) =>
+            /^(?:of|for)$/.test(node.kind) ? [{ module, node: node.body }] : [],
+          ),
         ...sources.all('call').flatMap(({ module, node }) => {
           const [callback] = EACH.test(methodOf(node)) ? node.args : [];
           return callback === undefined ? [] : [{ module, node: callback }];

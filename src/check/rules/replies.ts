@@ -6,7 +6,7 @@ import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } fro
 import { specOf } from '../values/functions.ts';
 import { SECRET_COLUMN, SECRET_MEMBER, bare } from '../names.ts';
 import { writtenOf } from '../sources.ts';
-import { CLASS_ROW } from '../values/marks.ts';
+import { CLASS_ROW, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientPartsOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { columnOf, plain } from '../statements/sending.ts';
@@ -88,35 +88,52 @@ export const REPLY_RULES: readonly (SourceRule | SourcePart)[] = [
 /** SVC656: texts of clients at the beginning of cells in CSV. */
 function watchFormulas(report: ReportAt, { columns }: Sources): Watch {
   const cells: { readonly module: SourceModule; readonly body: Node; readonly danger: ClientPart }[] = [];
+  /** Columns of rows without a class that begin a cell. */
+  const stored: (Spot & { readonly made: Made })[] = [];
   return {
     onCall(site) {
       const [body] = site.call.args;
       const type = typeIn(fieldsOf(site))?.value;
       if (type?.texts.some((text) => /^text\/(?:csv|tab-separated-values)/.test(literalOf(text))) !== true)
         return;
+      for (const text of site.value(body)?.texts ?? [])
+        text.forEach((part, index) => {
+          const made = part.kind === 'own' && part.made?.by === ROW ? part.made : undefined;
+          // the text of a column stands before its mark
+          const before = literalOf(text.slice(0, index)).replace(/\0$/, '');
+          if (body !== undefined && made !== undefined && CELL.test(before))
+            stored.push({ made, ...(made.entry ?? { module: site.module, node: body }) });
+        });
       for (const place of clientPlaces(site.value(body)))
         if (body !== undefined && beginsFormula(place))
           cells.push({ module: site.module, body, danger: place.part });
     },
     finish() {
+      for (const { made, ...spot } of stored) {
+        const column = columns.columnIn(made, '=');
+        if (column !== undefined) report(spot, `the column ${column} ${FORMULA}`, { severity: 'warning' });
+      }
       for (const { danger, ...cell } of cells) {
         if (columns.isSafe(columnOf(danger), '=')) continue;
-        report(
-          danger.entry ?? { node: cell.body, module: cell.module },
-          `${danger.origin.what} is a cell of the table, and a text that begins with "=" is a formula`,
-          { ...doubt(danger), ...(danger.unknown === undefined && { severity: 'warning' }) },
-        );
+        report(danger.entry ?? { node: cell.body, module: cell.module }, `${danger.origin.what} ${FORMULA}`, {
+          ...doubt(danger),
+          ...(danger.unknown === undefined && { severity: 'warning' }),
+        });
       }
     },
   };
 }
+
+const FORMULA = 'is a cell of the table, and a text that begins with "=" is a formula';
+/** The end of a text that precedes a cell. */
+const CELL = /(?:^|[,;\t\r\n"])$/;
 
 /** Whether a part of a client begins a cell, and may begin with a character of formulas. */
 function beginsFormula({ part, before }: Place): boolean {
   const isFree = ['=', '@', '+'].some(
     (char) => hasAny(part.may, char) && part.notFirst?.includes(char) !== true,
   );
-  return isFree && part.begins === undefined && /(?:^|[,;\t\r\n"])$/.test(literalOf(before));
+  return isFree && part.begins === undefined && CELL.test(literalOf(before));
 }
 
 /** SVC638: responses of guarded routes that shared caches may store. */

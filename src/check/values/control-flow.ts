@@ -1,4 +1,5 @@
 /** Statements: branches, loops, and the ways in which a function ends. */
+import { leaveIn } from '../reader/nodes.ts';
 import { typeAfter } from './annotations.ts';
 import { anyError, itemOf, keyOf } from './inputs.ts';
 import { Evaluation } from './evaluation.ts';
@@ -19,6 +20,12 @@ interface Result {
   readonly path: Path;
   /** Whether the result follows an error, under no further condition. */
   readonly isFallback: boolean;
+}
+
+/** Returns the facts about the texts of a value. */
+function factsAbout(value: Value, facts: Facts): Facts {
+  const ids = new Set(values.idsIn(value));
+  return new Map([...facts].filter(([id]) => ids.has(id)));
 }
 
 export const NO_SHIELD = { tries: 0, isCatching: false } as const;
@@ -159,8 +166,14 @@ export abstract class ControlFlow extends Evaluation {
       for (let isAgain = false, path = run(); ; path = run(), isAgain = true) {
         path.end = undefined;
         const hasChanged = path.hasChanged(around);
+        const kept =
+          over !== undefined && leaveIn(body, /^(?:break|continue)$/) === undefined
+            ? factsAbout(itemOf(over), path.facts)
+            : NO_FACTS;
         // the number of rounds is not known
         around.join([path, new Path(around)], values.inexact);
+        // each item has passed the tests of a body that runs to its end
+        around.facts = allFacts(around.facts, kept);
         if (isAgain || !hasChanged) break;
       }
     });
@@ -196,7 +209,12 @@ export abstract class ControlFlow extends Evaluation {
     const subject = this.tested(this.value(value), value);
     const hasDefault = cases.some(({ test }) => test === undefined);
     const branches = cases.map(({ test, body }) => {
-      const equal = test === undefined ? KNOWN : equality(subject, this.value(test));
+      const tested = test === undefined ? KNOWN : this.value(test);
+      if (test !== undefined) {
+        const sides = [subject, tested] as const;
+        this.listeners.onCompare({ node: test, module: this.module, handler: this.handler, sides });
+      }
+      const equal = test === undefined ? KNOWN : equality(subject, tested);
       // an empty case falls through to the next one
       const facts = values.factsIf(equal, true);
       const { path } = this.branch(facts, () => this.inScope(() => this.statements(body)));

@@ -306,8 +306,29 @@ const replaced =
       const fact = gone === 0n ? { may, lacks: [] } : { may, notFirst };
       return texts.derived(part, `replace ${at}`, fact);
     });
-    return { texts: kept.texts.map((text) => [...text, ...marks]) };
+    const found = regex ?? text;
+    const filled =
+      found === undefined || !new_.texts.some(texts.hasClient)
+        ? kept.texts
+        : kept.texts.flatMap((each) => new_.texts.map((part) => filledWith(each, found, isAll, part)));
+    return { texts: filled.map((each) => [...each, ...marks]) };
   };
+
+/** Returns a text with another one where a search finds something in the texts of the program. */
+function filledWith(text: Text, search: string | RegExp, isAll: boolean, by: Text): Text {
+  const parts = text.flatMap((part): Text => {
+    if (part.kind !== 'literal') return [part];
+    const marked = isAll ? part.text.replaceAll(globally(search), '\0') : part.text.replace(search, '\0');
+    return marked
+      .split('\0')
+      .flatMap((piece, index) => [...(index === 0 ? [] : by), { kind: 'literal', text: piece } as const]);
+  });
+  return texts.concat(parts);
+}
+
+function globally(search: string | RegExp): string | RegExp {
+  return typeof search === 'string' || search.global ? search : new RegExp(search.source, `${search.flags}g`);
+}
 
 /** Returns the result of the function that a method of lists calls for each item. */
 const called = ({ receiver, args: [callback = KNOWN], run }: Operation, item = itemOf(receiver)): Value =>

@@ -370,9 +370,9 @@ export abstract class Evaluation extends Classes {
     if (key === undefined) {
       const item = itemOf(tests.chosenOf(value, index));
       const ids = tests.isMadeHere(value) ? [] : values.idsIn(index);
-      const { texts, items, members } = item;
+      const { texts, items, members, fn, fns } = item;
       return item.source === undefined
-        ? { texts, items, members, ...(ids.length > 0 && { keys: ids }) }
+        ? { texts, items, members, fn, fns, ...(ids.length > 0 && { keys: ids }) }
         : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
     const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
@@ -537,6 +537,11 @@ export abstract class Evaluation extends Classes {
       if (entry.type === 'spread') {
         const value = this.value(entry.value);
         for (const [key, member] of value.members ?? []) members.set(key, member);
+        // a client may send each member that stands before the copy of its input
+        if (value.source !== undefined && value.source.isRequest !== true)
+          for (const [key, member] of members)
+            if (value.members?.has(key) !== true)
+              members.set(key, values.oneOf([member, this.member(value, key)]));
         if (value.source !== undefined || value.items !== undefined || value.whole !== undefined)
           spread = value;
         else if (value.members === undefined && value !== ABSENT) spread ??= OPEN;

@@ -188,7 +188,7 @@ export abstract class Invocation extends ControlFlow {
 
   /** Returns the result of a call with its promise. */
   #settled(call: Call, { called, receiver, args, method, meaning }: Called, result: Value): Value {
-    if (/^(?:svc(?:\/\w+)?\.|JSON\.stringify$)/.test(meaning))
+    if (/^(?:svc(?:\/\w+)?\.|JSON\.stringify$)/.test(meaning) && !isList(receiver))
       args.forEach((arg, index) =>
         this.misuse('value', { ...KNOWN, promise: promiseIn(arg) }, call.args[index] ?? call),
       );
@@ -322,7 +322,7 @@ export abstract class Invocation extends ControlFlow {
 
   #resultOfUnknown(
     call: Call,
-    { called: { meaning }, receiver, args, method }: Called,
+    { called: { meaning, type: made }, receiver, args, method }: Called,
     run: (callback: Value, args: readonly Value[]) => Value,
   ): Value {
     // a callback may receive the object itself, as the one of transaction() receives a session
@@ -351,7 +351,9 @@ export abstract class Invocation extends ControlFlow {
       const lasting = /^(?:Map|Set)$/.test(item.type ?? '') ? receiver.lasting : item.lasting;
       return { ...item, source: kept, lasting, keys: args.flatMap(values.idsIn) };
     }
-    const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
+    // some packages give a function that makes further objects of theirs: knex('note')
+    const maker = made !== undefined && isOfPackage(made) ? made : undefined;
+    const type = meaning ?? (receiver?.type === undefined ? maker : `${receiver.type}.${method}`);
     const deps = /^svc\.(?:Router|Svc)$/.test(type ?? '') ? args[0]?.members : undefined;
     if (meaning !== undefined && isOfPackage(meaning)) {
       const part = args
@@ -364,7 +366,7 @@ export abstract class Invocation extends ControlFlow {
       ? []
       : args.flatMap((arg) => (arg.type === 'Error' ? (arg.keys ?? []) : values.idsIn(arg)));
     const texts = textsMadeOf(type, { receiver, args }, { node: call, module: this.module });
-    const made = { texts, type, members: deps, ...(keys.length > 0 && { keys }) };
-    return call.isNew ? this.made(made, call) : made;
+    const result = { texts, type, members: deps, ...(keys.length > 0 && { keys }) };
+    return call.isNew ? this.made(result, call) : result;
   }
 }

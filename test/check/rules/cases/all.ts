@@ -23,6 +23,7 @@ import { PRINCIPALS } from './principals.ts';
 import { PROCESS } from './process.ts';
 import { SECRETS } from './secrets.ts';
 import { SIGNATURES } from './signatures.ts';
+import { SPELLINGS } from './spellings.ts';
 import { STATE } from './state.ts';
 
 export const CASES: Readonly<Record<string, string>> = {
@@ -51,6 +52,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...MESSAGES,
   ...LINKS,
   ...LIFETIMES,
+  ...SPELLINGS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */

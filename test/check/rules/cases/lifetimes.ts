@@ -73,6 +73,7 @@ export class JobStore {
 }
 `,
   'sessions of MCP in several processes': `
+// FILE app.ts
 import { BearerAuth, Depends, Svc } from 'svc';
 export const app: Svc = new Svc();
 app.mountMcp('/mcp', { deps: { me: Depends(BearerAuth()) } }); // SVC403
