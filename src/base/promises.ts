@@ -101,6 +101,33 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }
 
+/** Time in milliseconds that a loop may take of one turn of the event loop. */
+const TURN_MS = 10;
+
+/**
+ * Turns of the event loop that a loop over computed items shares with other work. After each item, the loop
+ * tests `isSpent`, and waits for `next()` if it is true.
+ */
+export class SharedTurns {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #startedMs: number;
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+    this.#startedMs = clock.monotonicMs();
+  }
+
+  /** Whether the loop has taken 10 ms of this turn. */
+  get isSpent(): boolean {
+    return this.#clock.monotonicMs() - this.#startedMs >= TURN_MS;
+  }
+
+  async next(): Promise<void> {
+    await nextTurn();
+    this.#startedMs = this.#clock.monotonicMs();
+  }
+}
+
 /** Returns the result of `pending`, or after `ms` that of `onLate`. Ignores a later rejection. */
 export async function within<T, Late>(
   clock: Clock,

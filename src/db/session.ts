@@ -17,7 +17,7 @@ import {
 } from './rows.ts';
 import { encodeRows, encodeTyped, type OwnTypes } from './own-types.ts';
 import { Sql } from './sql.ts';
-import { ignore } from '../base/promises.ts';
+import { SharedTurns, ignore } from '../base/promises.ts';
 import { SOURCE, settledBy, type QueryOptions } from './limits.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Awaitable } from '../cache/stores.ts';
@@ -384,7 +384,7 @@ async function writeChunks(
   limit: Limit | undefined,
   clock: Clock,
 ): Promise<number> {
-  const rows = new RowSource(source);
+  const rows = new RowSource(source, clock);
   const waited = <T>(work: Promise<T>): Promise<T> => settledBy(work, limit, clock, ignore, SOURCE);
   let affectedRows = 0;
   try {
@@ -403,11 +403,13 @@ async function writeChunks(
 /** An async iterable of rows, read in chunks. */
 class RowSource {
   readonly #rows: AsyncIterator<Params>;
+  readonly #turns: SharedTurns;
   /** Whether no more rows are read: the iterable has ended or failed, or was left. */
   isOver = false;
 
-  constructor(source: AsyncIterable<Params>) {
+  constructor(source: AsyncIterable<Params>, clock: Clock) {
     this.#rows = source[Symbol.asyncIterator]();
+    this.#turns = new SharedTurns(clock);
   }
 
   async chunk(): Promise<Params[]> {
@@ -417,6 +419,7 @@ class RowSource {
         const { done, value } = await this.#rows.next();
         if (done === true) this.isOver = true;
         else rows.push(value);
+        if (this.#turns.isSpent) await this.#turns.next();
       }
       return rows;
     } catch (error) {

@@ -1,6 +1,10 @@
-/** Row sources whose return() throws: this error hides neither the error of a statement nor its result. */
+/**
+ * Row sources. An error of return() hides neither the error of a statement nor its result. While a source
+ * computes its rows, other work goes on.
+ */
 import assert from 'node:assert/strict';
-import { UniqueViolation } from '../../src/db/index.ts';
+import { UniqueViolation, openDatabase } from '../../src/db/index.ts';
+import { ComputingClock } from '../support/computing-clock.ts';
 import { onEveryDatabase } from '../support/every-database.ts';
 import type { Database } from '../../src/db/index.ts';
 import type { Params } from '../../src/db/values.ts';
@@ -41,3 +45,36 @@ for (const [name, write] of Object.entries(METHODS))
       await db.execute('delete from item');
     }
   });
+
+for (const [name, write] of Object.entries<
+  (db: Database, rows: Iterable<Params> | AsyncIterable<Params>) => Promise<number>
+>({
+  executeMany: (db, rows) => db.executeMany('insert into item (id) values (?)', rows),
+  insertMany: (db, rows) => db.insertMany('item', ['id'], rows),
+}))
+  onEveryDatabase(
+    `while a source computes the rows of ${name}() without a pause, other work gets turns of the event loop`,
+    async (admin, url) => {
+      await admin.script('create table item (id integer primary key)');
+      const clock = new ComputingClock();
+      await using db = await openDatabase(url, { clock });
+      let id = 0;
+      function* rows(): Generator<Params> {
+        for (let index = 0; index < 3_000; index++) {
+          clock.compute(4);
+          yield [++id];
+        }
+      }
+      async function* later(): AsyncGenerator<Params> {
+        yield* rows();
+      }
+      using _counting = clock.counting();
+      // rows are collected for a statement: by MySQL and MariaDB 500, and for the start of COPY 64
+      const bound = /^(?:mysql|mariadb)$/.test(db.dialect) ? 600 : 100;
+      for (const source of [rows, later]) {
+        clock.most = 0;
+        assert.equal(await write(db, source()), 3_000);
+        assert.ok(clock.most >= 1 && clock.most <= bound, `${source.name}: ${clock.most} rows in one turn`);
+      }
+    },
+  );

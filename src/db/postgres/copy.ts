@@ -66,10 +66,9 @@ async function writeRows(
   exchange: Exchange,
 ): Promise<void> {
   let chunk = '';
-  const send = (): Promise<void> | undefined => {
+  const send = (): void => {
     conversation.writer.copyData(Buffer.from(chunk));
     chunk = '';
-    return conversation.room();
   };
   for (
     let next = rows.next(), row = 1;
@@ -78,7 +77,8 @@ async function writeRows(
   ) {
     checkCount(next.value, oids.length, row);
     chunk += lineOf(next.value, oids, types, { sql: text, row });
-    const room = chunk.length < CHUNK_CHARACTERS ? undefined : send();
+    if (chunk.length >= CHUNK_CHARACTERS) send();
+    const room = conversation.room();
     if (room !== undefined) await room;
   }
   if (chunk !== '' && exchange.error === undefined) send();

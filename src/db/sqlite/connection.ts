@@ -3,7 +3,7 @@
  * the wait for a lock of another process is asynchronous.
  */
 import { randomInt } from 'node:crypto';
-import { nextTurn } from '../../base/promises.ts';
+import { SharedTurns, nextTurn } from '../../base/promises.ts';
 import { LockTimeout, TransactionAborted } from '../errors.ts';
 import { beginTexts } from '../dialects.ts';
 import { checkLimit, sleepWithin } from '../limits.ts';
@@ -113,18 +113,19 @@ export class SqliteConnection implements Connection {
     let next: IteratorResult<Params, unknown> = source.next();
     let affectedRows = 0;
     let count = 0;
+    const turns = new SharedTurns(this.#options.clock);
     try {
       while (next.done !== true) {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => {
           // a retry after a lock error continues with the row that failed, because `next` still contains it
-          for (; next.done !== true && count < until; next = source.next()) {
+          for (; next.done !== true && count < until && !turns.isSpent; next = source.next()) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
           }
         });
         if (done instanceof Promise) await done;
-        if (count === until) await nextTurn();
+        if (count === until || turns.isSpent) await turns.next();
       }
     } finally {
       endRows(source);

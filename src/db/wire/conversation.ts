@@ -12,7 +12,7 @@ import {
   lostByProtocol,
   type DatabaseError,
 } from '../errors.ts';
-import { nextTurn } from '../../base/promises.ts';
+import { SharedTurns } from '../../base/promises.ts';
 import { watchLimit } from '../limits.ts';
 import { Canceling } from './canceling.ts';
 import type { Socket } from 'node:net';
@@ -324,6 +324,7 @@ export abstract class Conversation<
 > extends RequestQueue<E, W> {
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;
+  readonly #turns: SharedTurns;
   #drained: PromiseWithResolvers<void> | undefined;
   readonly #onDrain = (): void => {
     this.#drained?.resolve();
@@ -336,6 +337,7 @@ export abstract class Conversation<
     super({ socket, reader, writer, peer: 'the database' });
     this.#cancel = cancel;
     this.#clock = clock;
+    this.#turns = new SharedTurns(clock);
     reader.maxBytes = maxBytes;
     socket.on('drain', this.#onDrain);
   }
@@ -376,12 +378,13 @@ export abstract class Conversation<
 
   /**
    * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise that resolves when the
-   * socket accepts more data. A long write must await this promise: some servers stop reading requests until
-   * the client has read their replies.
+   * socket accepts more data. Also returns a promise if the source of a long write computes for a whole turn
+   * of the event loop. A long write must await this promise: some servers stop reading requests until the
+   * client has read their replies.
    */
   room(): Promise<void> | undefined {
-    if (this.writer.length < FLUSH_BYTES) return undefined;
-    if (this.flush()) return nextTurn();
+    if (this.writer.length < FLUSH_BYTES) return this.#turns.isSpent ? this.#turns.next() : undefined;
+    if (this.flush()) return this.#turns.next();
     this.#drained ??= Promise.withResolvers();
     return this.#drained.promise;
   }

@@ -9,7 +9,7 @@
 import { Buffer } from 'node:buffer';
 import { isDisconnect } from '../../base/errors.ts';
 import { systemClock } from '../../base/clock.ts';
-import { ignore, nextTurn, within } from '../../base/promises.ts';
+import { SharedTurns, ignore, within } from '../../base/promises.ts';
 import { FileBody } from '../files/body.ts';
 import { findField } from '../headers.ts';
 import {
@@ -249,8 +249,6 @@ function sendEndless(
 const TURN_BYTES = 1_048_576;
 /** Each chunk counts as this many bytes more than its size, because even a short write takes time. */
 const CHUNK_COST = 64;
-/** Time in milliseconds after which a response waits for the next turn, because its source may compute. */
-const TURN_MS = 10;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
@@ -299,7 +297,8 @@ async function writeAll(
   clock: Clock,
 ): Promise<void> {
   let sent = 0;
-  for (let burst = 0, turnMs = clock.monotonicMs(); ;) {
+  const turns = new SharedTurns(clock);
+  for (let burst = 0; ;) {
     const next = source.next();
     const step = isPending(next) ? await next : next;
     if (outgoing.destroyed) return;
@@ -313,10 +312,9 @@ async function writeAll(
     if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
     else if (chunk.length !== 0 && !outgoing.write(chunk)) await writable(outgoing);
     burst += chunk.length + CHUNK_COST;
-    if (burst < TURN_BYTES && clock.monotonicMs() - turnMs < TURN_MS) continue;
-    await nextTurn();
+    if (burst < TURN_BYTES && !turns.isSpent) continue;
     burst = 0;
-    turnMs = clock.monotonicMs();
+    await turns.next();
   }
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
 }

@@ -1,7 +1,7 @@
 /**
  * Limits the time that zlib takes in the event loop: each turn of the event loop has a budget. When it is
  * spent, further short messages are inflated in a later turn. Deflating uses the budget, too, but never
- * waits. Long messages are processed in threads.
+ * waits. Long messages are processed in threads. Handlers of messages have a budget of time.
  *
  * The budget of a turn is 512 KiB of messages of all sockets, which take one to two milliseconds to inflate.
  * Each call of zlib counts as 4 KiB more, because inflating 128 short messages takes as long as 512 KiB.
@@ -9,11 +9,14 @@
  * At most two long messages are processed in threads at a time. The other threads of libuv stay free for the
  * file system, DNS and cryptography.
  */
+import type { Clock } from '../../base/clock.ts';
 
 /** Number of bytes that may be inflated and deflated in one turn of the event loop. */
 const TURN_BYTES = 524_288;
 /** Number of bytes that a call of zlib counts as, in addition to the bytes of its message. */
 const CALL_COST = 4_096;
+/** Time in milliseconds that the handlers of messages of all sockets may take in one turn of the event loop. */
+const HANDLERS_MS = 10;
 /** Maximum number of jobs in threads: half of the default number of threads in libuv. */
 const MAX_JOBS = 2;
 
@@ -46,6 +49,23 @@ function beginTurn(): void {
     if (work === undefined) return;
     work();
   }
+}
+
+/** Time at which the first handler of this turn ended; undefined before. */
+let handlersSinceMs: number | undefined;
+
+/**
+ * Called when a handler of a message has ended. Returns whether further messages must wait for the next turn:
+ * a client may send thousands of short messages in one packet.
+ */
+export function areHandlersLate({ clock }: { readonly clock: Clock }): boolean {
+  const nowMs = clock.monotonicMs();
+  if (handlersSinceMs !== undefined) return nowMs - handlersSinceMs >= HANDLERS_MS;
+  handlersSinceMs = nowMs;
+  setImmediate(() => {
+    handlersSinceMs = undefined;
+  });
+  return false;
 }
 
 let running = 0;

@@ -20,6 +20,7 @@ import { MessageDeflater, inflatingReader } from './deflate.ts';
 import { closePayload } from './encode.ts';
 import { callHandler } from './handlers.ts';
 import { Inbox, costOf } from './inbox.ts';
+import { areHandlersLate } from './turns.ts';
 import { FrameReader } from './frames.ts';
 import { PeerWatch, RoundTrip, startBeats } from './liveness.ts';
 import { Memberships } from './rooms.ts';
@@ -203,7 +204,10 @@ export class WebSocketConnection
   [Symbol.asyncIterator](): AsyncIterator<unknown, undefined> {
     if (this.#inbox?.isIterated === true || this.#deps.listener.onMessage !== undefined)
       throw new SvcError('E_WEBSOCKET_ITERATED', []);
-    return (this.#inbox ??= new Inbox()).iterate(() => this.#proceed());
+    return (this.#inbox ??= new Inbox()).iterate(() => {
+      if (areHandlersLate(this.#deps)) setImmediate(() => this.#proceed());
+      else this.#proceed();
+    });
   }
 
   /** Ends the connection without a close frame. @internal */
@@ -357,8 +361,10 @@ export class WebSocketConnection
     if (listener.onMessage === undefined) return; // messages are ignored until the WebSocket is iterated
     try {
       const running = this.#enter(listener.onMessage, this, listener.decode(data));
-      if (!isThenable(running)) return;
+      const isPending = isThenable(running);
+      if (!isPending && !areHandlersLate(this.#deps)) return;
       this.#running = 'message';
+      if (!isPending) return void setImmediate(() => this.#free());
       this.#handledBytes = costOf(data);
       running.then(
         () => this.#handled(),
@@ -371,6 +377,11 @@ export class WebSocketConnection
   }
 
   #handled(): void {
+    if (areHandlersLate(this.#deps)) setImmediate(() => this.#free());
+    else this.#free();
+  }
+
+  #free(): void {
     this.#running = 'nothing';
     this.#handledBytes = 0;
     this.#proceed();

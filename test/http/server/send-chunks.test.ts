@@ -11,6 +11,7 @@ import { slicesOf } from '../../../src/http/server/send.ts';
 import { SLICE_BYTES } from '../../../src/http/server/connections.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { ComputingClock } from '../../support/computing-clock.ts';
 import { seeded } from '../../support/random.ts';
 import { RawClient } from '../../support/raw-http.ts';
 
@@ -191,27 +192,15 @@ test('if a closing server abandons an unfinished HTTP/1.0 response, it resets th
   more.resolve();
 });
 
-/** A clock whose durations are the time that sources pretend to compute. */
-class ComputingClock extends ManualClock {
-  computedMs = 0;
-  override monotonicMs(): number {
-    return this.computedMs;
-  }
-}
-
 test('while a source computes its chunks without a pause, other work gets a turn of the event loop after each 10 ms', async () => {
   const clock = new ComputingClock();
   const app = new Svc({ logger: collectedLog().logger, clock });
-  let perTurn = 0;
-  let most = 0;
-  const compute = (): string => {
-    clock.computedMs += 4;
-    most = Math.max(most, ++perTurn);
-    return 'x';
-  };
   const CHUNKS = 200;
   function* texts(): Generator<string> {
-    for (let index = 0; index < CHUNKS; index++) yield compute();
+    for (let index = 0; index < CHUNKS; index++) {
+      clock.compute(4);
+      yield 'x';
+    }
   }
   async function* later(): AsyncGenerator<string> {
     yield* texts();
@@ -227,20 +216,15 @@ test('while a source computes its chunks without a pause, other work gets a turn
     .get('/values', () => new NDJSONResponse(texts()))
     .get('/events', () => new EventStreamResponse(texts()));
   const server = await app.run({ port: 0, handleSignals: false });
-  let ticker: NodeJS.Immediate;
-  const tick = (): void => {
-    perTurn = 0;
-    ticker = setImmediate(tick);
-  };
-  tick();
+  using _counting = clock.counting();
   try {
     for (const path of ['/texts', '/later', '/readable', '/web', '/values', '/events']) {
-      most = 0;
+      clock.most = 0;
       await (await fetch(`${server.url}${path}`)).text();
-      assert.ok(most >= 1 && most <= 10, `${path}: ${most} chunks in one turn`); // web streams compute some ahead
+      // web streams compute some chunks ahead
+      assert.ok(clock.most >= 1 && clock.most <= 10, `${path}: ${clock.most} chunks in one turn`);
     }
   } finally {
-    clearImmediate(ticker!);
     await server.close();
   }
 });

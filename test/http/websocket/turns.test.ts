@@ -4,7 +4,10 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
+import { Svc } from 'svc';
 import { deflateMessage } from '../../../src/http/websocket/deflate.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { ComputingClock } from '../../support/computing-clock.ts';
 import { LIMITED_SUITE, until } from '../../support/endings.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
@@ -296,3 +299,45 @@ test(
     }
   },
 );
+
+test('while handlers of many messages in one packet compute, other work gets a turn of the event loop after each 10 ms', async () => {
+  const clock = new ComputingClock();
+  const app = new Svc({ logger: collectedLog().logger, clock });
+  const MESSAGES = 200;
+  const compute = (message: unknown): boolean => {
+    clock.compute(4);
+    return message === 'last';
+  };
+  const over = { done: (): void => undefined };
+  app
+    .websocket('/called', { allowMissingOrigin: true })
+    .onMessage((_socket, message) => (compute(message) ? over.done() : undefined));
+  app
+    .websocket('/awaited', { allowMissingOrigin: true })
+    .onMessage(async (_socket, message) => (compute(message) ? over.done() : undefined));
+  app.websocket('/read', { allowMissingOrigin: true }, async (socket) => {
+    for await (const message of socket) if (compute(message)) over.done();
+  });
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  using _counting = clock.counting();
+  try {
+    for (const path of ['/called', '/awaited', '/read']) {
+      const all = new Promise<void>((resolve) => {
+        over.done = resolve;
+      });
+      await using client = await RawClient.open(server.port);
+      client.send(
+        `GET ${path} HTTP/1.1\r\nHost: a.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
+          'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n',
+      );
+      assert.equal((await client.answer()).status, 101);
+      clock.most = 0;
+      client.send(packet([...Array.from({ length: MESSAGES }, () => 'x'), 'last']));
+      await all;
+      assert.ok(clock.most >= 1 && clock.most <= 5, `${path}: ${clock.most} messages in one turn`);
+      client.socket.destroy();
+    }
+  } finally {
+    await server.close();
+  }
+});
