@@ -64,6 +64,20 @@ test('readKeySet() skips keys that are not for signatures, are too weak or have 
   for (const [why, entry] of unusable) assert.deepEqual(readKeySet([entry]).keys, [], why);
 });
 
+test('readKeySet() accepts RSA keys with an odd exponent from 3 to below 2^64', () => {
+  for (const [exponent, isAccepted] of [
+    ['01', false],
+    ['02', false],
+    ['03', true],
+    ['010001', true],
+    ['ffffffffffffffff', true],
+    ['010000000000000001', false],
+  ] as const) {
+    const e = Buffer.from(exponent, 'hex').toString('base64url');
+    assert.equal(readKeySet([{ ...rsa, e }]).keys.length, Number(isAccepted), exponent);
+  }
+});
+
 test('readKeySet() marks the keys whose signatures are verified in the thread pool: RSA above 4096 bits, P-384 and P-521', () => {
   // any odd number is a modulus for createPublicKey()
   const rsaOf = (bytes: number): unknown => ({ ...rsa, n: Buffer.alloc(bytes, 0xff).toString('base64url') });

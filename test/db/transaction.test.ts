@@ -444,3 +444,25 @@ test('when a rollback after an error fails as well, the error has the failure of
     .catch((error: unknown) => error as AggregateError);
   assert.equal((aggregate as AggregateError).errors[0], 'undone');
 });
+
+test('transaction() accepts options up to their limits, and refuses others', async (t) => {
+  const db = await memory(t);
+  const work = (): number => 7;
+  for (const options of [{ retries: 0 }, { retries: 100 }, { timeoutMs: 2_147_483_647 }, { timeoutMs: 0 }])
+    assert.equal(await db.transaction(work, options), 7);
+  for (const options of [
+    { retries: -1 },
+    { retries: 101 },
+    { retries: 1.5 },
+    { timeoutMs: 2_147_483_648 },
+    { timeoutMs: -1 },
+    { isolation: 'read uncommitted' },
+    { readOnly: 'yes' },
+  ])
+    await assert.rejects(
+      db.transaction(work, options as TransactionOptions),
+      fault('E_OPTION_RANGE'),
+      JSON.stringify(options),
+    );
+  await assert.rejects(db.transaction(work, { retry: 1 } as never), fault('E_OPTION_UNKNOWN'));
+});

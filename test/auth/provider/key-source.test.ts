@@ -125,7 +125,7 @@ test('KeySource fails if it cannot fetch a key set, and tries again at the next 
   const reason =
     (expected: string) =>
     (error: unknown): boolean =>
-      error instanceof ProviderFault && error.reason === expected;
+      error instanceof ProviderFault && error.code === 'provider_error' && error.reason === expected;
   for (const [scripted, expected] of [
     [{ status: 500 }, 'jwks_status_500'],
     [{ body: '[]' }, 'jwks_not_object'],

@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { createScratch } from '../../../src/db/describe/scratch.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { until } from '../../support/endings.ts';
 import { fakePostgres, type Result } from '../../support/fake-postgres.ts';
 import { fault } from '../../contract/database.ts';
 
@@ -69,14 +70,15 @@ test('a scratch database that cannot be dropped is kept, and the run goes on', a
   );
 });
 
-test('a scratch database that cannot be created is an error, and is dropped', async (t) => {
+test('a scratch database that cannot be created is an error, is dropped, and leaves no connection open', async (t) => {
   const failures = [{ C: '42501', M: 'permission denied to create database' }];
-  const { url, texts, deps } = await server(t, { 'create database': { ...NONE, failures } });
+  const { url, texts, messages, deps } = await server(t, { 'create database': { ...NONE, failures } });
   await assert.rejects(createScratch(url, deps), (error) => {
     assert.ok(fault('E_SCRATCH_DATABASE')(error));
     assert.match((error as Error).message, /permission denied to create database/);
     return true;
   });
+  await until(() => messages.includes('X'));
   assert.match(changesOf(texts)[3]!, /^drop database if exists "svc_check_20240101010000_/);
   await assert.rejects(createScratch('sqlite::memory:', deps), fault('E_SCRATCH_DATABASE'));
 });

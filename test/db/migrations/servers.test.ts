@@ -28,7 +28,7 @@ const NAMES: Readonly<Record<string, string>> = {
   'insert into svc_migrations (name, checksum, applied_at, id) values (?, ?, ?, ?)': 'insert',
   'delete from svc_migrations where id = ?': 'delete',
   "select pg_catalog.current_setting('search_path')": 'home?',
-  'select database()': 'home?',
+  'select database()': 'database?',
   "select pg_catalog.set_config('search_path', ?, false)": 'go home',
   'use `my``app`': 'go home',
   'set autocommit = 1': 'autocommit',
@@ -70,6 +70,7 @@ class FakeServer {
       case 'table?':
         return this.hasTable ? 1 : undefined;
       case 'home?':
+      case 'database?':
         return this.home;
       case 'lock':
         this.timeouts.push(params);
@@ -241,10 +242,10 @@ for (const [what, dialect, files, home, expected] of [
             BEGIN,
             'table?',
             'rows?',
-            'home?',
+            'database?',
             'retire',
             'insert into a values (1)',
-            'home?',
+            'database?',
             'update',
             'insert',
             'commit',
@@ -261,13 +262,13 @@ for (const [what, dialect, files, home, expected] of [
             ...CHECK,
             'update',
             'insert',
-            'home?',
+            'database?',
             'retire',
             'create table a (b int)',
             'retire',
             'leave home',
             'autocommit',
-            'home?',
+            'database?',
             'go home',
             'update',
             'unlock',
@@ -283,7 +284,7 @@ for (const [what, dialect, files, home, expected] of [
             ...CHECK,
             'update',
             'insert',
-            'home?',
+            'database?',
             'retire',
             'create table x.a (b int)',
             'autocommit',

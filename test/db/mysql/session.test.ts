@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { DataError, openDatabase } from '../../../src/db/index.ts';
+import { ConstraintViolation, DataError, openDatabase } from '../../../src/db/index.ts';
 import { COMMAND } from '../../../src/db/mysql/wire.ts';
 import {
   CAPABILITIES,
+  END,
   IN_TRANSACTION,
   LONG_PASSWORD,
   MOST,
@@ -391,4 +392,59 @@ for (const [what, run] of [
     );
     assert.equal((await db.execute('update a set b = 1')).affectedRows, 0);
     assert.deepEqual([db.load.inUse, db.load.idle], [0, 1]);
+  });
+
+// ── columns of a violated key ──
+
+/** Reply with one column of text, and one row for each value. */
+function textRows(...values: readonly (string | null)[]): Buffer {
+  const described = Buffer.concat([
+    ...['def', '', '', '', 'column_name', ''].map((text) => Buffer.from([text.length, ...Buffer.from(text)])),
+    Buffer.from([0x0c, 45, 0, 255, 0, 0, 0, 253, 0, 0, 0, 0, 0]),
+  ]);
+  return Buffer.concat([
+    packet(1, Buffer.of(1)),
+    packet(2, described),
+    ...values.map((value, index) =>
+      packet(
+        3 + index,
+        value === null ? Buffer.of(0, 0b100) : Buffer.from([0, 0, value.length, ...Buffer.from(value)]),
+      ),
+    ),
+    packet(3 + values.length, END),
+  ]);
+}
+
+const DUPLICATE = failure(1062, "Duplicate entry 'x' for key 'a.a_b'");
+const ASKED = 'select column_name from information_schema.statistics';
+
+for (const [what, error, reply, columns] of [
+  ['names the columns of its key', DUPLICATE, textRows('b', null, 'c'), ['b', 'c']],
+  ['has no columns if the server refuses to name them', DUPLICATE, failure(1142, 'denied'), []],
+  ['is not asked about without the name of a key', failure(1062, 'Doppelter Eintrag'), undefined, []],
+  [
+    'is not asked about if it is of another kind',
+    failure(1048, "Column 'b' cannot be null"),
+    undefined,
+    ['b'],
+  ],
+] as const)
+  test(`MySQL client: a violation of a constraint ${what}`, async (t) => {
+    const replies: (Buffer | undefined)[] = [error, reply];
+    const texts: string[] = [];
+    const { url } = await acceptingMySql(t, {
+      prepare: (text) => (texts.push(text), prepared(text.split('?').length - 1)),
+      execute: () => replies.shift(),
+    });
+    await using db = await openDatabase(url, { pool: { max: 1 } });
+    await assert.rejects(db.execute('insert into a (b) values (?)', ['x']), (found) => {
+      assert.ok(found instanceof ConstraintViolation);
+      assert.deepEqual(found.columns, columns);
+      assert.equal(found.sql, 'insert into a (b) values (?)');
+      return true;
+    });
+    assert.equal(
+      texts.some((text) => text.startsWith(ASKED)),
+      reply !== undefined,
+    );
   });

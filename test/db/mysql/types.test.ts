@@ -361,7 +361,18 @@ for (const [what, type, changes, binary, text, expected, options] of [
 
 test('a FLOAT of MySQL is the shortest number with the same 32 bits', () => {
   const bytes = Buffer.alloc(4);
-  for (const value of [0.1, 1 / 3, 1e-7, 123_456.79, 0.300_000_01, 1e-45, 3.402_823_5e38, -16_777_217]) {
+  for (const value of [
+    0.1,
+    1 / 3,
+    1e-7,
+    123_456.79,
+    0.300_000_01,
+    123.603_035,
+    -105.957_535,
+    1e-45,
+    3.402_823_5e38,
+    -16_777_217,
+  ]) {
     bytes.writeFloatLE(value);
     const read = valueOf(columnOf(TYPE.float), bytes, false) as number;
     assert.equal(Math.fround(read), Math.fround(value));

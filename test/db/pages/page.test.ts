@@ -1,6 +1,7 @@
 /** The `Link` header of a page, from the request target. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { KeysetPages, OffsetPages } from '../../../src/db/index.ts';
 import { linkHeaders } from '../../../src/db/pages/page.ts';
 import type { HttpRequest } from '../../../src/http/contracts.ts';
 
@@ -25,3 +26,17 @@ test('linkHeaders() joins several links, and returns no header without a link or
   assert.deepEqual(linkHeaders(req, { prev: undefined }), {});
   assert.deepEqual(linkHeaders(undefined, { first: {} }), {});
 });
+
+for (const [Pages, most] of [
+  [KeysetPages, { size: 10_000, maxSize: 10_000 }],
+  [OffsetPages, { size: 10_000, maxSize: 10_000, maxPage: 1_000_000 }],
+] as const)
+  test(`${Pages.name} accepts numbers up to their limits, and refuses others`, () => {
+    const make = (options: object) => new Pages({ orderBy: { id: 'asc' }, ...options } as never);
+    for (const [name, limit] of Object.entries(most)) {
+      for (const value of [1, limit]) make({ [name]: value });
+      for (const value of [0, limit + 1, 1.5, '1'])
+        assert.throws(() => make({ [name]: value }), { code: 'E_OPTION_RANGE' }, `${name} ${value}`);
+    }
+    assert.throws(() => make({ sizes: 1 }), { code: 'E_OPTION_UNKNOWN' });
+  });

@@ -1,8 +1,8 @@
 /** Rows of PostgreSQL from their bytes: names of columns, NULL, both formats, and rows that are cut. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readRowDescription } from '../../../src/db/postgres/messages.ts';
-import { RowPlan, rereadRows } from '../../../src/db/postgres/rows.ts';
+import { readRowDescription, type WireColumn } from '../../../src/db/postgres/messages.ts';
+import { RowPlan, columnLists, foundColumn, foundType, rereadRows } from '../../../src/db/postgres/rows.ts';
 import { PostgresTypes } from '../../../src/db/postgres/types.ts';
 import { dataRow, int32, rowDescription } from '../../support/postgres-bytes.ts';
 
@@ -111,3 +111,49 @@ for (const name of ['id', '__proto__'])
 function bound(rows: RowPlan): Pick<RowPlan, 'object' | 'list' | 'formats'> {
   return { object: rows.object.bind(rows), list: rows.list.bind(rows), formats: rows.formats };
 }
+
+test('foundType() reads a row of the query for types, whose numbers may be bigints or text', () => {
+  const read = {
+    oid: 70_000,
+    name: 'mood',
+    elementOid: 0,
+    delimiter: ',',
+    baseOid: 25,
+    elementName: undefined,
+  };
+  for (const make of [Number, BigInt, String])
+    assert.deepEqual(foundType([make(70_000), 'mood', make(0), ',', make(25), null]), read);
+  assert.deepEqual(foundType([70_001, '_mood', 70_000, ';', 0, 'mood']), {
+    oid: 70_001,
+    name: '_mood',
+    elementOid: 70_000,
+    delimiter: ';',
+    baseOid: 0,
+    elementName: 'mood',
+  });
+});
+
+const wire = { name: 'a', tableOid: 9, attribute: 2, typeOid: 1043, typeModifier: 24 } as WireColumn;
+
+test('columnLists() returns a list of each number of the columns', () => {
+  const other = { name: 'b', tableOid: 0, attribute: 0, typeOid: 25, typeModifier: -1 } as WireColumn;
+  assert.deepEqual(columnLists([wire, other]), ['{9,0}', '{2,0}', '{1043,25}', '{24,-1}']);
+});
+
+for (const [what, row, expected] of [
+  [
+    'of a table',
+    ['item', 'character varying(20)', 'label', null, false],
+    ['item', undefined, 'label', false],
+  ],
+  ['of another schema', ['item', 'text', 'label', 'shop', true], ['item', 'shop', 'label', true]],
+  ['of a view', ['item', 'text', 'label', null, null], ['item', undefined, 'label', undefined]],
+  ['of an expression', [null, 'text', null, null, null], [undefined, undefined, undefined, undefined]],
+  ['that the server does not find', undefined, [undefined, undefined, undefined, undefined]],
+] as const)
+  test(`foundColumn() describes a column ${what}`, () => {
+    const { name, type, table, schema, column, isNullable } = foundColumn(wire, row);
+    assert.deepEqual([table, schema, column, isNullable], expected);
+    assert.equal(name, 'a');
+    assert.deepEqual(type, row === undefined ? undefined : { name: row[1], oid: 1043, modifier: 24 });
+  });

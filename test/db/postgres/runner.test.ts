@@ -232,3 +232,27 @@ test('PostgreSQL client: an error like that of an outdated plan is thrown if the
     assert.equal(texts.length, use);
   }
 });
+
+// ── fatal errors ──
+
+for (const [code, hasCause] of [
+  ['57P01', false],
+  ['57P05', false],
+  ['XX000', true],
+  ['53200', true],
+] as const)
+  test(`PostgreSQL client: the FATAL error ${code} ends the connection, and is ${hasCause ? 'the cause of ConnectionLost' : 'ConnectionLost itself'}`, async (t) => {
+    const failures = [{ S: 'FATAL', V: 'FATAL', C: code, M: 'no more' }];
+    const { connection } = await connectedToFake(t, {
+      'select label': { columns: [['label', TEXT]], rows: [], failures },
+    });
+    const ended = Promise.withResolvers<Error>();
+    connection.onLost = ended.resolve;
+    await connection.scalar('select label', [], undefined).catch(() => undefined);
+    const lost = await ended.promise;
+    assert.ok(lost instanceof ConnectionLost);
+    assert.equal(lost.sqlstate, code);
+    assert.equal(lost.message.includes('The server ended the connection'), hasCause, lost.message);
+    assert.equal((lost.cause as DatabaseError | undefined)?.sqlstate, hasCause ? code : undefined);
+    assert.equal(connection.isBroken, true);
+  });
