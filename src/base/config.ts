@@ -344,3 +344,9 @@ function needed(kind: Kind, fallback: unknown): string {
   if (kind !== undefined) return TEXTS[kind].needs;
   return `the option "cast" to convert text to ${Array.isArray(fallback) ? 'a list' : `a value of type ${typeof fallback}`}`;
 }
+
+/** Whether the application runs in several processes, which do not share data in memory. */
+export function isServedByMany(view: { config(key: string): unknown }): boolean {
+  const workers = view.config('workers');
+  return workers === 'auto' || Number(workers ?? 1) > 1;
+}

@@ -39,6 +39,11 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
+/** Returns the code of an error of Node.js, such as `ENOENT`; undefined for any other value. */
+export function errorCode(error: unknown): string | undefined {
+  return ((error ?? {}) as NodeJS.ErrnoException).code;
+}
+
 /**
  * Errors whose cause {@link errorAfter} has set. If such an error is thrown again, errorAfter() may set
  * another cause.

@@ -151,6 +151,8 @@ export interface About {
   readonly option?: { readonly key: string; readonly value: unknown };
   /** Environment variable that causes the finding. */
   readonly variable?: string;
+  /** Environment variable that the import of the application has not read. */
+  readonly unread?: string;
   /** Protection, schema or operation of the API document that the route or the application does not have. */
   readonly lacks?: 'rate limit' | 'response schema' | 'security headers' | 'operation';
   /** Member of a response that may be a secret. */
@@ -168,8 +170,8 @@ export const abouts: WeakMap<Finding, About> = new WeakMap();
 
 /** Whether the sources decide about a finding: they may do what it misses. Only `svc check` reads them. */
 export function isOfSources(finding: Finding): boolean {
-  const { lacks, field, unused, cleanUp } = abouts.get(finding) ?? {};
-  return [lacks, field, unused, cleanUp].some((part) => part !== undefined);
+  const { lacks, unread, field, unused, cleanUp } = abouts.get(finding) ?? {};
+  return [lacks, unread, field, unused, cleanUp].some((part) => part !== undefined);
 }
 
 /**

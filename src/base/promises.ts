@@ -25,13 +25,15 @@ export const FORGOTTEN_AWAIT = 'is a promise: await it';
 
 /**
  * Returns the end of a message about an object that JSON.stringify() writes as `{}` and whose class is
- * built-in or sets Symbol.toStringTag, such as a Map, a Set, an Error or a generator. Undefined for other
- * objects.
+ * built-in or sets Symbol.toStringTag, such as a Map, a Set, an Error or a generator; or about a typed array, which
+ * it writes as an object. Undefined for other objects.
  */
 export function lossInJson(value: object): string | undefined {
   // first, because the keys of a long array or view are costly
-  if (Array.isArray(value) || ArrayBuffer.isView(value) || types.isBoxedPrimitive(value)) return undefined;
+  if (Array.isArray(value) || types.isBoxedPrimitive(value)) return undefined;
   const kind = Object.prototype.toString.call(value).slice('[object '.length, -1);
+  if (ArrayBuffer.isView(value))
+    return `is an object of type ${kind}, which JSON writes as an object: convert it to an array, or its bytes to a Uint8Array`;
   if (kind === 'Object' || Object.keys(value).length > 0) return undefined;
   return `is an object of type ${kind}, which JSON writes as {}: convert it to an object, an array or a text`;
 }

@@ -14,6 +14,7 @@
  * cache fails, the failure is logged and counted, and the function is called.
  */
 import { hash } from 'node:crypto';
+import { asBuffer } from '../base/bytes.ts';
 import { MemoryCache, fromBytes, toBytes } from './cache.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError, throwMistake } from '../base/errors.ts';
@@ -503,7 +504,7 @@ function textOfObject(value: object, where: () => string, depth: number): string
   const prototype: unknown = Object.getPrototypeOf(value);
   if (value instanceof Date && prototype === Date.prototype) return `d${value.getTime()}`;
   if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || prototype === Buffer.prototype))
-    return `b"${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')}"`;
+    return `b"${asBuffer(value).toString('base64')}"`;
   if (prototype !== null && prototype !== Object.prototype)
     throw new NoKey(`${where()} is an instance of ${nameOf(prototype)}, which cannot be part of a cache key`);
   if (Object.getOwnPropertySymbols(value).length > 0)

@@ -1,6 +1,7 @@
 /** Applies every search of sources to the modules of a project. */
 import { basename } from 'node:path';
 import { entryOf, functionAround, methodOf, nameAround } from './reader/nodes.ts';
+import { variableOf } from '../base/config.ts';
 import { abouts } from '../base/findings.ts';
 import { SEVERITIES } from './check.ts';
 import { SOURCE_PARTS } from './rules/rules.ts';
@@ -18,14 +19,15 @@ import type { RuleText } from './check.ts';
 import type { Project, SourceModule } from './reader/modules.ts';
 import type { Node } from './reader/nodes.ts';
 import type { Engine } from './statements/trace.ts';
-import type { ReportAt, SourcePart, Watch } from './sources.ts';
+import type { Deployment, ReportAt, SourcePart, Watch } from './sources.ts';
 import { MAKERS } from './values/calls.ts';
 import { CLASS_ROW, ROW } from './values/marks.ts';
 import { constantIn, isPlaceInText } from './values/tests.ts';
-import { clientPartsOf, isStored } from './values/text.ts';
+import { clientPartsOf, constantOf, isStored } from './values/text.ts';
 import type { Part } from './values/text.ts';
 import { KNOWN, innerOf, madeIn } from './values/value.ts';
 import type { RouteCall } from './values/functions.ts';
+import type { TypeOfInput } from './values/inputs.ts';
 import type { Value } from './values/value.ts';
 import type { Site } from './values/calls.ts';
 
@@ -45,23 +47,29 @@ function keepMost<T>(all: Map<string, T>, ranks: readonly T[], key: string, valu
   if (before === undefined || ranks.indexOf(before) < ranks.indexOf(value)) all.set(key, value);
 }
 
+/** Notes about the responses of routes. File and line name a route. */
+interface ReplyNotes {
+  /** How open the responses of routes are. */
+  readonly replies: Map<string, Openness>;
+  /** Whether all responses of routes are pages. */
+  readonly media: Map<string, Media>;
+  /** Routes that respond with an object of which the sources know a member or the rows. */
+  readonly objects: Set<string>;
+  /** Where members of responses come from, by route and name. */
+  readonly members: Map<string, MemberOrigin>;
+  /** Routes whose handlers count requests by a limiter of their own. */
+  readonly limited: Set<string>;
+  /** Environment variables of the settings that code reads; undefined if code reads a setting whose name is not known. */
+  settings: Set<string> | undefined;
+  /** Whether texts lead to the host that a client names in its request. */
+  hasHostLinks: boolean;
+}
+
 /** Findings in the sources of a project, its modules, and the index of their nodes. */
-export interface SourceReport {
+export interface SourceReport extends Readonly<ReplyNotes> {
   readonly findings: readonly Finding[];
   readonly project: Project;
   readonly sources: Sources;
-  /** How open the responses of routes are, by file and line. */
-  readonly replies: ReadonlyMap<string, Openness>;
-  /** Whether all responses of routes are pages, by file and line. */
-  readonly media: ReadonlyMap<string, Media>;
-  /** Routes that respond with an object of which the sources know a member or the rows, by file and line. */
-  readonly objects: ReadonlySet<string>;
-  /** Where members of responses come from, by file, line and name. */
-  readonly members: ReadonlyMap<string, MemberOrigin>;
-  /** Routes whose handlers count requests by a limiter of their own, by file and line. */
-  readonly limited: ReadonlySet<string>;
-  /** Whether texts lead to the host that a client names in its request. */
-  readonly hasHostLinks: boolean;
   /** Calls that send SQL statements. */
   readonly statements: StatementFinder;
 }
@@ -76,29 +84,11 @@ export function examineSources(
   inputs: DeclaredInputs = new DeclaredInputs(),
   migrations: readonly string[] = [],
   engines: ReadonlyMap<string, Engine> = new Map(),
-  isServedByMany = false,
+  deployment?: Deployment,
 ): SourceReport {
-  const sources = new Sources(project, isServedByMany);
-  const texts = new Map(rules.map((rule) => [rule.id, rule]));
+  const sources = new Sources(project, deployment);
   const findings = new Map<string, Finding>();
-  const reportOf =
-    ({ id: rule }: SourcePart): ReportAt =>
-    (at, message, more = {}) => {
-      const { module } = at;
-      const node = 'node' in at ? at.node : at.call;
-      const { severity, remedy, about } = { about: undefined, ...texts.get(rule)!, ...more }; // `texts` holds every rule of the catalogue
-      const key = `${rule} ${module.file} ${node.start}`;
-      const earlier = findings.get(key);
-      // the first finding at a place counts, unless a later one is more severe
-      if (earlier !== undefined && SEVERITIES.indexOf(earlier.severity) <= SEVERITIES.indexOf(severity))
-        return;
-      if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
-      const place = module.placeAt(node.start);
-      const subject = subjectOf(node, module, sources);
-      const finding: Finding = { rule, severity, subject, message, remedy, place };
-      if (about !== undefined) abouts.set(finding, about);
-      findings.set(key, finding);
-    };
+  const reportOf = (part: SourcePart): ReportAt => reporter(part.id, rules, sources, findings);
   const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
     const { onCall, watch } = part;
     const report = reportOf(part);
@@ -107,53 +97,20 @@ export function examineSources(
       ...(watch === undefined ? [] : [watch(report, sources)]),
     ];
   });
-  const replies = new Map<string, Openness>();
-  const media = new Map<string, Media>();
-  const objects = new Set<string>();
-  const members = new Map<string, MemberOrigin>();
-  const limited = new Set<string>();
-  let hasHostLinks = false;
-  let documents: ReadonlySet<string> | undefined;
-  const isDocument = (column: string): boolean =>
-    (documents ??= documentsIn([...sqlTexts(project), ...migrations])).has(column.toLowerCase());
-  const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
-    const place = route === undefined ? '' : lineOfRoute(route);
-    const openness = isConstant(value) ? 'constant' : isNamed(value, isDocument) ? 'named' : 'open';
-    keepMost(replies, OPENNESS, place, openness);
-    if (/^2/.test(status) && isObject(value)) objects.add(place);
-    for (const [name, member] of membersOf(value)) {
-      const origin = isToken(member) ? 'token' : isKept(member) ? 'kept' : 'other';
-      keepMost(members, ORIGINS, `${place} ${name}`, origin);
-    }
+  const notes: ReplyNotes = {
+    replies: new Map(),
+    media: new Map(),
+    objects: new Set(),
+    members: new Map(),
+    limited: new Set(),
+    settings: new Set(),
+    hasHostLinks: false,
   };
-  watches.push({
-    onReply: ({ value, route }) => {
-      hasHostLinks ||= leadsToHost(value);
-      if (route !== undefined)
-        keepMost(media, MEDIA, lineOfRoute(route), value.type === 'svc.HTMLResponse' ? 'page' : 'other');
-      if (value.type !== 'svc.reply') noteReply(value, route);
-    },
-    onCall: ({ call, meaning, route, value }) => {
-      const [body] = call.args;
-      hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
-      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(call.args[1])));
-      if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined) limited.add(lineOfRoute(route));
-    },
-  });
   const trace = new Trace(project, migrations, engines);
-  watches.push(trace.watch, sources.columns.watch);
+  watches.push(watchReplies(notes, trace.migrations, project), trace.watch, sources.columns.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
-  new Interpreter(project, sources.handlers, {
-    ...heard([...watches, statements]),
-    typeOf: (route, input) => {
-      if (route === undefined) return inputs.typeOf(route, input);
-      const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
-      const known = inputs.typeOf(route, input) ?? written;
-      if (known !== undefined || input !== 'params') return known;
-      // a dependency has no path of its own
-      return typeOfParameters(route) ?? inputs.typeOf(undefined, input);
-    },
-  }).run();
+  const typeOf: TypeOfInput = (route, input) => typeOfInput(inputs, route, input);
+  new Interpreter(project, sources.handlers, { ...heard([...watches, statements]), typeOf }).run();
   // the analysis finds out which functions handle requests, so searches come after it
   for (const part of SOURCE_PARTS) part.find?.(sources, reportOf(part));
   for (const part of SOURCE_PARTS) {
@@ -162,18 +119,82 @@ export function examineSources(
       part.onRun?.(run, trace, reportOf(part), sources);
   }
   for (const each of watches) each.finish?.();
-  return {
-    findings: [...findings.values()],
-    project,
-    sources,
-    statements,
-    replies,
-    media,
-    objects,
-    members,
-    limited,
-    hasHostLinks,
+  return { findings: [...findings.values()], project, sources, statements, ...notes };
+}
+
+/** Returns the function with which a rule adds its findings, except those in code for browsers or development. */
+function reporter(
+  rule: SourcePart['id'],
+  rules: readonly RuleText[],
+  sources: Sources,
+  findings: Map<string, Finding>,
+): ReportAt {
+  const texts = rules.findLast(({ id }) => id === rule)!; // the rules are the whole catalogue
+  return (at, message, { severity = texts.severity, remedy = texts.remedy, about } = {}) => {
+    const { module } = at;
+    const node = 'node' in at ? at.node : at.call;
+    const key = `${rule} ${module.file} ${node.start}`;
+    const earlier = findings.get(key);
+    // the first finding at a place counts, unless a later one is more severe
+    if (earlier !== undefined && SEVERITIES.indexOf(earlier.severity) <= SEVERITIES.indexOf(severity)) return;
+    if (sources.isOfBrowser(module) || isInPage(node) || isOnlyInDevelopment(node, module)) return;
+    const place = module.placeAt(node.start);
+    const subject = subjectOf(node, module, sources);
+    const finding: Finding = { rule, severity, subject, message, remedy, place };
+    if (about !== undefined) abouts.set(finding, about);
+    findings.set(key, finding);
   };
+}
+
+/** Returns the listeners that note what responses contain. */
+function watchReplies(notes: ReplyNotes, migrations: readonly string[], project: Project): Watch {
+  let documents: ReadonlySet<string> | undefined;
+  const isDocument = (column: string): boolean =>
+    (documents ??= documentsIn([...sqlTexts(project), ...migrations])).has(column.toLowerCase());
+  const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
+    const place = route === undefined ? '' : lineOfRoute(route);
+    const openness = isConstant(value) ? 'constant' : isNamed(value, isDocument) ? 'named' : 'open';
+    keepMost(notes.replies, OPENNESS, place, openness);
+    if (/^2/.test(status) && isObject(value)) notes.objects.add(place);
+    for (const [name, member] of membersOf(value)) {
+      const origin = isToken(member) ? 'token' : isKept(member) ? 'kept' : 'other';
+      keepMost(notes.members, ORIGINS, `${place} ${name}`, origin);
+    }
+  };
+  return {
+    onReply: ({ value, route }) => {
+      const medium = value.type === 'svc.HTMLResponse' ? 'page' : 'other';
+      notes.hasHostLinks ||= leadsToHost(value);
+      if (route !== undefined) keepMost(notes.media, MEDIA, lineOfRoute(route), medium);
+      if (value.type !== 'svc.reply') noteReply(value, route);
+    },
+    onCall: ({ call, meaning, route, value }) => {
+      const [body, status] = call.args;
+      notes.hasHostLinks ||= call.args.some((arg) => leadsToHost(value(arg)));
+      if (meaning === 'svc.reply') noteReply(value(body) ?? KNOWN, route, constantIn(value(status)));
+      if (meaning === 'svc.Config.get')
+        for (const text of value(body)?.texts ?? []) {
+          const key = constantOf(text);
+          if (key === undefined) notes.settings = undefined;
+          else notes.settings?.add(variableOf(key));
+        }
+      if (/^svc\.RateLimiter\.\w+$/.test(meaning) && route !== undefined)
+        notes.limited.add(lineOfRoute(route));
+    },
+  };
+}
+
+/** Returns the type of an input: of the loaded application, else as the sources declare it. */
+function typeOfInput(
+  inputs: DeclaredInputs,
+  ...[route, input]: Parameters<TypeOfInput>
+): ReturnType<TypeOfInput> {
+  if (route === undefined) return inputs.typeOf(route, input);
+  const written = typeOfDeclaration(entryOf(specOf(route), input), route.module);
+  const known = inputs.typeOf(route, input) ?? written;
+  if (known !== undefined || input !== 'params') return known;
+  // a dependency has no path of its own
+  return typeOfParameters(route) ?? inputs.typeOf(undefined, input);
 }
 
 /** Whether a value is certainly an object, rows, or a list of objects: not an error response such as `[{ … }, 404]`. */

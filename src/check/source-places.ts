@@ -123,14 +123,15 @@ function namesOtherType({ args: [, options] }: Call): boolean {
 /**
  * Returns a finding as the sources judge it: as a note, if they name each member of a response without a schema, if no row
  * or variable is the secret of a response, or if no response without security headers can be a page; not at all, if
- * the code does what the finding says is missing, writes the response as it is, or makes a token for the client.
+ * the code does what the finding says is missing, reads the variable, writes the response as it is, or makes a token for the client.
  */
 function judged(
   finding: Finding,
-  { lacks, unused, cleanUp, field }: About,
+  { lacks, unread, unused, cleanUp, field }: About,
   report: SourceReport,
 ): readonly Finding[] {
   const line = lineOf(finding.place);
+  if (unread !== undefined && mayRead(unread, report)) return [];
   if (lacks === 'rate limit' && report.limited.has(line)) return [];
   if (lacks === 'operation' && report.media.get(line) === 'page') return [];
   if (unused !== undefined && isNeeded(unused, line, report)) return [];
@@ -143,6 +144,15 @@ function judged(
     (lacks === 'security headers' && !canSendPages(report.sources)) ||
     origin === 'other';
   return [isHarmless ? { ...finding, severity: 'info' } : finding];
+}
+
+/** SVC401: whether code reads a variable after the import, such as a handler: as a setting, or by its own name. */
+function mayRead(variable: string, { settings, sources }: SourceReport): boolean {
+  return (
+    settings?.has(variable) !== false ||
+    placeOfVariable(variable, sources) !== undefined ||
+    sources.all('text').some(({ node }) => node.value === variable)
+  );
 }
 
 /** Whether an environment variable decides a setting of the application, which may be another one in production. */

@@ -3,8 +3,8 @@
  * the original names of imports.
  */
 import { basename, dirname } from 'node:path';
-import { isSecret } from '../observability/redact.ts';
 import { variableOf } from '../base/config.ts';
+import { namesSecretVariable } from './names.ts';
 import { Functions } from './values/functions.ts';
 import { FALLBACK } from './values/marks.ts';
 import { WrittenColumns } from './statements/sending.ts';
@@ -63,12 +63,22 @@ export interface Unjudged {
   readonly why: string;
 }
 
+/** Settings about the processes of an application. */
+export interface Deployment {
+  /** Whether a setting such as `SVC_WORKERS` starts several processes. */
+  readonly isServedByMany: boolean;
+  /** Whether all processes have one `authSecret`. */
+  readonly hasAuthSecret: boolean;
+}
+
+const NO_SETTINGS: Deployment = { isServedByMany: false, hasAuthSecret: false };
+
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
 /** A parsed project in which rules look up nodes and names. */
 export class Sources {
   readonly project: Project;
-  readonly isServedByMany: boolean;
+  readonly deployment: Deployment;
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
   readonly columns: WrittenColumns = new WrittenColumns();
@@ -77,10 +87,9 @@ export class Sources {
   readonly #unjudged = new Map<string, Unjudged>();
   #ofBrowsers: Set<SourceModule> | undefined;
 
-  /** `isServedByMany`: whether a setting such as `SVC_WORKERS` starts several processes. */
-  constructor(project: Project, isServedByMany = false) {
+  constructor(project: Project, deployment: Deployment = NO_SETTINGS) {
     this.project = project;
-    this.isServedByMany = isServedByMany;
+    this.deployment = deployment;
     for (const module of project.modules) {
       walk(module.body, (node) => {
         let same = this.#nodes.get(node.type);
@@ -233,23 +242,6 @@ export function isInPage(node: Node): boolean {
   );
 }
 
-export function bare(name: string): string {
-  return name.replace(/[^A-Za-z\d]/g, '').toLowerCase();
-}
-
-/**
- * Whether a column, member, cookie or parameter of this name holds a secret, where the name is the only declaration. The table is that of
- * the logger: what a log leaves out is what the rules take for a secret.
- */
-export function namesSecret(name: string): boolean {
-  return isSecret(name, 'text');
-}
-
-const SECRET_WORD = /SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|SIGNING_?KEY|PRIVATE_?KEY|(?:^|_)(?:KEY|PASS)$/i;
-/** Names of variables that describe a secret but do not contain one: `SECRETS_REGION`, `TOKEN_TTL`, `PUBLIC_KEY`. */
-const BESIDE_SECRET =
-  /PUBLIC|(?:CACHE|PARTITION|SORT|PRIMARY|ROUTING)_KEY$|_(?:REGION|NAMES?|PREFIX|SUFFIX|ROUNDS|TTL|EXPIR\w*|LIFETIME|DURATION|MINUTES|SECONDS|HOURS|DAYS|MAX_AGE|AGE|LENGTH|SIZE|TYPE|ALG|ALGORITHM|URL|URI|ENDPOINT|PATH|FILE|DIR|ISSUER|AUDIENCE|HEADER|FIELD|PARAM|COOKIE|HOST|PORT|ENABLED|LIMIT|COUNT|ID)$/i;
-
 /** Environment variables and settings, by what the program does with their values. */
 export class Variables {
   readonly #uses = new Map<string, boolean>();
@@ -267,9 +259,7 @@ export class Variables {
    * tells. Known once all handlers have run.
    */
   isSecret(name: string): boolean {
-    return (
-      this.#uses.get(name) ?? (!BESIDE_SECRET.test(name) && (SECRET_WORD.test(name) || namesSecret(name)))
-    );
+    return this.#uses.get(name) ?? namesSecretVariable(name);
   }
 
   /** Whether a mark is that of a variable, or setting, that holds a secret. */

@@ -5,8 +5,8 @@
  *   0  nothing at or above --fail-level     1  findings, or too many warnings     2  invalid arguments
  *   3  the module could not be imported     4  a bug of this package              124  time limit reached
  */
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { appendFileSync, existsSync, readFileSync, realpathSync } from 'node:fs';
+import { dirname, join, resolve, sep } from 'node:path';
 import { findRule, isSelected, makeReport, matches, select } from '../check/check.ts';
 import {
   countFindings,
@@ -26,7 +26,6 @@ import { ENVS } from '../base/config.ts';
 import { ENV_FILE_HELP, readCount, textOf, textsOf } from './command.ts';
 import { SvcError } from '../base/errors.ts';
 import { codeOf, ownVersion, permissionFault } from './load.ts';
-import { repositoryRoot } from './repository.ts';
 import { isTextList, nearest } from '../base/options.ts';
 import type { ReportContext } from '../check/report.ts';
 import type { RuleText, Selection } from '../check/check.ts';
@@ -533,4 +532,20 @@ async function readPatterns(option: string, given: readonly string[]): Promise<s
       throw unknownRule(pattern, nearest(pattern, ids, 1));
   }
   return patterns;
+}
+
+/**
+ * Returns the folder from which CI systems resolve the paths of annotations: `GITHUB_WORKSPACE` if the folder
+ * is below it, else the next folder above with a `.git`, else the folder itself. `.git` is a file in worktrees and submodules.
+ */
+export function repositoryRoot(folder: string, env: NodeJS.ProcessEnv = process.env): string {
+  const workspace = env['GITHUB_WORKSPACE'];
+  if (workspace && existsSync(workspace)) {
+    const root = realpathSync(workspace);
+    if (`${folder}${sep}`.startsWith(root.endsWith(sep) ? root : root + sep)) return root;
+  }
+  for (let at = folder; ; at = dirname(at)) {
+    if (existsSync(join(at, '.git'))) return at;
+    if (at === dirname(at)) return folder;
+  }
 }

@@ -1,5 +1,6 @@
 /**
- * Databases on which `svc check` prepares statements: those of --database and --scratch-database, and SQLite in memory.
+ * Databases on which `svc check` prepares statements: those of --database and --scratch-database, with --live those of the
+ * application, and SQLite in memory.
  *
  * A scratch database is dropped in the end, and also when the command is interrupted or its parent process ends.
  */
@@ -46,10 +47,16 @@ export class Describers implements AsyncDisposable {
   }
 
   /**
-   * Opens the describers. Without statements, opens only the databases that the command line names. A database that
-   * cannot be used has a finding of rule SVC402 and no describer. Never rejects.
+   * Opens the describers. Without statements, opens only the databases that the command line names. `live` are the plugins
+   * whose own database is read. A database that cannot be used has a finding of rule SVC402 and no describer. Never
+   * rejects.
    */
-  static async open(view: Plugins, places: DescribedPlaces, hasStatements: boolean): Promise<Describers> {
+  static async open(
+    view: Plugins,
+    places: DescribedPlaces,
+    hasStatements: boolean,
+    live: ReadonlySet<string> = new Set(),
+  ): Promise<Describers> {
     const opened = new Describers(view);
     if (Object.values(places).some(({ isScratch }) => isScratch)) {
       dropping = () => {
@@ -58,7 +65,7 @@ export class Describers implements AsyncDisposable {
       };
       for (const signal of SIGNALS) process.on(signal, onSignal);
     }
-    await (opened.#opening = opened.#openAll(places, hasStatements));
+    await (opened.#opening = opened.#openAll(places, hasStatements, live));
     return opened;
   }
 
@@ -83,7 +90,7 @@ export class Describers implements AsyncDisposable {
     for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 
-  async #openAll(places: DescribedPlaces, hasStatements: boolean): Promise<void> {
+  async #openAll(places: DescribedPlaces, hasStatements: boolean, live: ReadonlySet<string>): Promise<void> {
     const names = this.#plugins.map(({ name }) => name);
     const only = names.length === 1 ? names[0]! : 'database';
     const wanted = new Map(Object.entries(places).map(([name, place]) => [name || only, place]));
@@ -94,7 +101,11 @@ export class Describers implements AsyncDisposable {
       if (!hasStatements && !wanted.has(plugin.name)) continue;
       const place = wanted.get(plugin.name);
       try {
-        const describer = await plugin.openDescriber?.({ ...place, signal: this.#abort.signal });
+        const describer = await plugin.openDescriber?.({
+          isOwn: live.has(plugin.name),
+          ...place,
+          signal: this.#abort.signal,
+        });
         if (describer !== undefined) this.#open.set(plugin.name, describer);
       } catch (error) {
         // without a place, the application may still be right: its migrations may need a server or a file

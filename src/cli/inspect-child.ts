@@ -20,13 +20,13 @@ import { CORE_RULES, coreRule, textsOf } from '../check/rules/rules.ts';
 import { denyStart } from '../app/lifecycle.ts';
 import { Describers, leave } from './describers.ts';
 import { Denied, HandleWatch, denyNetwork, isDenied } from './quarantine.ts';
-import { variableOf } from '../base/config.ts';
+import { variableOf, isServedByMany } from '../base/config.ts';
 import { SvcError } from '../base/errors.ts';
 import { faultOf } from '../base/faults.ts';
 import { placeOf } from '../base/findings.ts';
 import { recordSecrets } from '../base/used-secrets.ts';
+import { hasSecret } from '../crypto/keys.ts';
 import { isFault, loadApplication } from './load.ts';
-import { isServedByMany } from '../http/middleware/exemptions.ts';
 import { middlewareName } from '../http/pipeline.ts';
 import { flush } from '../observability/log.ts';
 import { findBreakingChanges } from '../openapi/compare.ts';
@@ -38,6 +38,7 @@ import type { Finding, Place, Report } from '../base/findings.ts';
 import type { UsedSecret } from '../base/used-secrets.ts';
 import type { Trespass } from './quarantine.ts';
 import type { Project } from '../check/reader/modules.ts';
+import type { ApplicationView } from '../check/check.ts';
 import type { ReportScope } from '../check/report.ts';
 import type { SourceReport } from '../check/examine.ts';
 
@@ -165,7 +166,7 @@ async function reportOn(
     inputs,
     migrationTexts(plugins),
     enginesOf(plugins),
-    isServedByMany(view),
+    { isServedByMany: isServedByMany(view), hasAuthSecret: hasSecret(view.settings) },
   );
   const { modules } = sources.project;
   // the password of --database is no secret of the application
@@ -173,7 +174,7 @@ async function reportOn(
   const { databases = {}, statementFiles } = job;
   if (Object.keys(databases).length > 0) network.allow();
   const hasStatements = sources.statements.calls.length > 0 || statementFiles !== undefined;
-  await using describers = await Describers.open(view, databases, hasStatements);
+  await using describers = await Describers.open(view, databases, hasStatements, migratedNow(view, live));
   const statements = await judgeStatements(view, sources, CORE_RULES, describers.byPlugin, statementFiles);
   const lost = describers.findings;
   const report = makeReport(
@@ -203,6 +204,18 @@ async function reportOn(
     scope: { ...scopeOf(app, sources), statements: statements.scope },
     lock: statements.lock,
   };
+}
+
+/** Returns the plugins whose databases respond and have all migrations; none without --live. */
+function migratedNow(
+  { plugins }: Pick<ApplicationView, 'plugins'>,
+  live: Report | undefined,
+): ReadonlySet<string> {
+  const lacking = new Set(
+    live?.findings.flatMap(({ rule, subject }) => (rule === 'SVC402' ? [subject] : [])),
+  );
+  const names = live === undefined ? [] : plugins.map(({ name }) => name);
+  return new Set(names.filter((name) => !lacking.has(`database ${name}`)));
 }
 
 /** Compiles the application as production, unless the command line or SVC_ENV names another environment. */

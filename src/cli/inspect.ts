@@ -9,7 +9,7 @@ import { dirname, extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { makeReport } from '../check/check.ts';
 import { systemClock } from '../base/clock.ts';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorCode } from '../base/errors.ts';
 import { within } from '../base/promises.ts';
 import { textsOf } from './command.ts';
 import { codeOf, makeFolder } from './load.ts';
@@ -281,7 +281,7 @@ export async function printAll(text: string): Promise<void> {
     if (fstatSync(1).isFile()) writeFileSync(1, `${text}\n`);
     else await written(`${text}\n`);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = errorCode(error);
     if (FULL.has(code))
       throw new SvcError('E_CLI_USAGE', [`standard output cannot be written: ${code!}`], { cause: error });
   }

@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, realpathSync, statSyn
 import { findPackageJSON, registerHooks } from 'node:module';
 import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorCode } from '../base/errors.ts';
 import { packageRoot } from '../base/package-root.ts';
 import { fileOfPlace, placeOf } from '../base/findings.ts';
 import { closest } from '../base/options.ts';
@@ -113,7 +113,7 @@ export function ownVersion(): string {
 
 /** Returns the code of an error of Node.js, or the error as text. */
 export function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? String(error);
+  return errorCode(error) ?? String(error);
 }
 
 /**
@@ -213,7 +213,7 @@ function findTypeScriptToo(): void {
           /^\.{1,2}\//.test(specifier) &&
           context.parentURL !== undefined &&
           !context.parentURL.includes('/node_modules/');
-        if (!isRelative || !NOT_FOUND.has((error as NodeJS.ErrnoException).code)) throw error;
+        if (!isRelative || !NOT_FOUND.has(errorCode(error))) throw error;
         for (const candidate of alternatives(specifier)) {
           if (!existsSync(new URL(candidate, context.parentURL))) continue;
           const resolved = next(candidate, context);
@@ -244,7 +244,7 @@ const NO_MODULE =
 function translate(error: unknown): string {
   if (!(error instanceof Error))
     return `the module threw ${error === null ? 'null' : `a value of type ${typeof error}`}`;
-  const { code } = error as NodeJS.ErrnoException;
+  const code = errorCode(error);
   const where = placeIn(error);
   const said = error.message.split('\n')[0]!;
   if (code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') {
@@ -275,8 +275,7 @@ export function isFault(error: unknown): error is SvcError {
 
 /** Names the missing permission of `node --permission`. Returns other errors unchanged. */
 export function permissionFault(error: unknown): unknown {
-  if (!(error instanceof Error) || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED')
-    return error;
+  if (!(error instanceof Error) || errorCode(error) !== 'ERR_ACCESS_DENIED') return error;
   const flag = /--allow-[\w-]+/.exec(error.message)?.[0] ?? error.message;
   // errors about some permissions have no `resource`
   const { resource = '' } = error as { readonly resource?: string };

@@ -17,7 +17,7 @@ import { migrateCommand } from './migrate.ts';
 import { openapiCommand } from './openapi.ts';
 import { routesCommand } from './routes.ts';
 import { runCommand } from './run.ts';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorCode } from '../base/errors.ts';
 import { exitAfterLog } from '../observability/log.ts';
 import { closest, own } from '../base/options.ts';
 import {
@@ -103,7 +103,7 @@ function readArguments(
     });
   } catch (error) {
     const option = /'(--?[\w-]+)/.exec((error as Error).message)?.[1] ?? '';
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
+    if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
       throw new SvcError('E_CLI_USAGE', [valueIssue(command, option, args)]);
     const near = closest(option.replace(/^-+/, ''), Object.keys(command.options));
     throw new SvcError('E_CLI_USAGE', [

@@ -10,6 +10,7 @@ import { printAll, writeOutput } from './inspect.ts';
 import {
   errorOfDatabase,
   forDatabase,
+  hasNoMigrations,
   isMigratable,
   labelOf,
   type Migratable,
@@ -22,10 +23,11 @@ import { codeOf, makeFolder } from './load.ts';
 import { closest } from '../base/options.ts';
 import type { Command, Invocation } from './command.ts';
 import type { MigrationDone } from '../db/migrations/migrations.ts';
+import type { MigrationState } from '../db/migrations/state.ts';
 
 const DEFAULT_DIRECTORY = 'migrations';
 
-type Action = (open: OpenMigrator, values: Invocation['values'], database: string) => Promise<number>;
+type Action = (open: OpenMigrator, values: Invocation['values'], plugin: Migratable) => Promise<number>;
 
 const ACTIONS: Readonly<Record<string, Action>> = {
   up: async ({ migrator }, values) =>
@@ -125,7 +127,7 @@ async function migrate({ positionals, values, subject }: Invocation): Promise<nu
 async function runAction(action: string, plugin: Migratable, values: Invocation['values']): Promise<number> {
   try {
     await using open = await plugin.openMigrator({ onDone: printDone });
-    return await ACTIONS[action]!(open, values, plugin.name);
+    return await ACTIONS[action]!(open, values, plugin);
   } catch (error) {
     throw errorOfDatabase(error, plugin.name);
   }
@@ -184,14 +186,29 @@ function printRest(done: readonly MigrationDone[], none: string): number {
   return 0;
 }
 
-async function printStatus({ migrator }: OpenMigrator): Promise<number> {
-  const states = await migrator.status();
+async function printStatus(
+  { migrator }: OpenMigrator,
+  _values: Invocation['values'],
+  plugin: Migratable,
+): Promise<number> {
+  const found = await migrator.status();
+  const areOfOthers = found.length > 0 && hasNoMigrations(plugin);
+  const states = areOfOthers ? found.map(asKnown) : found;
+  if (areOfOthers)
+    process.stdout.write(
+      `The application has no migrations for the database "${plugin.name}". It has those of another plugin or application:\n`,
+    );
   const width = Math.max(0, ...states.map((each) => labelOf(each).length));
   const lines = states.map((each) =>
     `${each.state.padEnd(10)}  ${labelOf(each).padEnd(width)}  ${each.appliedAt ?? ''}`.trimEnd(),
   );
   process.stdout.write(`${lines.length === 0 ? 'There are no migrations' : lines.join('\n')}\n`);
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
+}
+
+/** An application without migrations of its own cannot say which migrations are unknown. */
+function asKnown(each: MigrationState): MigrationState {
+  return each.state === 'unknown' ? { ...each, state: 'applied' } : each;
 }
 
 function readSteps(values: Invocation['values']): number {
@@ -202,7 +219,7 @@ function readSteps(values: Invocation['values']): number {
 async function repair(
   { migrator }: OpenMigrator,
   values: Invocation['values'],
-  database: string,
+  { name }: Migratable,
 ): Promise<number> {
   const as = readAs(values);
   if (as !== undefined) {
@@ -221,7 +238,7 @@ async function repair(
   const statements = unfinished.statements.map(
     ({ line, text }) => `  line ${line}: ${text.replace(/\s+/g, ' ').trim()}\n`,
   );
-  const command = forDatabase('svc migrate repair <module>', database);
+  const command = forDatabase('svc migrate repair <module>', name);
   process.stdout.write(
     `unfinished migration: ${label}${unfinished.isRunning ? ' (a process is running this migration now)' : ''}\n${statements.join('')}` +
       `Find out which of these statements the database has executed. Undo these and run ${command} --as pending, or execute the rest and run ${command} --as applied.\n`,
@@ -233,7 +250,7 @@ async function repair(
 async function seed(
   { migrator, seeder }: OpenMigrator,
   _values: Invocation['values'],
-  database: string,
+  { name }: Migratable,
 ): Promise<number> {
   if (seeder === undefined)
     throw new SvcError('E_SEED', [
@@ -242,7 +259,7 @@ async function seed(
   const pending = await migrator.pending();
   if (pending.length > 0)
     throw new SvcError('E_SEED', [
-      `some migrations are not applied yet, so run "${forDatabase('svc migrate up <module>', database)}" first: ${pending.map(labelOf).join(', ')}`,
+      `some migrations are not applied yet, so run "${forDatabase('svc migrate up <module>', name)}" first: ${pending.map(labelOf).join(', ')}`,
     ]);
   const done = await seeder.run(({ file, durationMs }) =>
     process.stdout.write(`seeded   ${file}  ${durationMs} ms\n`),

@@ -27,7 +27,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
-import { SvcError } from '../base/errors.ts';
+import { SvcError, errorCode } from '../base/errors.ts';
 import { codeOf, makeFolder, ownPackage } from './load.ts';
 import { filesBelow, isPackageName, starterFiles } from './starter/starter.ts';
 import { textOf, type Command, type Invocation } from './command.ts';
@@ -152,12 +152,12 @@ function create(given: string, target: string, name: string, source: PackageSour
     return count;
   } catch (error) {
     for (const path of [staging, ...moved]) rmSync(path, { recursive: true, force: true });
-    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error as NodeJS.ErrnoException)], { cause: error });
+    throw new SvcError('E_NEW_FOLDER', [given, issueOf(error)], { cause: error });
   }
 }
 
-function issueOf(error: NodeJS.ErrnoException): string {
-  const isTaken = error.code === 'EEXIST' || error.code === 'ENOTEMPTY';
+function issueOf(error: unknown): string {
+  const isTaken = /^(?:EEXIST|ENOTEMPTY)$/.test(errorCode(error) ?? '');
   const what = isTaken
     ? 'another process has filled the folder meanwhile'
     : 'the files of the project cannot be written';
@@ -170,7 +170,7 @@ function assertFree(given: string, target: string): boolean {
   try {
     entries = readdirSync(target).sort();
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = errorCode(error);
     if (code === 'ENOENT') return false;
     throw new SvcError(
       'E_NEW_FOLDER',

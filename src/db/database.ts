@@ -38,6 +38,8 @@ const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
 const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
+/** As long as a caller waits for a connection by default. */
+const STORE_TIMEOUT_MS = 5_000;
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
@@ -97,6 +99,14 @@ export class Database extends Session {
   /** Numbers of connections in use, of idle connections, and of callers that wait for a connection. */
   get load(): DriverLoad {
     return this.#driver.load;
+  }
+
+  /**
+   * Limit for the statements of stores on which requests wait: a server that does not answer must hold none of them
+   * for longer. @internal
+   */
+  get storeLimit(): QueryOptions {
+    return { timeoutMs: this.#statementTimeoutMs === 0 ? STORE_TIMEOUT_MS : this.#statementTimeoutMs };
   }
 
   /**

@@ -83,7 +83,8 @@ export interface DatabaseOptions {
   /**
    * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies to statements inside
    * transactions, and to their BEGIN, COMMIT and ROLLBACK. 0 means no limit: if the server vanishes, a statement
-   * waits until TCP reports this, which takes many minutes. Default 0.
+   * waits until TCP reports this, which takes many minutes. Statements of stores in the database, such as for
+   * sessions and logins, then have a limit of 5 seconds. Default 0.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**

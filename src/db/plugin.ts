@@ -14,7 +14,7 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { SvcError } from '../base/errors.ts';
-import { isServedByMany } from '../http/middleware/exemptions.ts';
+import { isServedByMany } from '../base/config.ts';
 import { AppState, services, stateKey } from '../http/state.ts';
 import { onePer, oneOf, readOptions, text } from '../base/options.ts';
 import { Database } from './database.ts';
@@ -295,8 +295,9 @@ export class DatabasePlugin implements Plugin {
    * @internal
    */
   async openDescriber(place: DescribedPlace = {}): Promise<Describer | undefined> {
-    if (place.url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
-    return this.#describer(place);
+    const url = place.url ?? (place.isOwn === true && !this.#described.isInMemory ? this.#url : undefined);
+    if (url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
+    return this.#describer({ ...place, url });
   }
 
   async #describer(place: DescribedPlace): Promise<Describer> {

@@ -10,6 +10,7 @@
  * wrong by the difference between the clocks of two machines.
  */
 import { randomInt } from 'node:crypto';
+import { asBuffer } from '../base/bytes.ts';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { StoreFull } from '../base/errors.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
@@ -137,10 +138,9 @@ export class DatabaseRecordStore implements RecordStore {
   }
 
   async get(key: string): Promise<string | undefined> {
-    const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()]);
-    return found instanceof Uint8Array
-      ? Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()
-      : (found as string | undefined);
+    const { storeLimit } = this.#db;
+    const found = await this.#db.scalar(this.#sql.get, [this.#stored(key), this.#now()], storeLimit);
+    return found instanceof Uint8Array ? asBuffer(found).toString() : (found as string | undefined);
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
@@ -206,7 +206,7 @@ export class DatabaseRecordStore implements RecordStore {
     const [key, value, deadlineMs, expiredMs] = added;
     const params = [key, value, deadlineMs, this.#maxRecords, key, expiredMs];
     if (this.#db.dialect !== 'postgres')
-      return (await this.#db.execute(this.#sql.addBelow, params)).affectedRows;
+      return (await this.#db.execute(this.#sql.addBelow, params, this.#db.storeLimit)).affectedRows;
     return this.#db.transaction(
       async (tx) => {
         await tx.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
@@ -214,7 +214,7 @@ export class DatabaseRecordStore implements RecordStore {
         ]);
         return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
       },
-      { isolation: 'read committed' },
+      { isolation: 'read committed', ...this.#db.storeLimit },
     );
   }
 
@@ -223,23 +223,27 @@ export class DatabaseRecordStore implements RecordStore {
    * connection.
    */
   async #addBelowInMySql(added: Added): Promise<number> {
-    return this.#db.run('statement', async (connection, limit) => {
-      // if the lock is not free within 10 seconds, insert anyway: the table may then exceed its limit by a
-      // few records
-      await connection.scalar(`select get_lock(${LOCK_NAME}, 10)`, [this.#table], limit);
-      try {
-        const isThere = async (): Promise<boolean> =>
-          (await connection.scalar(this.#sql.exists, [added[0]], limit)) !== undefined;
-        const count = async (): Promise<number> =>
-          Number(await connection.scalar(this.#sql.count, [], limit));
-        if (!(await isThere()) && (await count()) >= this.#maxRecords) return 0;
-        const execute = async (sql: string, values: Params): Promise<number> =>
-          (await connection.execute(sql, values, limit)).affectedRows;
-        return await insertOrUpdate(this.#sql, added, execute, isThere);
-      } finally {
-        await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
-      }
-    });
+    return this.#db.run(
+      'statement',
+      async (connection, limit) => {
+        // if the lock is not free within 2 seconds, insert anyway: the table may then exceed its limit by a
+        // few records
+        await connection.scalar(`select get_lock(${LOCK_NAME}, 2)`, [this.#table], limit);
+        try {
+          const isThere = async (): Promise<boolean> =>
+            (await connection.scalar(this.#sql.exists, [added[0]], limit)) !== undefined;
+          const count = async (): Promise<number> =>
+            Number(await connection.scalar(this.#sql.count, [], limit));
+          if (!(await isThere()) && (await count()) >= this.#maxRecords) return 0;
+          const execute = async (sql: string, values: Params): Promise<number> =>
+            (await connection.execute(sql, values, limit)).affectedRows;
+          return await insertOrUpdate(this.#sql, added, execute, isThere);
+        } finally {
+          await connection.scalar(`select release_lock(${LOCK_NAME})`, [this.#table], undefined);
+        }
+      },
+      this.#db.storeLimit,
+    );
   }
 
   /**
@@ -257,7 +261,7 @@ export class DatabaseRecordStore implements RecordStore {
   async #execute(sql: string, params: Params): Promise<number> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return (await this.#db.execute(sql, params)).affectedRows;
+        return (await this.#db.execute(sql, params, this.#db.storeLimit)).affectedRows;
       } catch (error) {
         if (
           !(error instanceof DatabaseError && error.isRetryable) ||
@@ -272,7 +276,7 @@ export class DatabaseRecordStore implements RecordStore {
 
   async #add(added: Added): Promise<number> {
     const isThere = async (): Promise<boolean> =>
-      (await this.#db.scalar(this.#sql.exists, [added[0]])) !== undefined;
+      (await this.#db.scalar(this.#sql.exists, [added[0]], this.#db.storeLimit)) !== undefined;
     const adding = isMySql(this.#db.dialect)
       ? insertOrUpdate(this.#sql, added, (sql, values) => this.#execute(sql, values), isThere)
       : this.#execute(this.#sql.add, added);
@@ -291,6 +295,7 @@ export class DatabaseRecordStore implements RecordStore {
       for (let most = SWEPT_AT_ONCE; (await this.#sweepSome(most)) === most;)
         most = Math.min(4 * most, MOST_SWEPT_AT_ONCE);
       const underWay = this.#adding.size;
+      // without the limit of stores, because a large table takes longer
       const count = Number(await this.#db.scalar(this.#sql.count));
       this.#headroom = Math.floor((this.#maxRecords - count - underWay) / PROCESSES);
     } finally {

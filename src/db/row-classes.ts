@@ -36,8 +36,8 @@ export function sourceOf(text: string): Pick<MigratedTables, 'database' | 'diale
   if (!text.slice(0, 200).includes(TITLE)) return undefined;
   const match = SOURCE.exec(text.slice(0, 1_000));
   if (match === null) return undefined;
-  const [, name, dialect, found] = match as unknown as [string, string, Dialect, string];
-  return { database: JSON.parse(name) as string, dialect, hash: found };
+  const [, name = '', dialect, hash = ''] = match;
+  return { database: JSON.parse(name) as string, dialect: dialect as Dialect, hash };
 }
 
 /** Returns the text of a module with one class for each table. Equal tables give equal text. */

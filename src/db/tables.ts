@@ -112,7 +112,7 @@ export async function typeReader(database: Database, ownTypes: ReadonlySet<strin
       return ({ name }) => sqliteType(name, ownTypes);
     case 'postgres': {
       const types = await readPostgresTypes(database);
-      return ({ oid, modifier = -1 }) =>
+      return ({ oid, modifier = NO_MODIFIER }) =>
         types.has(String(oid))
           ? postgresType({ type: String(oid), modifier, dimensions: 0 }, types, ownTypes)
           : undefined;
@@ -371,6 +371,8 @@ const POSTGRES_KINDS: Readonly<Record<string, Exclude<ColumnType['kind'], 'liter
   timestamptz: 'datetime',
   uuid: 'uuid',
 };
+/** Modifier of a type without one, such as `varchar` and `numeric`. */
+const NO_MODIFIER = -1;
 /** Most digits that the type `decimal` allows: for a number without a precision. */
 const UNLIMITED_NUMERIC = { digits: 1_000, places: 500 };
 
@@ -395,13 +397,13 @@ function postgresType(
   if (kind === 'e' && labels.length > 0) return { kind: 'literal', values: labels };
   if (name === 'numeric') return { kind: 'decimal', options: numericOptions(modifier) };
   if (name === 'varchar' || name === 'bpchar')
-    return { kind: 'str', options: modifier < 4 ? undefined : { maxLength: modifier - 4 } };
+    return { kind: 'str', options: modifier === NO_MODIFIER ? undefined : { maxLength: modifier - 4 } };
   return { kind: POSTGRES_KINDS[name] ?? 'str' };
 }
 
 /** Returns the options of a `numeric`. Its modifier has the precision, and the scale as 11 bits with a sign. */
 function numericOptions(modifier: number): Readonly<Record<string, number>> {
-  if (modifier < 4) return UNLIMITED_NUMERIC;
+  if (modifier === NO_MODIFIER) return UNLIMITED_NUMERIC;
   const precision = (modifier - 4) >> 16;
   const scale = (((modifier - 4) & 0x7ff) ^ 0x400) - 0x400;
   return { digits: Math.max(precision, scale, precision - scale), places: Math.max(scale, 0) };

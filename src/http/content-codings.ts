@@ -125,7 +125,7 @@ function weightsOf(header: string): ReadonlyMap<string, number> {
   for (const member of header.split(',', MAX_MEMBERS)) {
     const match = MEMBER.exec(member);
     if (match === null) continue;
-    const [, name, one, decimals] = match as unknown as [string, string, string?, string?];
+    const [, name = '', one, decimals] = match;
     const isFull = one !== undefined || !member.includes(';');
     const coding = name.toLowerCase() === 'x-gzip' ? 'gzip' : name.toLowerCase();
     if (!weights.has(coding)) weights.set(coding, isFull ? 1_000 : Number((decimals ?? '').padEnd(3, '0')));

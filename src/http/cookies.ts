@@ -37,20 +37,14 @@ export interface CookieOptions {
 export function parseCookies(field: string | undefined): Readonly<Record<string, string>> {
   const cookies = bare<Record<string, string>>();
   if (field === undefined) return cookies;
-  let isEmpty = true;
   // index of the next "=", kept for the following cookies, so that a field without "=" is searched only once
   let equals = -1;
-  for (let start = 0; start < field.length;) {
-    const end = indexFrom(field, ';', start);
+  for (let start = 0, end = 0; start < field.length; start = end + 1) {
+    end = indexFrom(field, ';', start);
     if (equals < start) equals = indexFrom(field, '=', start);
-    if (equals < end) {
-      const name = stripped(field, start, equals);
-      if (name !== '' && (isEmpty || cookies[name] === undefined)) {
-        cookies[name] = decodeValue(stripped(field, equals + 1, end));
-        isEmpty = false;
-      }
-    }
-    start = end + 1;
+    if (equals >= end) continue; // a cookie without a value is ignored
+    const name = stripped(field, start, equals);
+    if (name !== '') cookies[name] ??= decodeValue(stripped(field, equals + 1, end));
   }
   return cookies;
 }
@@ -62,11 +56,9 @@ export function indexFrom(text: string, part: string, start: number): number {
 }
 
 function decodeValue(value: string): string {
-  const bareValue =
-    value.length > 1 && value.charCodeAt(0) === 34 && value.charCodeAt(value.length - 1) === 34
-      ? value.slice(1, -1)
-      : value;
-  return bareValue.includes('%') ? (decodeEscapes(bareValue) ?? bareValue) : bareValue;
+  const isQuoted = value.length > 1 && value.startsWith('"') && value.endsWith('"');
+  const text = isQuoted ? value.slice(1, -1) : value;
+  return text.includes('%') ? (decodeEscapes(text) ?? text) : text;
 }
 
 /**
@@ -74,40 +66,13 @@ function decodeValue(value: string): string {
  * `parseCookies` decodes them.
  */
 export function serializeCookie(name: string, value: string, options: CookieOptions = {}): string {
-  for (const option in options)
-    if (!OPTIONS.has(option) && Object.hasOwn(options, option))
-      throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
+  assertOptions(options);
   const { path = '/', domain, maxAgeSeconds, httpOnly = true, secure, sameSite = 'lax' } = options;
-  if (typeof httpOnly !== 'boolean')
-    throw outOfRange(OWNER, 'httpOnly', 'must be true or false', shown(httpOnly));
-  if (secure !== undefined && typeof secure !== 'boolean')
-    throw outOfRange(OWNER, 'secure', 'must be true or false', shown(secure));
-  if (typeof name !== 'string' || !isToken(name))
-    return refuse(
-      name,
-      'the name must be a token: letters, digits and signs such as "-", without spaces (RFC 9110 §5.6.2)',
-    );
-  const encoded = typeof value === 'string' ? encodeValue(value) : undefined;
-  if (encoded === undefined) return refuse(name, 'the value must be a string of valid Unicode');
-  if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
-    return refuse(
-      name,
-      'the path must begin with "/", and contain only printable ASCII characters other than ";"',
-    );
-  if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
-    return refuse(name, 'the domain must be a host name such as "example.com"');
-  if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
-    return refuse(name, 'maxAgeSeconds must be an integer');
-  if (sameSite === 'none' && secure === false) return refuse(name, 'sameSite "none" requires secure: true');
-  if (name.startsWith('__')) {
-    if (/^__(host|secure)-/i.test(name) && secure === false)
-      return refuse(name, 'a cookie name with the prefix __Host- or __Secure- requires secure: true');
-    if (/^__host-/i.test(name) && (path !== '/' || domain !== undefined))
-      return refuse(name, 'a cookie name with the prefix __Host- requires path "/" and no domain');
-  }
-  let field = `${name}=${encoded}`;
+  const issue = issueOfName(name, options) ?? issueOfAttributes(options);
+  if (issue !== undefined) refuse(name, issue);
+  let field = `${name}=${encodeValue(name, value)}`;
   if (field.length > MAX_PAIR_BYTES)
-    return refuse(
+    refuse(
       name,
       `name and value together have ${field.length - 1} bytes, but browsers accept at most 4,096: store the data on the server, and only an identifier in the cookie`,
     );
@@ -115,15 +80,56 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   if (domain !== undefined) field += `; Domain=${domain}`;
   if (maxAgeSeconds !== undefined) field += `; Max-Age=${Math.max(0, maxAgeSeconds)}`;
   if (httpOnly) field += '; HttpOnly';
-  field +=
-    sameSite === 'lax'
-      ? LAX
-      : (SAME_SITE.get(sameSite) ?? refuse(name, 'sameSite must be "strict", "lax" or "none"'));
+  field += SAME_SITE[sameSite];
   return secure === true ? `${field}; Secure` : field;
 }
 
-function refuse(name: string, problem: string): never {
-  throw new SvcError('E_COOKIE', [String(name), problem]);
+/** Refuses options whose error would silently disable a protection. */
+function assertOptions(options: CookieOptions): void {
+  for (const option in options)
+    if (!OPTIONS.has(option) && Object.hasOwn(options, option))
+      throw new SvcError('E_OPTION_UNKNOWN', [OWNER, option, closest(option, OPTIONS), [...OPTIONS]]);
+  const { httpOnly = true, secure = true } = options;
+  if (typeof httpOnly !== 'boolean')
+    throw outOfRange(OWNER, 'httpOnly', 'must be true or false', shown(httpOnly));
+  if (typeof secure !== 'boolean') throw outOfRange(OWNER, 'secure', 'must be true or false', shown(secure));
+}
+
+/** Returns why browsers refuse a name with these options; undefined if they accept it. */
+function issueOfName(name: string, { path = '/', domain, secure }: CookieOptions): string | undefined {
+  if (typeof name !== 'string' || !isToken(name))
+    return 'the name must be a token: letters, digits and signs such as "-", without spaces (RFC 9110 §5.6.2)';
+  if (!name.startsWith('__')) return undefined;
+  if (secure === false && PREFIX.test(name))
+    return 'a cookie name with the prefix __Host- or __Secure- requires secure: true';
+  return /^__host-/i.test(name) && (path !== '/' || domain !== undefined)
+    ? 'a cookie name with the prefix __Host- requires path "/" and no domain'
+    : undefined;
+}
+
+/** Returns why browsers refuse these attributes, or read others; undefined if they accept them. */
+function issueOfAttributes(options: CookieOptions): string | undefined {
+  const { path = '/', domain, maxAgeSeconds, secure, sameSite = 'lax' } = options;
+  if (path !== '/' && !/^\/[\x20-\x3a\x3c-\x7e]*$/.test(path))
+    return 'the path must begin with "/", and contain only printable ASCII characters other than ";"';
+  if (domain !== undefined && !/^\.?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/i.test(domain))
+    return 'the domain must be a host name such as "example.com"';
+  if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
+    return 'maxAgeSeconds must be an integer';
+  if (!Object.hasOwn(SAME_SITE, sameSite)) return 'sameSite must be "strict", "lax" or "none"';
+  return sameSite === 'none' && secure === false ? 'sameSite "none" requires secure: true' : undefined;
+}
+
+/** Percent-encodes a cookie value if necessary. */
+function encodeValue(name: string, value: string): string {
+  if (typeof value === 'string' && UNENCODED.test(value)) return value;
+  if (typeof value !== 'string' || !value.isWellFormed())
+    refuse(name, 'the value must be a string of valid Unicode');
+  return encodeURIComponent(value);
+}
+
+function refuse(name: string, issue: string): never {
+  throw new SvcError('E_COOKIE', [String(name), issue]);
 }
 
 const OWNER = 'setCookie()';
@@ -135,21 +141,17 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'secure',
   'sameSite',
 ] satisfies (keyof CookieOptions)[]);
-
-/**
- * Maximum length of `name=value`. Browsers allow 4,096 bytes for name and value together; the "=" adds one.
- */
+const SAME_SITE = { strict: '; SameSite=Strict', lax: '; SameSite=Lax', none: '; SameSite=None' } as const;
+/** Characters that need no encoding (RFC 6265 §4.1.1), except "%", which parseCookies() would decode. */
+const UNENCODED = /^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/;
+/** Names that browsers accept only with the attribute `Secure` (RFC 6265bis §4.1.3). */
+const PREFIX = /^__(?:host|secure)-/i;
+/** Maximum length of `name=value`. Browsers allow 4,096 bytes for name and value together; the "=" adds one. */
 const MAX_PAIR_BYTES = 4_097;
-
-const LAX = '; SameSite=Lax';
-const SAME_SITE: ReadonlyMap<string, string> = new Map([
-  ['strict', '; SameSite=Strict'],
-  ['none', '; SameSite=None'],
-]);
 
 /** Whether browsers accept this cookie only with the attribute `Secure`. */
 export function needsSecure(name: string, options: CookieOptions): boolean {
-  return options.sameSite === 'none' || /^__(host|secure)-/i.test(name);
+  return options.sameSite === 'none' || PREFIX.test(name);
 }
 
 /** Name and `Secure` attribute of a cookie for one host. */
@@ -166,11 +168,4 @@ export interface HostCookie {
 export function hostCookie(base: string, req: { readonly scheme: 'http' | 'https' }, env: Env): HostCookie {
   const secure = env === 'production' || req.scheme === 'https';
   return { name: secure ? `__Host-${base}` : base, secure };
-}
-
-/** Percent-encodes a cookie value if necessary. Returns undefined if it contains a lone surrogate. */
-function encodeValue(value: string): string | undefined {
-  // all characters that need no encoding (RFC 6265 §4.1.1), except "%", which parseCookies() would decode
-  if (/^[\x21\x23\x24\x26-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/.test(value)) return value;
-  return value.isWellFormed() ? encodeURIComponent(value) : undefined;
 }

@@ -348,12 +348,24 @@ export function parseParameters(field: string): Parameterised {
   return { value: field.slice(0, semicolon).trim().toLowerCase(), parameters };
 }
 
-/** Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2). */
+/**
+ * Returns the non-empty items of a comma-separated list (RFC 9110 §5.6.1.2) that has no quoted strings, such as
+ * `Vary` and `X-Forwarded-For`. For other lists: {@link elementsOf}.
+ */
 export function itemsOf(list: string): string[] {
-  return list
-    .split(',')
-    .map((item) => item.trim())
-    .filter((item) => item !== '');
+  return nonEmpty(list.split(','));
+}
+
+/** Elements of a list. The end of the list also ends a quoted string, so each character is read once. */
+const ELEMENT = /(?:"(?:[^"\\]|\\[^])*(?:"|\\?$)|[^,"])+/g;
+
+/** Like {@link itemsOf}, but a comma in a quoted string (RFC 9110 §5.6.4) separates no items: `"a,b", c`. */
+export function elementsOf(list: string): string[] {
+  return list.includes('"') ? nonEmpty(list.match(ELEMENT) ?? []) : itemsOf(list);
+}
+
+function nonEmpty(items: readonly string[]): string[] {
+  return items.map((item) => item.trim()).filter((item) => item !== '');
 }
 
 /**

@@ -313,6 +313,12 @@ export function fillTemplate(
   return path;
 }
 
+/** Splits a URL or a request target at its first `?`. Its query may contain further ones (RFC 3986 §3.4). */
+export function splitQuery(target: string): readonly [address: string, query: string] {
+  const at = target.indexOf('?');
+  return at === -1 ? [target, ''] : [target.slice(0, at), target.slice(at + 1)];
+}
+
 /** Percent-encodes the literal text of a template for use in a path. */
 export function encodeLiteral(literal: string): string {
   return encodeURI(literal).replaceAll('?', '%3F').replaceAll('#', '%23');

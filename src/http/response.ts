@@ -11,6 +11,7 @@ import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
 import { bytesOf } from '../base/bytes.ts';
 import { inspectAsJson } from '../observability/redact.ts';
+import { toBase64 } from '../schema/formats.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
@@ -297,6 +298,17 @@ export class TextResponse extends HttpResponse {
   }
 }
 
+/**
+ * Escapes text for HTML content and quoted attribute values. It does not make text safe in scripts, styles,
+ * names of tags or attributes, or URLs, which may begin with `javascript:`.
+ *
+ * Example:
+ *   new HTMLResponse(`<p title="${escapeHtml(title)}">${escapeHtml(name)}</p>`)
+ */
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
 /** Sends HTML as `text/html; charset=utf-8`. It does not escape anything, so escape user input before. */
 export class HTMLResponse extends HttpResponse {
   constructor(body: string, options: ResponseOptions = {}) {
@@ -458,8 +470,9 @@ function head(status: number): string {
 }
 
 /*
- * JSON.stringify with two differences. Bigints become decimal strings. An error names the place of a cycle, a
- * promise, or an object without a JSON form, such as a Map.
+ * JSON.stringify with three differences. Bigints become decimal strings, and a Uint8Array becomes base64, as in a
+ * response with a schema. An error names the place of a cycle, a promise, or an object without a JSON form, such as
+ * a Map.
  */
 
 export function toJson(value: unknown): string {
@@ -471,25 +484,32 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} cannot be written as JSON`]);
-  // JSON.stringify writes a promise or a Map as {}, so only texts with {} need the search
-  const problem = text.includes('{}') ? lossIn(value) : undefined;
+  // JSON.stringify writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer with its
+  // type, of which the last part begins with a rare letter: so this search takes no time
+  if (!text.includes('{}') && !text.includes('{"0":') && !text.includes('Buffer","data":[')) return text;
+  const bytes: Uint8Array[] = [];
+  const problem = lossIn(value, '$', bytes);
   if (problem !== undefined) throw new SvcError('E_REPLY', [problem]);
-  return text;
+  return bytes.length === 0 ? text : slowJson(value)!; // the value has a text, as JSON.stringify() has shown
 }
 
 /**
  * Returns an error text such as `$.user.name is a promise: await it` if `value` contains a promise, or an
- * object that JSON.stringify() writes as `{}`.
+ * object that JSON.stringify() writes as `{}`. Adds each Uint8Array to `bytes`.
  */
-function lossIn(value: unknown, path = '$'): string | undefined {
+function lossIn(value: unknown, path: string, bytes: Uint8Array[]): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
+  if (value instanceof Uint8Array) {
+    bytes.push(value);
+    return undefined;
+  }
   if (isThenable(value)) return `${path} ${FORGOTTEN_AWAIT}`;
   const { toJSON } = value as { toJSON?: unknown };
-  if (typeof toJSON === 'function') return lossIn(toJSON.call(value), path);
+  if (typeof toJSON === 'function') return lossIn(toJSON.call(value), path, bytes);
   const loss = lossInJson(value);
   if (loss !== undefined) return `${path} ${loss}`;
   for (const [key, member] of Object.entries(value)) {
-    const found = lossIn(member, memberPath(path, value, key));
+    const found = lossIn(member, memberPath(path, value, key), bytes);
     if (found !== undefined) return found;
   }
   return undefined;
@@ -505,12 +525,15 @@ function describe(value: unknown): string {
     : `a value of type ${typeof value}`;
 }
 
-/** Like JSON.stringify, but converts bigints to strings. The error for a cycle names its place. */
+/** Like JSON.stringify, but converts bigints and bytes to strings. The error for a cycle names its place. */
 function slowJson(value: unknown): string | undefined {
   try {
-    return JSON.stringify(value, (_key, member: unknown) =>
-      typeof member === 'bigint' ? member.toString() : member,
-    );
+    return JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, member: unknown) {
+      if (typeof member === 'bigint') return member.toString();
+      // `member` is what the method toJSON() of a Buffer has returned
+      const given = member instanceof Uint8Array ? member : this[key];
+      return given instanceof Uint8Array ? toBase64(given) : member;
+    });
   } catch (cause) {
     const problem = cycleIn(value, '$', new Set());
     throw problem === undefined ? cause : new SvcError('E_REPLY', [problem], { cause });

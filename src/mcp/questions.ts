@@ -18,7 +18,7 @@ import { BadRequest, HTTPException, SvcError, withoutStack } from '../base/error
 import { defined, given, int, isObject, isRecord, isTextList, readOptions, text } from '../base/options.ts';
 import { handled } from '../base/promises.ts';
 import { ringOf } from '../crypto/keys.ts';
-import { ProtectedValues } from '../http/session/cookie.ts';
+import { ProtectedValues } from '../crypto/protected-values.ts';
 import { planOfShape } from '../routing/di.ts';
 import { JsonSchemas } from '../schema/json-schema.ts';
 import { any, compileType } from '../schema/schema.ts';

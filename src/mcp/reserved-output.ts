@@ -15,6 +15,7 @@ import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import workerThreads from 'node:worker_threads';
+import { errorCode } from '../base/errors.ts';
 import { isObject, isRecord } from '../base/options.ts';
 import type { Writable } from 'node:stream';
 import type { Worker, WorkerOptions } from 'node:worker_threads';
@@ -129,7 +130,7 @@ function ledWorker(own: typeof Worker, flags: readonly string[]): typeof Worker 
           newTarget,
         ) as Worker;
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_INVALID_EXEC_ARGV') throw error;
+        if (errorCode(error) !== 'ERR_WORKER_INVALID_EXEC_ARGV') throw error;
         return Reflect.construct(target, [file, options], newTarget) as Worker;
       }
     },

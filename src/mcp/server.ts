@@ -26,7 +26,7 @@ import type { PlannedTool } from './tools.ts';
 import type { OptionKind } from '../base/options.ts';
 import type { Services } from '../http/contracts.ts';
 import type { RouteDetail } from '../routing/compile.ts';
-import type { ProtectedValues } from '../http/session/cookie.ts';
+import type { ProtectedValues } from '../crypto/protected-values.ts';
 
 /** State that `initialize` creates: one per process over stdio, one per session over HTTP. */
 export interface McpSession {

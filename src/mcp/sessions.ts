@@ -15,7 +15,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { isRecord, jsonOf, remember } from '../base/options.ts';
 import { hasSecret, ringOf } from '../crypto/keys.ts';
 import { legacyDialect } from './messages.ts';
-import { ProtectedValues } from '../http/session/cookie.ts';
+import { ProtectedValues } from '../crypto/protected-values.ts';
 import type { ToolLogLevel } from './calls.ts';
 import type { RequestId, RpcResponse } from './messages.ts';
 import type { ClientAbility } from './questions.ts';

@@ -3,7 +3,7 @@
  * builds the URL of the provider's page.
  */
 import { SvcError } from '../base/errors.ts';
-import { OAuthError } from './errors.ts';
+import { OAuthError, redirectRefused } from './errors.ts';
 import { ProviderFault } from '../auth/provider/failure.ts';
 import { PROTOCOL_PARAMETERS } from './provider/option-types.ts';
 import { extraOf, returnToOf, scopesOf } from './parameters.ts';
@@ -39,12 +39,13 @@ export class Authorizations {
     req: HttpRequest,
     { provider, client }: ConnectedProvider,
     parameter: Parameters,
-    { redirectUris: [given, ...others], ...purpose }: LoginPurpose,
+    { redirectUris, ...purpose }: LoginPurpose,
   ): Promise<{ readonly url: string; readonly begun: Begun }> {
     const { states, allowlists, options } = this.#deps;
+    const [given, ...others] = redirectUris;
     const redirectUri = allowlists.get(provider.name)?.choose(given, req.host);
     if (redirectUri === undefined || given === '' || others.length > 0)
-      throw new OAuthError('invalid_redirect_uri');
+      throw redirectRefused('redirect_uri', ...redirectUris);
     const returnTo = options.mode === 'cookie' ? returnToOf(parameter) : null;
     const extra = extraOf(parameter);
     const fewer = scopesOf(parameter('scope'), provider.scopes);

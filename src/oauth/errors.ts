@@ -46,7 +46,7 @@ export const OAUTH_ERRORS: Readonly<
   interaction_required: { status: 400, description: ASK },
   invalid_dpop_proof: { status: 400, description: 'The DPoP proof is missing or not valid for this request' },
   invalid_grant: { status: 400, description: 'The refresh token is no longer valid: log in again' },
-  invalid_redirect_uri: { status: 400, description: 'The redirect_uri is not one of the allowed addresses' },
+  invalid_redirect_uri: { status: 400, description: 'The address is not one of the allowed addresses' },
   invalid_request: { status: 400, description: 'A parameter is missing, malformed, or repeated' },
   invalid_scope: { status: 400, description: 'The requested scope exceeds what was granted at login' },
   invalid_state: { status: 400, description: 'The login has expired or was already used: start again' },
@@ -147,4 +147,13 @@ export function accessDenied(
 
 export function invalidRequest(description: string, options?: OAuthErrorOptions): OAuthError {
   return new OAuthError('invalid_request', { ...options, description });
+}
+
+/** Creates the error of an address that is not allowed, is missing, or is given more than once. */
+export function redirectRefused(parameter: string, ...given: readonly string[]): OAuthError {
+  const problems = ['is missing', 'is not one of the allowed addresses', 'is repeated'];
+  return new OAuthError('invalid_redirect_uri', {
+    description: `The ${parameter} ${problems[Math.min(given.length, 2)]!}`,
+    reason: `invalid_redirect_uri: ${parameter}=${given.join(' ')}`,
+  });
 }

@@ -3,8 +3,7 @@
  * application. Other clients get JSON from error-responses.ts.
  */
 import { hash, randomBytes } from 'node:crypto';
-import { escapeHtml } from '../base/html.ts';
-import { HTMLResponse } from '../http/response.ts';
+import { HTMLResponse, escapeHtml } from '../http/response.ts';
 import type { FormFields, HttpRequest } from '../http/contracts.ts';
 import type { HttpResponse } from '../http/response.ts';
 

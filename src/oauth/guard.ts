@@ -47,12 +47,7 @@ export class EndpointGuard {
   failed(req: HttpRequest, provider: string, error: unknown): void {
     this.noteStore(req, error);
     if (!(error instanceof TooManyRequests))
-      this.#deps.audit.loginFailed(
-        req,
-        provider,
-        outcomeOf(error),
-        error instanceof OAuthError ? (error.reason ?? error.code) : 'error',
-      );
+      this.#deps.audit.loginFailed(req, provider, outcomeOf(error), reasonOf(error));
   }
 
   /** Runs a step of a request that is not a login. Logs failures of the record store and the database. */
@@ -82,6 +77,12 @@ export class EndpointGuard {
       throw error;
     }
   }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof OAuthError) return error.reason ?? error.code;
+  // an exception handler may answer this error, so that no other event names it
+  return error instanceof Error ? `${error.name}: ${error.message}` : 'error';
 }
 
 /**

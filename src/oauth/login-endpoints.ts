@@ -23,11 +23,12 @@ import type { OnUserContext, UserAnswer } from './plugin-options.ts';
 import type { LinkEndpoints } from './link-endpoints.ts';
 import { assertSession } from './login-state.ts';
 import type { ClientLogin, ReturnedLogin } from './login-state.ts';
-import type { Parameters } from './parameters.ts';
 import type { UserInfo } from './provider/presets.ts';
 import type { TokenUser } from './tokens/access.ts';
 
+/** Parameters with which a provider sends the user back. */
 interface AuthorizationAnswer {
+  readonly state: string | undefined;
   readonly code: string | undefined;
   readonly error: string | undefined;
   readonly issuer: string | undefined;
@@ -67,7 +68,13 @@ export class LoginEndpoints {
         !form.has('reposted')
       )
         return repostPage(form);
-      return this.#finish(req, connected, parameter, state, form?.get('user'));
+      return this.#finish(req, connected, {
+        state,
+        code: parameter('code'),
+        error: parameter('error', MAX_CALLBACK_BYTES),
+        issuer: parameter('iss'),
+        postedUser: form?.get('user'),
+      });
     });
   }
 
@@ -90,17 +97,10 @@ export class LoginEndpoints {
   async #finish(
     req: HttpRequest,
     connected: ConnectedProvider,
-    parameter: Parameters,
-    state: string | undefined,
-    postedUser: string | undefined,
+    answer: AuthorizationAnswer,
   ): Promise<HttpResponse> {
     const { states } = this.#deps;
-    const answer = {
-      code: parameter('code'),
-      error: parameter('error', MAX_CALLBACK_BYTES),
-      issuer: parameter('iss'),
-      postedUser,
-    };
+    const { state } = answer;
     if (state === undefined) throw new OAuthError('invalid_state', { reason: 'missing' });
     if (answer.code === undefined && answer.error === undefined)
       throw invalidRequest('The request must have the parameter code or the parameter error', {

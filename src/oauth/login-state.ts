@@ -14,7 +14,7 @@ import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isRecord } from '../base/options.ts';
 import { hostCookie } from '../http/cookies.ts';
 import { SESSION } from '../http/state.ts';
-import { ProtectedValues } from '../http/session/cookie.ts';
+import { ProtectedValues } from '../crypto/protected-values.ts';
 import { OAuthError } from './errors.ts';
 import { sessionKey } from '../http/session/middleware.ts';
 import type { KeyObject } from 'node:crypto';
@@ -173,7 +173,7 @@ export class LoginStates {
   #keyOf(state: string): KeyObject {
     const parts = STATE.exec(state);
     if (parts === null) throw invalid('unknown');
-    const [, id, seconds, tag] = parts as unknown as [string, string, string, string];
+    const [, id = '', seconds = '', tag = ''] = parts;
     const key = this.#keys.find(id)?.key;
     if (key === undefined) throw invalid('key_has_left');
     const expected = tagOf(state.slice(0, -tag.length - 1), key).toString('base64url');

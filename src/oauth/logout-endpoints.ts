@@ -9,7 +9,7 @@
 import { hash } from 'node:crypto';
 import { HttpResponse, JSONResponse, RedirectResponse } from '../http/response.ts';
 import { calling } from './authorization.ts';
-import { OAuthError, invalidRequest } from './errors.ts';
+import { OAuthError, invalidRequest, redirectRefused } from './errors.ts';
 import { isLook, bodyParameters, parametersOf } from './parameters.ts';
 import { assertOwnPage } from './guard.ts';
 import { isLoopbackHost } from './redirects.ts';
@@ -90,9 +90,7 @@ export class LogoutEndpoints {
     const { postLogoutRedirectUris: uris = [] } = this.#deps.options;
     if (given === undefined) return uris.length === 1 ? uris[0] : undefined;
     if (uris.includes(given)) return given;
-    throw new OAuthError('invalid_redirect_uri', {
-      description: 'The post_logout_redirect_uri is not one of the allowed addresses',
-    });
+    throw redirectRefused('post_logout_redirect_uri', given);
   }
 
   /**

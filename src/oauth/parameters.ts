@@ -3,7 +3,7 @@
  * has a maximum length.
  */
 import { own } from '../base/options.ts';
-import { OAuthError, invalidRequest } from './errors.ts';
+import { OAuthError, invalidRequest, redirectRefused } from './errors.ts';
 import { allowsClientRedirect } from './redirects.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
 import { localPath } from '../http/path.ts';
@@ -149,7 +149,8 @@ export function linkClientOf(parameter: Parameters, redirects: readonly string[]
     if (state === null) return null;
     throw invalidRequest('client_state requires the parameter client_redirect_uri');
   }
-  if (!allowsClientRedirect(redirects, redirectUri)) throw new OAuthError('invalid_redirect_uri');
+  if (!allowsClientRedirect(redirects, redirectUri))
+    throw redirectRefused('client_redirect_uri', redirectUri);
   if (state !== null && !/^[\x20-\x7e]+$/.test(state))
     throw invalidRequest('client_state must consist of printable ASCII characters');
   return { redirectUri, challenge: null, state };

@@ -12,7 +12,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { OAuthError } from './errors.ts';
 import { pass } from '../base/clock.ts';
 import { parseObject } from '../crypto/jwt-json.ts';
-import { ProtectedValues } from '../http/session/cookie.ts';
+import { ProtectedValues } from '../crypto/protected-values.ts';
 import { ProviderFault } from '../auth/provider/failure.ts';
 import { askStore } from './single-use.ts';
 import type { Clock } from '../base/clock.ts';

@@ -6,6 +6,7 @@
  * one log event a minute.
  */
 import { open } from 'node:fs/promises';
+import { errorCode } from '../base/errors.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Logger } from './log.ts';
 import type { Counter, Metrics } from './metrics.ts';
@@ -21,7 +22,7 @@ const FIRST_MS = 1_000;
 export function lacksDescriptors(error: unknown): boolean {
   let at = error;
   for (let depth = 0; at instanceof Error && depth < MAX_CAUSES; depth++) {
-    const { code } = at as NodeJS.ErrnoException;
+    const code = errorCode(at);
     if (EXHAUSTED.has(code)) return true;
     // import() of Node fails with this code if it cannot open a package.json
     if (code === 'ERR_INVALID_PACKAGE_CONFIG' && /too many open files/i.test(at.message)) return true;

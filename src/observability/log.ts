@@ -11,6 +11,7 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { isatty } from 'node:tty';
+import { errorCode } from '../base/errors.ts';
 import { systemClock } from '../base/clock.ts';
 import { ignore, within } from '../base/promises.ts';
 import { bool, given, isFunction, isObject, isRecord, oneOf, readOptions, text } from '../base/options.ts';
@@ -371,7 +372,7 @@ export class LineQueue {
       try {
         this.#advance(device.writeNow(this.#batch!, this.#offset));
       } catch (error) {
-        const { code } = error as NodeJS.ErrnoException;
+        const code = errorCode(error);
         if (!TRY_LATER.has(code)) return this.#onFailure(error as NodeJS.ErrnoException);
         if (pauses-- === 0) {
           if (this.#state === 'exiting') this.#state = 'closed';

@@ -64,7 +64,7 @@ const CREDENTIALS = /\b(Bearer|Basic)[ \t]+[\w.~+/=-]{4,}/gi;
 /** Form of a `Cookie` or `Set-Cookie` header field, with all its values. */
 const COOKIES = /\b((?:set-)?cookie:)[^\r\n"]+/gi;
 const REFRESH_TOKEN = /\bsvcrt_[\w.-]{4,}/g;
-/** Form of signed and encrypted values that http/session/cookie.ts creates. */
+/** Form of signed and encrypted values that crypto/protected-values.ts creates. */
 const SIGNED_VALUE = /\b[es]1\.[\w-]{1,64}\.\d{1,12}\.\d{1,12}\.[\w.-]+/g;
 /**
  * Form of a URL with a password. The length of the scheme is limited. Without this limit, a text of dots and

@@ -114,6 +114,11 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     headers: ['Retry-After'],
     thrown: [TooManyRequests],
   },
+  500: {
+    name: 'InternalServerError',
+    description: 'An error in the application',
+    thrown: [InternalError, Error],
+  },
   503: {
     name: 'ServiceUnavailable',
     description: 'The server is overloaded, or the response took too long',
@@ -353,9 +358,12 @@ class ErrorContents {
   /** Statuses with unknown content, because their handler declares no response. */
   readonly #open = new Set<string>();
   readonly #handlers: readonly ExceptionHandlers[];
+  /** Statuses that handlers declare for errors of the application. */
+  readonly #declared: ReadonlySet<string>;
 
-  constructor(handlers: readonly ExceptionHandlers[]) {
+  constructor(handlers: readonly ExceptionHandlers[], declared: ReadonlySet<string>) {
     this.#handlers = handlers;
+    this.#declared = declared;
   }
 
   /** Adds the responses to an error of the framework. Returns whether this status is among them. */
@@ -393,8 +401,10 @@ class ErrorContents {
       if (status === '400') this.#open.add('422'); // the other usual status for invalid input
       return true;
     }
-    for (const [key, content] of replies)
-      this.#put(this.#found.has(key) || Number(key) < 400 || isListed ? key : rangeOf(key), content);
+    for (const [key, content] of replies) {
+      const hasOwn = isListed || Number(key) < 400 || this.#found.has(key) || this.#declared.has(key);
+      this.#put(hasOwn ? key : rangeOf(key), content);
+    }
     return replies.some(([key]) => key === status);
   }
 
@@ -409,8 +419,8 @@ function repliesTo(
   status: string,
   handlers: readonly ExceptionHandlers[],
 ): readonly Reply[] | undefined {
-  const handled = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-  if (handled === undefined || alwaysThrows(handled.handler)) return [[status, 'problem']];
+  const handled = handlerOf(prototype, handlers);
+  if (handled === undefined) return [[status, 'problem']];
   const spec = handled.declared as ExceptionSpec | undefined;
   if (spec === undefined) return undefined;
   const { response } = spec;
@@ -420,6 +430,23 @@ function repliesTo(
     [status, response],
     [rangeOf(status), response],
   ];
+}
+
+/** Returns the handler that sends the response to errors of a class. */
+function handlerOf(
+  prototype: object,
+  handlers: readonly ExceptionHandlers[],
+): ReturnType<ExceptionHandlers['findOf']> {
+  const found = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
+  return found === undefined || alwaysThrows(found.handler) ? undefined : found;
+}
+
+/** Returns the error statuses that the handler for a class declares, so that they need no range. */
+function declaredStatuses(prototype: object, handlers: readonly ExceptionHandlers[]): readonly string[] {
+  const { response, status } = (handlerOf(prototype, handlers)?.declared ?? {}) as Partial<ExceptionSpec>;
+  if (response === undefined) return [];
+  const found = isTypeSource(response) ? [status ?? 0] : Object.keys(response).map(Number);
+  return found.filter((each) => each >= 400).map(String);
 }
 
 /**
@@ -436,23 +463,25 @@ function errorContents(
 ): ReadonlyMap<string, readonly ErrorContent[]> {
   const { route, declared } = detail;
   const handlers = [...declared.handlers, ...ofApplication];
-  const contents = new ErrorContents(handlers);
+  // routes that only accept other credentials do not ask for a login
+  const mayLogin = route.security.length === 0 || route.security.some(({ scheme }) => scheme === 'session');
+  const prototypes = [...new Set(handlers.flatMap((each) => [...each.prototypes()]))].filter((prototype) =>
+    prototype === LoginRequired.prototype ? mayLogin : prototype !== WRONG_METHOD,
+  );
+  const ofOwn = prototypes.filter((prototype) => !statuses.has(STATUS_OF_CLASS.get(prototype) ?? ''));
+  const ofRanges = prototypes.filter((prototype) => STATUS_OF_CLASS.get(prototype)?.endsWith('XX'));
+  const named = new Set([...ofOwn, ...ofRanges].flatMap((each) => declaredStatuses(each, handlers)));
+  const contents = new ErrorContents(handlers, named);
   const outside = new Set(declared.handlers.length === 0 ? [] : ofLayers(detail, outer));
   if (declared.template.parameters.some(({ converter }) => STRICT.has(converter.name))) outside.add('404');
   const replaced: string[] = [];
-  for (const status of statuses) {
+  for (const status of statuses.union(named)) {
     const [usual = HTTPException, ...others] = REFUSALS[status]?.thrown ?? [];
-    if (!contents.add(status, usual) && !own.has(status)) replaced.push(status);
+    if (!contents.add(status, usual) && statuses.has(status) && !own.has(status)) replaced.push(status);
     for (const other of others) contents.add(status, other);
     if (outside.has(status)) for (const each of [usual, ...others]) contents.add(status, each, ofApplication);
   }
-  // routes that only accept other credentials do not ask for a login
-  const mayLogin = route.security.length === 0 || route.security.some(({ scheme }) => scheme === 'session');
-  for (const prototype of new Set(handlers.flatMap((each) => [...each.prototypes()]))) {
-    const isThrown = prototype === LoginRequired.prototype ? mayLogin : prototype !== WRONG_METHOD;
-    const status = STATUS_OF_CLASS.get(prototype);
-    if (isThrown && (status === undefined || !statuses.has(status))) contents.addOwn(prototype);
-  }
+  for (const prototype of ofOwn) contents.addOwn(prototype);
   for (const status of replaced) contents.move(status);
   return contents.known(own);
 }

@@ -3,8 +3,7 @@
  *
  * Clients that accept JSON but not HTML get `application/problem+json`. All others get an HTML page.
  */
-import { escapeHtml } from '../base/html.ts';
-import { HTML_TYPE, HttpResponse, problem } from '../http/response.ts';
+import { HTML_TYPE, HttpResponse, escapeHtml, problem } from '../http/response.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 
 /** Seconds in the `Retry-After` field. */

@@ -4,6 +4,7 @@
  * A message arrives at most once. If a worker reads its messages too slowly, further messages to this worker
  * are dropped, so that they do not fill the memory of the parent.
  */
+import { asBuffer } from '../base/bytes.ts';
 import { onParentMessage, sendToParent } from './supervision.ts';
 import { MemoryRoomBus } from '../cache/stores.ts';
 import type { Logger } from '../observability/log.ts';
@@ -38,7 +39,7 @@ export class WorkerRoomBus implements RoomBus {
     void sendToParent({
       svc: 'room',
       room,
-      frame: Buffer.from(frame.buffer, frame.byteOffset, frame.byteLength).toString('base64'),
+      frame: asBuffer(frame).toString('base64'),
       isText,
     }).then(() => {
       this.#messages--;

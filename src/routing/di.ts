@@ -15,7 +15,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { bool, isRecord, oneOf, readOptions, shown } from '../base/options.ts';
-import { itemsOf } from '../http/headers.ts';
+import { elementsOf } from '../http/headers.ts';
 import { surroundOfSource, type Scope } from '../http/state.ts';
 import { fieldsOf, isSchemaClass, isStandardSchema, planOf, planOfStandard } from '../schema/schema.ts';
 import type { BackgroundTasks } from './background.ts';
@@ -363,7 +363,7 @@ export class TextInputPlan {
       {
         getAll: (name) => {
           const value = req.headers[this.nameOf(name)];
-          return value === undefined ? [] : this.#lists.has(name) ? itemsOf(value) : [value];
+          return value === undefined ? [] : this.#lists.has(name) ? elementsOf(value) : [value];
         },
         keys: () =>
           this.plan.foreign !== undefined

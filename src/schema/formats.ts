@@ -7,6 +7,7 @@
  * (§4.5.3.1.1), labels of at most 63 (RFC 1035 §2.3.4), and a domain of two labels or more. Quoted local
  * parts, address literals and characters beyond ASCII are refused.
  */
+import { asBuffer } from '../base/bytes.ts';
 import type { Constraints, FormatName } from './types.ts';
 
 /**
@@ -241,7 +242,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> | undefined {
 
 /** Returns base64 with padding (RFC 4648 §4). */
 export function toBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
+  return asBuffer(bytes).toString('base64');
 }
 
 const HIGH_SURROGATE = /[\ud800-\udbff]/;

@@ -350,7 +350,8 @@ export const anyOutput: Check = (value, run) => {
 function partsOutput(value: object, run: Run): unknown {
   if (isThenable(value)) return run.fail('type', FORGOTTEN_AWAIT);
   if (run.depth >= MAX_DEPTH) return tooDeep(run);
-  const keys = Object.keys(value);
+  // the keys of a typed array are its indexes
+  const keys = ArrayBuffer.isView(value) ? [] : Object.keys(value);
   const loss = keys.length === 0 ? lossInJson(value) : undefined;
   if (loss !== undefined) return run.fail('type', loss);
   run.depth++;

@@ -330,7 +330,8 @@ export interface ListOptions extends CountOptions {
   readonly unique?: boolean | undefined;
   /**
    * With `','`, one text in a query, cookie or form may contain several items: `?ids=1,2,3`. Then an item
-   * cannot contain a comma, and empty text has no items. Headers always accept commas (RFC 9110 §5.6.1).
+   * cannot contain a comma, and empty text has no items. Headers always accept commas (RFC 9110 §5.6.1); a
+   * comma in a quoted string separates no items.
    */
   readonly separator?: ',' | undefined;
 }

@@ -122,6 +122,7 @@ const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
   'SVC219',
   'SVC305',
   'SVC306',
+  'SVC401',
   'SVC403',
   'SVC404',
   'SVC502',

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { before, test } from 'node:test';
 import { BIN, build } from '../support/build.ts';
 import { manual } from '../support/manuals.ts';
@@ -78,6 +79,38 @@ test('svc check finds a column that a migration renamed, at its word in the stat
   assert.equal(existsSync(join(cwd, 'data.db')), false);
   writeFileSync(join(cwd, 'app.ts'), APP.replace('select id, title', 'select id, heading as title'));
   assert.equal((await check(cwd)).status, 0);
+});
+
+test('svc check --live judges statements on the tables of the opened database, also on tables that no migration makes', async (t) => {
+  const cwd = project(t, {
+    'app.ts': APP.replace("'sqlite:./data.db'", "'sqlite:./data.db', { migrations: 'ignore' }"),
+  });
+  const database = new DatabaseSync(join(cwd, 'data.db'));
+  database.exec(`${FIRST} insert into note (title) values ('first')`);
+  assert.deepEqual((await check(cwd)).status, 0); // nothing is known of the table
+  assert.equal((await check(cwd, '--live')).status, 0);
+  database.exec(RENAME);
+  const { status, lines } = await check(cwd, '--live');
+  assert.equal(status, 1);
+  const at = lines.findIndex((line) => line.startsWith('  SVC411'));
+  assert.match(lines[at]!, /^ {2}SVC411 {2}GET \/notes {2}app\.ts:11:\d+$/);
+  assert.match(lines[at + 1]!, /no such column: title/);
+  assert.deepEqual(database.prepare('select count(*) as count from note').get()?.['count'], 1);
+  database.close();
+});
+
+test('svc check --live judges statements by the migrations while the database lacks some of them', async (t) => {
+  const cwd = projectOf(t);
+  const { status, lines } = await check(cwd, '--live');
+  assert.equal(status, 1);
+  assert.deepEqual(
+    lines.filter((line) => /^ {2}SVC/.test(line)).map((line) => line.slice(2, 8)),
+    ['SVC402'],
+  );
+  assert.equal(existsSync(join(cwd, 'data.db')), false);
+  write(cwd, { 'migrations/0002_rename.up.sql': RENAME });
+  const renamed = await check(cwd, '--live');
+  assert.ok(renamed.lines.some((line) => line.startsWith('  SVC411')));
 });
 
 test('a comment above the statement allows a finding inside of it', async (t) => {

@@ -196,6 +196,40 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.match(other.stderr, /has no folder of seed files/);
 });
 
+test('svc migrate status lists the migrations of a replica as applied, and svc check --live reports them for the primary only', async (t) => {
+  const cwd = project(t, {
+    'app.ts': `import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+export const app = new Svc({ env: 'development' });
+app.register(new DatabasePlugin('sqlite:./data.db'));
+app.register(new DatabasePlugin('sqlite:./data.db', { name: 'replica', readOnly: true }));`,
+    'migrations/0001_notes.up.sql': 'create table notes (id);',
+  });
+  assert.equal((await svc(['migrate', 'up', 'app.ts'], { cwd })).status, 0);
+  const own = await svc(['migrate', 'status', 'app.ts'], { cwd });
+  const replica = await svc(['migrate', 'status', 'app.ts', '--database', 'replica'], { cwd });
+  assert.deepEqual(
+    [replica.status, replica.stdout, replica.stderr],
+    [
+      0,
+      `The application has no migrations for the database "replica". It has those of another plugin or application:\n${own.stdout}`,
+      '',
+    ],
+  );
+  assert.match(own.stdout, /^applied {5}0001_notes {2}\S+\n$/);
+  const database = await openDatabase(`sqlite:${join(cwd, 'data.db')}`);
+  await database.execute('update svc_migrations set applied_at = null');
+  await database.close();
+  const { stdout } = await svc(['check', 'app.ts', '--live', '--only', 'SVC402', '--format', 'json'], {
+    cwd,
+  });
+  const { findings } = JSON.parse(stdout) as { findings: { subject: string }[] };
+  assert.deepEqual(
+    findings.map(({ subject }) => subject),
+    ['database database'], // the database that the command in the remedy migrates
+  );
+});
+
 for (const scheme of ['postgres', 'mysql']) {
   test(`if a ${scheme} server cannot be reached, svc migrate and svc check --live print the connection error once`, async (t) => {
     const cwd = project(t, {

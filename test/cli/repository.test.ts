@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { repositoryRoot } from '../../src/cli/repository.ts';
+import { repositoryRoot } from '../../src/cli/check.ts';
 import { folder } from '../support/run.ts';
 
 test('repositoryRoot() returns the next folder above that has a .git, a folder or the file of a worktree', (t) => {

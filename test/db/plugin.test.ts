@@ -226,6 +226,34 @@ test('in production, DatabasePlugin refuses to start while migrations are pendin
   await app.shutdown();
 });
 
+for (const [what, file, expected] of [
+  ['an existing SQLite file', 'there.db', '0001 applied'],
+  ['a missing SQLite file, which is not created', 'missing.db', '0001 pending'],
+  ['a SQLite file in a missing folder', 'missing/data.db', 'E_DB_OPEN'],
+  ['a database in memory', undefined, '0001 pending'],
+] as const)
+  test(`openMigrator({ onlyReads: true }) of DatabasePlugin opens ${what} (result: ${expected})`, async (t) => {
+    const at = folder(t, { 'sql/0001_note.up.sql': 'create table note (a text)' });
+    const openerOf = (name: string | undefined): DatabasePlugin => {
+      const url = name === undefined ? 'sqlite::memory:' : `sqlite:${join(at, name)}`;
+      const plugin = new DatabasePlugin(url, { migrationDirectory: join(at, 'sql') });
+      new Svc({ env: 'production', ...quiet }).register(plugin).inspect();
+      return plugin;
+    };
+    {
+      await using open = await openerOf('there.db').openMigrator();
+      await open.migrator.up();
+    }
+    const opening = openerOf(file).openMigrator({ onlyReads: true });
+    if (expected === 'E_DB_OPEN') await assert.rejects(opening, fault(expected));
+    else {
+      await using open = await opening;
+      const [found, ...more] = await open.migrator.status();
+      assert.deepEqual([`${found!.id} ${found!.state}`, more], [expected, []]);
+    }
+    assert.equal(existsSync(join(at, file ?? 'missing.db')), file === 'there.db');
+  });
+
 test('DatabasePlugin refuses an invalid URL or option in its constructor, and a missing directory when it starts', async (t) => {
   assert.throws(() => new DatabasePlugin('sqlite:'), fault('E_DB_URL'));
   assert.throws(

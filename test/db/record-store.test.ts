@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import {
   DataError,
+  Database,
   DatabaseError,
   DatabasePlugin,
   DatabaseRecordStore,
@@ -14,7 +15,6 @@ import {
   recordStoreMigration,
   StoreFull,
   UniqueViolation,
-  type Database,
 } from '../../src/db/index.ts';
 import { SessionMiddleware, Svc, sessionKey } from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
@@ -22,7 +22,7 @@ import { ManualClock } from '../../src/base/manual-clock.ts';
 import { recordStoreContract } from '../contract/record-store.ts';
 import { fault } from '../contract/database.ts';
 import { folder } from '../support/run.ts';
-import type { Dialect } from '../../src/db/driver.ts';
+import type { Dialect, Driver, Limit } from '../../src/db/driver.ts';
 import type { Params } from '../../src/db/values.ts';
 
 /** Longer than all pauses between two attempts. */
@@ -113,8 +113,8 @@ for (const dialect of SERVERS)
 
 for (const [dialect, around] of [
   ['postgres', [/^begin .*read committed/, /pg_advisory_xact_lock/, /^insert/, /^commit$/]],
-  ['mysql', [/get_lock\(.*, 10\)/, /^select 1/, /^select count/, /^insert/, /release_lock/]],
-  ['mariadb', [/get_lock\(.*, 10\)/, /^select 1/, /^select count/, /^insert/, /release_lock/]],
+  ['mysql', [/get_lock\(.*, 2\)/, /^select 1/, /^select count/, /^insert/, /release_lock/]],
+  ['mariadb', [/get_lock\(.*, 2\)/, /^select 1/, /^select count/, /^insert/, /release_lock/]],
 ] as const)
   test(`a nearly full DatabaseRecordStore on ${dialect} counts and inserts while it holds a lock`, async (t) => {
     const { db, statements, failures } = await served(t, dialect);
@@ -140,6 +140,39 @@ for (const [dialect, around] of [
     );
     assert.equal(await store.add('a', 'x', 60_000), false);
     assert.deepEqual([await store.get('a'), await store.get('c')], ['a', undefined]);
+  });
+
+for (const [statementTimeoutMs, expected] of [
+  [0, 5_000],
+  [700, 700],
+] as const)
+  test(`a statement of DatabaseRecordStore has a limit of ${expected} ms if statementTimeoutMs is ${statementTimeoutMs}, so a server that does not answer holds no request`, async () => {
+    for (const dialect of ['sqlite', ...SERVERS] as const) {
+      const limits = new Map<string, number | undefined>();
+      const noted =
+        <T>(value: T) =>
+        (sql: string, _params: Params, limit: Limit | undefined) => {
+          limits.set(sql, limit?.timeoutMs);
+          return Promise.resolve(value);
+        };
+      const connection = {
+        execute: noted({ affectedRows: 1, lastInsertId: undefined }),
+        scalar: noted(0),
+      };
+      const driver = { dialect, acquire: () => connection, release: () => undefined } as unknown as Driver;
+      const db = new Database(driver, { clock: new ManualClock(), statementTimeoutMs });
+      const store = new DatabaseRecordStore(db);
+      await store.get('a');
+      await store.set('a', 'a', 1_000);
+      await store.add('a', 'a', 1_000);
+      await store.replace('a', 'a', 'b', 1_000);
+      await store.delete('a');
+      const counts = [...limits.keys()].filter((sql) => sql.startsWith('select count'));
+      assert.equal(counts.length, 1);
+      limits.delete(counts[0]!); // the count of a large table may take longer
+      assert.equal(limits.size, 6);
+      assert.deepEqual([...new Set(limits.values())], [expected]);
+    }
   });
 
 for (const [dialect, attempts] of [

@@ -82,6 +82,7 @@ test('openDatabase() refuses the value of an unset environment variable, and a U
       (error) =>
         fault('E_DB_URL')(error) &&
         /white space/.test((error as Error).message) &&
+        (error as Error).message.includes(`"${shownUrl(url)}"`) &&
         !(error as Error).message.includes('hunter2'),
     );
   }

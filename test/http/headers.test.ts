@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { HeaderList, bare, findField, isFieldValue, isToken, viewOf } from '../../src/http/headers.ts';
+import {
+  HeaderList,
+  bare,
+  elementsOf,
+  findField,
+  isFieldValue,
+  isToken,
+  itemsOf,
+  viewOf,
+} from '../../src/http/headers.ts';
 
 test('isToken() accepts exactly the characters of RFC 9110 §5.6.2', () => {
   const tchar = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -137,4 +146,29 @@ test('HeaderList.vary() adds each name only once, and leaves "*" unchanged', () 
   const repeated = new HeaderList(['Vary', 'Origin', 'Vary', 'origin']);
   repeated.vary('Cookie');
   assert.deepEqual(repeated.flat, ['Vary', 'origin, Cookie']);
+});
+
+test('elementsOf() splits a list at its commas, except in quoted strings (RFC 9110 §5.6.1 and §5.6.4)', () => {
+  for (const [list, ...items] of [
+    [''],
+    [' , ,'],
+    ['a, b,,c ', 'a', 'b', 'c'],
+    ['"a,b", W/"c,d"', '"a,b"', 'W/"c,d"'],
+    ['a;q="1,2";r=3, b', 'a;q="1,2";r=3', 'b'],
+    ['"a\\",b", c', '"a\\",b"', 'c'],
+    ['"", ","', '""', '","'],
+    ['a, "b, c', 'a', '"b, c'], // without an end
+    ['a, "b, c\\', 'a', '"b, c\\'],
+  ] as const) {
+    assert.deepEqual(elementsOf(list), items, list);
+  }
+  // a client must not hide the address that a proxy appends
+  assert.deepEqual(itemsOf('"x, 192.0.2.1'), ['"x', '192.0.2.1']);
+});
+
+test('elementsOf() reads any list in time proportional to its length', () => {
+  for (const part of ['"', '\\"', '",', 'a"\\', ',"']) {
+    const list = part.repeat(500_000);
+    assert.ok(elementsOf(`"${list}`).join('').length <= list.length + 1);
+  }
 });

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { SvcError } from '../../src/base/errors.ts';
 import { toJson } from '../../src/http/response.ts';
+import { any, compileSerializer } from '../../src/schema/schema.ts';
+import type { Issue } from '../../src/base/errors.ts';
 
 test('toJson() writes the same as JSON.stringify(), with dates in ISO 8601', () => {
   for (const value of [
@@ -174,8 +176,59 @@ test('toJson() writes objects of built-in classes that JSON.stringify() does not
     }
   }
   const named = Object.assign(new Map(), { toJSON: () => ['a'] });
-  for (const value of [new Own(), [new Number(1), new Boolean(false)], new Uint8Array(), named, new Date(0)])
+  for (const value of [new Own(), [new Number(1), new Boolean(false)], named, new Date(0)])
     assert.equal(toJson({ empty: {}, value }), JSON.stringify({ empty: {}, value }));
+});
+
+const BYTES = Uint8Array.of(0, 255, 65);
+
+/** Values with bytes, by the kind of their place. */
+const WITH_BYTES: readonly (readonly [where: string, make: (bytes: Uint8Array) => unknown])[] = [
+  ['the value itself', (bytes) => bytes],
+  ['a member', (bytes) => ({ id: 1, bytes })],
+  ['rows', (bytes) => [{ bytes: null }, { bytes }]],
+  ['a value beside a bigint', (bytes) => ({ id: 1n, bytes })],
+  ['a value beside an empty object', (bytes) => ({ none: {}, bytes })],
+  ['the result of toJSON()', (bytes) => ({ at: { toJSON: () => ({ bytes }) } })],
+  ['the result of toJSON() itself', (bytes) => [{ toJSON: () => bytes }]],
+];
+
+for (const [where, make] of WITH_BYTES)
+  test(`toJson() writes bytes as base64, as a response schema does: ${where}`, () => {
+    for (const bytes of [
+      BYTES,
+      Buffer.from(BYTES),
+      new Uint8Array(),
+      Buffer.alloc(0),
+      Buffer.alloc(3).subarray(1),
+    ]) {
+      const written = compileSerializer(any).toJson(make(bytes));
+      assert.ok(written.ok);
+      assert.equal(toJson(make(bytes)), written.value);
+      assert.ok(written.value.includes(`"${Buffer.from(bytes).toString('base64')}"`));
+    }
+  });
+
+test('toJson() and a response schema refuse a typed array other than Uint8Array, and the error has its path', () => {
+  for (const view of [Float32Array.of(1.5), new Uint16Array(), new DataView(new ArrayBuffer(1))]) {
+    const type = view.constructor.name;
+    assert.throws(() => toJson({ a: [{ view }] }), {
+      code: 'E_REPLY',
+      message: new RegExp(
+        `\\$\\.a\\[0\\]\\.view is an object of type ${type}, which JSON writes as an object`,
+      ),
+    });
+    const { issues } = compileSerializer(any).toJson({ view }) as { issues: readonly Issue[] };
+    assert.deepEqual(
+      issues.map(({ loc, code, message }) => [loc, code, message.includes(type)]),
+      [[['view'], 'type', true]],
+    );
+  }
+});
+
+test('toJson() writes objects whose JSON looks like bytes unchanged', () => {
+  const value = [{ 0: 'a' }, { type: 'Buffer', data: [1] }, '{"0":1}'];
+  assert.equal(toJson(value), JSON.stringify(value));
 });
 
 test('toJson() rethrows the error that a method toJSON() throws, whatever the class of the error', () => {

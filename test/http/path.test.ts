@@ -8,6 +8,7 @@ import {
   encodeLocation,
   paramsReader,
   parseTemplate,
+  splitQuery,
 } from '../../src/http/path.ts';
 import { seeded } from '../support/random.ts';
 import type { SvcError } from '../../src/base/errors.ts';
@@ -369,4 +370,16 @@ test('paramsReader() returns one function for all templates with the same parame
   for (const other of others) assert.equal(other, first);
   for (const template of ['/a/{id}/{name}', '/a/{name}/{id:int}', '/a/{id:int}', '/a/{id:int}/{title}', '/a'])
     assert.notEqual(readerOf(template), first, template);
+});
+
+test('splitQuery() splits a request target at its first question mark (RFC 3986 §3.4)', () => {
+  for (const [target, expected] of [
+    ['/notes', ['/notes', '']],
+    ['/notes?', ['/notes', '']],
+    ['/notes?a=1&b=2', ['/notes', 'a=1&b=2']],
+    ['/notes?q=a?b&page=2', ['/notes', 'q=a?b&page=2']],
+    ['??', ['', '?']],
+    ['', ['', '']],
+  ] as const)
+    assert.deepEqual(splitQuery(target), expected, target);
 });

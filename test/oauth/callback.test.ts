@@ -369,6 +369,12 @@ test('OAuth callback: no login is stored if the hook onUser() refuses the login,
     assert.deepEqual(cookiesOf(response).size, code === 'access_denied' ? 1 : 0, 'that of the login goes');
     const { error_description: description } = await refusedAs(response, status, code);
     assert.ok(!description.includes('ada') && !description.includes('table'));
+    const reason = String(failure(site)?.['reason']);
+    assert.match(
+      reason,
+      code === 'access_denied' ? /^on_user$/ : /^[A-Z]\w+: ./,
+      'the audit trail names the cause',
+    );
     if (words !== undefined) assert.equal(description, words);
     assert.equal(failure(site)?.['event'], 'login_failed');
     assert.deepEqual(await (await site.client.get('/user')).json(), { user: null });

@@ -9,7 +9,7 @@ import { MemoryRecordStore } from 'svc';
 import { DatabasePlugin, DatabaseRecordStore, openDatabase } from 'svc/db';
 import { ManualClock } from 'svc/testing';
 import { Keyring } from '../../src/crypto/keys.ts';
-import { ProtectedValues } from '../../src/http/session/cookie.ts';
+import { ProtectedValues } from '../../src/crypto/protected-values.ts';
 import { StoredProviderTokens } from '../../src/oauth/provider-tokens.ts';
 import { folder } from '../support/run.ts';
 import { jws } from './support/fake-provider.ts';

@@ -980,18 +980,47 @@ test('OpenAPI document: an exception handler without a declared response leaves 
   }
 });
 
-test("OpenAPI document: the declared response to an application's error joins the range of its status", () => {
+test("OpenAPI document: the declared responses to an application's error have their statuses, and the ranges stay problem details", () => {
+  class Own extends Error {}
+  class Other extends Error {}
+  const app = make();
+  app.exceptionHandler(Own, { response: { 409: Invalid, 404: Failure, 303: Failure } }, never);
+  app.exceptionHandler(Other, { response: Failure, status: 500 }, never);
+  app.get('/items/{id:int}', { response: Failure }, never);
+  const { responses } = operation(app, '/items/{id}');
+  const json = (name: string): object => ({
+    'application/json': { schema: { $ref: `#/components/schemas/${name}` } },
+  });
+  const problem = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
+  assert.deepEqual(Object.keys(responses), ['200', '303', '404', '409', '500', '4XX', '5XX']);
+  assert.deepEqual(responses['303'], { description: 'See Other', content: json('Failure') });
+  assert.deepEqual(responses['409'], {
+    description: 'Conflict',
+    content: { ...json('Invalid'), ...problem },
+  });
+  assert.deepEqual(responses['500'], {
+    description: 'Internal Server Error',
+    content: { ...json('Failure'), ...problem },
+  });
+  assert.deepEqual((responses['404'] as { content: unknown }).content, { ...json('Failure'), ...problem });
+  assert.deepEqual(
+    [responses['4XX'], responses['5XX']],
+    ['ClientError', 'ServerError'].map((name) => ({ $ref: `#/components/responses/${name}` })),
+  );
+});
+
+test("OpenAPI document: a declared response to an application's error without a status joins the ranges", () => {
   class Own extends Error {}
   const app = make();
-  app.exceptionHandler(Own, { response: { 409: Invalid, 404: Failure } }, never);
-  app.get('/items/{id:int}', { response: Failure }, never);
-  const contentOf = (status: string): unknown => {
-    const response = operation(app, '/items/{id}').responses[status];
-    return response !== undefined && 'content' in response ? Object.keys(response.content ?? {}) : response;
-  };
-  assert.deepEqual(contentOf('404'), ['application/json', 'application/problem+json']);
-  assert.deepEqual(contentOf('4XX'), ['application/json', 'application/problem+json']);
-  assert.equal(contentOf('409'), undefined);
+  app.exceptionHandler(Own, { response: Failure }, never);
+  app.get('/items', { response: Failure }, never);
+  const { responses } = operation(app, '/items');
+  assert.deepEqual(Object.keys(responses), ['200', '4XX', '5XX']);
+  for (const range of ['4XX', '5XX'])
+    assert.deepEqual(Object.keys((responses[range] as { content: object }).content).sort(), [
+      'application/json',
+      'application/problem+json',
+    ]);
 });
 
 test("OpenAPI document: for routes of a router, the router's exception handler takes precedence over the application's handler", () => {

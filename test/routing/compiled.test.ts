@@ -442,12 +442,12 @@ test('the values of the route options "query", "headers" and "cookies" are conve
   assert.deepEqual(
     await (
       await it.client.get('/?page=2&on=true&ids=1&ids=2&other=x', {
-        headers: { 'user-agent': 'me', 'if-match': 'a, b', cookie: 'theme=dark; n=3; other=1' },
+        headers: { 'user-agent': 'me', 'if-match': '"a", "b, c"', cookie: 'theme=dark; n=3; other=1' },
       })
     ).json(),
     {
       query: { page: 2, on: true, ids: [1, 2] },
-      headers: { userAgent: 'me', ifMatch: ['a', 'b'] },
+      headers: { userAgent: 'me', ifMatch: ['"a"', '"b, c"'] },
       cookies: { theme: 'dark', n: 3 },
     },
   );

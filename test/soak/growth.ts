@@ -29,7 +29,7 @@ import { MultipartParser } from '../../src/http/request/multipart.ts';
 import { readTrustProxy } from '../../src/http/request/proxy.ts';
 import { parsePairs } from '../../src/http/request/query.ts';
 import { RoutingTable } from '../../src/http/router.ts';
-import { ProtectedValues } from '../../src/http/session/cookie.ts';
+import { ProtectedValues } from '../../src/crypto/protected-values.ts';
 import { parseExtensions } from '../../src/http/websocket/handshake.ts';
 import { Depends, Svc, requireScopes } from '../../src/index.ts';
 import { createLogger } from '../../src/observability/log.ts';

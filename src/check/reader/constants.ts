@@ -3,10 +3,11 @@ import { entryOf } from './nodes.ts';
 import type { Node } from './nodes.ts';
 import type { Binding, SourceModule, Spot } from './modules.ts';
 
-/**
- * Returns the value of a constant, or any other expression unchanged. Undefined if a name is not a constant.
- */
-export function literal(node: Node, module: SourceModule): Node | undefined {
+/** Members of members, and constants of constants, are followed to this depth. */
+const MAX_DEPTH = 3;
+
+/** Returns the expression that {@link constantOf} finds, without its module. */
+export function literal(node: Node | undefined, module: SourceModule): Node | undefined {
   return constantOf(node, module)?.node;
 }
 
@@ -14,30 +15,29 @@ export function literal(node: Node, module: SourceModule): Node | undefined {
  * Returns the value of a constant, or of `config.key`, with the module that contains it. Returns any other
  * expression unchanged. Undefined if a name is not a constant.
  */
-export function constantOf(node: Node, module: SourceModule, depth = 0): Spot | undefined {
-  if (node.type === 'name') {
-    const binding = module.lookup(node.name, node);
-    return binding?.kind === 'declared' ? constantOfBinding(binding) : undefined;
+export function constantOf(node: Node | undefined, module: SourceModule, depth = 0): Spot | undefined {
+  if (node?.type === 'name') return valueOf(module.lookup(node.name, node));
+  const unchanged = node && { node, module };
+  if (node?.type !== 'member' || node.property === undefined || depth > MAX_DEPTH) return unchanged;
+  const { object, property } = node;
+  const binding = object.type === 'name' ? module.lookup(object.name, object) : undefined;
+  if (binding?.kind === 'module') {
+    const exported = binding.module.exported(property);
+    return exported?.kind === 'declared' ? valueOf(exported) : unchanged;
   }
-  if (node.type !== 'member' || node.property === undefined || depth > 3) return { node, module };
-  const around = node.object.type === 'name' ? module.lookup(node.object.name, node.object) : undefined;
-  if (around?.kind === 'module') {
-    const exported = around.module.exported(node.property);
-    return exported?.kind === 'declared' ? constantOfBinding(exported) : { node, module };
-  }
-  if (around?.kind !== 'declared' && node.object.type !== 'member') return { node, module };
-  const object = constantOf(node.object, module, depth + 1);
+  if (binding?.kind !== 'declared' && object.type !== 'member') return unchanged;
+  const owner = constantOf(object, module, depth + 1);
   // the object may be wrapped, as in `Object.freeze({ … })`
-  const inner = object?.node.type === 'call' ? object.node.args[0] : object?.node;
-  const value = entryOf(inner, node.property);
-  return value === undefined || value.type === 'function' || object === undefined
-    ? { node, module }
-    : value.type === 'name'
-      ? (constantOf(value, object.module, depth + 1) ?? { node: value, module: object.module })
-      : { node: value, module: object.module };
+  const value = entryOf(owner?.node.type === 'call' ? owner.node.args[0] : owner?.node, property);
+  if (owner === undefined || value === undefined || value.type === 'function') return unchanged;
+  const found = { node: value, module: owner.module };
+  return value.type === 'name' ? (constantOf(value, owner.module, depth + 1) ?? found) : found;
 }
 
-function constantOfBinding({ node, module }: Extract<Binding, { kind: 'declared' }>): Spot | undefined {
+/** Returns the value with which a name is declared; a function or class is its own value. */
+function valueOf(binding: Binding | undefined): Spot | undefined {
+  if (binding?.kind !== 'declared') return undefined;
+  const { node, module } = binding;
   if (node.type !== 'declarator') return { node, module };
   return node.target.type === 'name' && node.value !== undefined ? { node: node.value, module } : undefined;
 }
@@ -47,14 +47,20 @@ function constantOfBinding({ node, module }: Extract<Binding, { kind: 'declared'
  * `30 * DAY` count, too.
  */
 export function numberOf(node: Node | undefined, module?: SourceModule, depth = 0): number | undefined {
-  if (node?.type === 'value')
-    return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
-  if (node?.type === 'name' && node.name === 'Infinity') return Infinity;
-  if (node?.type === 'name' && module !== undefined && depth < 4) {
-    const constant = constantOf(node, module);
-    return numberOf(constant?.node, constant?.module, depth + 1);
+  switch (node?.type) {
+    case 'value':
+      return /^[\d_.e]+$/i.test(node.raw) ? Number(node.raw.replaceAll('_', '')) : undefined;
+    case 'name': {
+      if (node.name === 'Infinity') return Infinity;
+      const constant = module === undefined || depth > MAX_DEPTH ? undefined : constantOf(node, module);
+      return numberOf(constant?.node, constant?.module, depth + 1);
+    }
+    case 'binary': {
+      const left = numberOf(node.left, module, depth);
+      const right = numberOf(node.right, module, depth);
+      return node.operator === '*' && left !== undefined && right !== undefined ? left * right : undefined;
+    }
+    default:
+      return undefined;
   }
-  if (node?.type !== 'binary' || node.operator !== '*') return undefined;
-  const [left, right] = [node.left, node.right].map((side) => numberOf(side, module, depth));
-  return left === undefined || right === undefined ? undefined : left * right;
 }

@@ -6,6 +6,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { SourceMap, findPackageJSON, isBuiltin, stripTypeScriptTypes } from 'node:module';
 import { basename, dirname, extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { errorCode } from '../../base/errors.ts';
 import { ownFolders } from '../../base/package-root.ts';
 import { mayHoldJsx, withoutJsx } from './jsx.ts';
 import { walk } from './nodes.ts';
@@ -244,7 +245,7 @@ function sourceOf(file: string): Readable {
   try {
     return { source: stripTypeScriptTypes(text), text };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
+    if (errorCode(error) !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') throw error;
     // enums and parameter properties become code, so removing types is not enough
     const source = stripTypeScriptTypes(text, { mode: 'transform', sourceMap: true });
     const map = /\/\/# sourceMappingURL=data:application\/json;base64,(\S+)\s*$/.exec(source)?.[1];

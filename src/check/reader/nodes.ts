@@ -304,10 +304,10 @@ export function isRaw(node: Node | undefined, raw: string): boolean {
  * Returns the text of a chain of names, such as `req.query.name` or `this.db`; undefined for any other
  * expression.
  */
-export function pathOf(node: Node): string | undefined {
-  if (node.type === 'name') return node.name;
-  if (node.type === 'await') return pathOf(node.value);
-  if (node.type !== 'member') return undefined;
+export function pathOf(node: Node | undefined): string | undefined {
+  if (node?.type === 'name') return node.name;
+  if (node?.type === 'await') return pathOf(node.value);
+  if (node?.type !== 'member') return undefined;
   const object = node.property === undefined ? undefined : pathOf(node.object);
   return object === undefined ? undefined : `${object}.${node.property}`;
 }

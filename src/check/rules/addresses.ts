@@ -1,7 +1,7 @@
 /**
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
-import { entryOf, methodOf } from '../reader/nodes.ts';
+import { entryOf, methodOf, objectOf, pathOf } from '../reader/nodes.ts';
 import { clientPartsOf, hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
@@ -9,7 +9,7 @@ import { placeIn } from './tokens.ts';
 import { constantIn } from '../values/tests.ts';
 import { PRINCIPAL } from '../values/marks.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { fieldsOf } from './replies.ts';
+import { MAKES_REPLY, fieldsOf } from './replies.ts';
 import { KNOWN, addressText, madeIn, signatureOf } from '../values/value.ts';
 import type { ClientPart, Made, Part, Text } from '../values/text.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
@@ -86,9 +86,11 @@ function watchSecretAddresses(report: ReportAt, { variables }: Sources): Watch {
   const asked: (Spot & { readonly texts: readonly Text[] })[] = [];
   return {
     onCall(site) {
-      const node = ASKS.test(site.meaning) ? site.call.args[0] : redirectTarget(site);
-      const { texts } = addressText(site.value(node) ?? KNOWN);
-      if (node !== undefined) asked.push({ node, module: site.module, texts });
+      const [first] = site.call.args;
+      const isAsked = ASKS.test(site.meaning) && first !== undefined;
+      const target = isAsked ? { node: first, value: site.value(first) } : redirectTarget(site);
+      const { texts } = addressText(target?.value ?? KNOWN);
+      if (target !== undefined) asked.push({ node: target.node, module: site.module, texts });
     },
     finish() {
       for (const { texts, ...spot } of asked) {
@@ -139,7 +141,7 @@ function watchRedirects(report: ReportAt): Watch {
         for (const each of [receiver, ...call.args.map((arg) => value(arg))])
           for (const name of namesIn(each)) tested.add(name);
       const target = redirectTarget(site);
-      if (target !== undefined) returning.push({ node: target, module, from: namesIn(value(target)) });
+      if (target !== undefined) returning.push({ node: target.node, module, from: namesIn(target.value) });
     },
     finish() {
       for (const { from, ...spot } of returning) {
@@ -196,12 +198,12 @@ function namesIn(value: Value | undefined): readonly string[] {
 function findRedirects(site: Site, report: ReportAt): void {
   const target = redirectTarget(site);
   const danger = dangerOf(
-    site.value(target),
+    target?.value,
     (place) => !CANNOT_CHOOSE.has(place.part.origin.input) && choosesSite(place),
   );
   if (danger === undefined) return;
   report(
-    site.written(target!), // dangerOf() found a part in it
+    site.written(target!.node), // dangerOf() found a part in it
     `the redirect leads to the address in ${danger.origin.what}, where a client can name any other site`,
     doubt(danger),
   );
@@ -216,22 +218,23 @@ function choosesSite({ part, before }: Place): boolean {
   return /^[a-z][a-z\d+.-]*:(?:\/\/[^/?#]*)?$/i.test(lead);
 }
 
-function redirectTarget({ call, meaning, value }: Site): Node | undefined {
-  if (meaning === 'svc.RedirectResponse' || meaning === 'Response.redirect') return call.args[0];
-  const isReply =
-    /^svc\.(?:reply|HttpResponse|HTMLResponse|JSONResponse)$/.test(meaning) || meaning === 'Response';
-  if (!isReply) return undefined;
-  const status = call.args
-    .map((arg) => entryOf(arg, 'status') ?? arg)
-    .find((node) => node.type === 'value' && /^\d/.test(node.raw));
+/** The address to which a response leads, and the expression that names it. */
+interface Target {
+  readonly node: Node;
+  readonly value: Value | undefined;
+}
+
+function redirectTarget(site: Site): Target | undefined {
+  const { call, meaning, receiver, value } = site;
+  const [first, ...rest] = call.args;
+  if (meaning === 'svc.RedirectResponse' || meaning === 'Response.redirect')
+    return first && { node: first, value: value(first) };
   // a 2xx response is not a redirect: its Location names a created resource
-  if (status?.type === 'value' && status.raw.startsWith('2')) return undefined;
-  for (const arg of call.args) {
-    const headers = entryOf(arg, 'headers') ?? arg;
-    const location = entryOf(headers, 'Location') ?? entryOf(headers, 'location');
-    if (location !== undefined && value(location) !== undefined) return location;
-  }
-  return undefined;
+  const statuses = rest.map((arg) => constantIn(value(arg)?.members?.get('status') ?? value(arg)) ?? '');
+  const isSet = receiver?.type === 'Headers' || /(?:^|\.)headers$/.test(pathOf(objectOf(call) ?? call) ?? '');
+  const isHead = MAKES_REPLY.test(meaning) || meaning === 'Headers' || isSet;
+  if (!isHead || statuses.some((status) => /^2\d\d$/.test(status))) return undefined;
+  return fieldsOf(site).find(({ name }) => name === 'location');
 }
 
 const OPENS_FILE =
@@ -284,8 +287,9 @@ function endsInDot(before: Text): boolean {
   return last.text === '.' ? before.at(-2)?.kind !== 'own' : /[/\\]\.$/.test(last.text);
 }
 
+/** Functions and clients that send a request to the address in their first argument. */
 const ASKS =
-  /^(?:fetch|undici\.(?:fetch|request)|https?\.(?:get|request)|got(?:\.\w+)?|axios(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
+  /^(?:fetch|undici\.(?:fetch|request|stream)|https?\.(?:get|request)|http2\.connect|WebSocket|EventSource|ws|got(?:\.extend)?(?:\.\w+)?|ky(?:\.create)?(?:\.\w+)?|ofetch\.(?:ofetch|\$fetch)|axios(?:\.create)?(?:\.(?:get|post|put|patch|delete|head|request))?|node-fetch|superagent\.\w+|needle(?:\.\w+)?)$/;
 
 function watchAddresses(report: ReportAt, { variables }: Sources): Watch {
   /** Tests of hosts, by the address. */

@@ -271,22 +271,20 @@ function tellLostExamples({ declared: { spec } }: RouteDetail, tell: Tell): void
 
 /** SVC304: strings and lists without a maximum length in the input of routes that have no guard. */
 function findUnbounded(detail: RouteDetail, tell: Tell): void {
-  const { inputs } = detail;
+  const { body, form, texts } = detail.inputs;
   if (isGuarded(detail) && !isPublic(detail)) return;
   const schemas = new JsonSchemas();
-  const bodies: [where: string, schema: JsonSchema][] = [];
-  if (inputs.body !== undefined) bodies.push(['body', schemas.type(inputs.body.node, 'input')]);
-  if (inputs.form !== undefined) bodies.push(['form', schemas.object(inputs.form, 'input')]);
-  const texts = inputs.texts.map(({ from, plan }) => [from, schemas.object(plan, 'input')] as const);
+  const inputs: (readonly [where: string, schema: JsonSchema])[] = [];
+  if (body !== undefined) inputs.push(['body', schemas.type(body.node, 'input')]);
+  if (form !== undefined) inputs.push(['form', schemas.object(form, 'input')]);
+  for (const { from, plan } of texts) inputs.push([from, schemas.object(plan, 'input')]);
   const components = schemas.components();
-  for (const [where, schema] of bodies) {
-    const found = unboundedIn(schema, where, components, new Set());
-    if (found.length > 0) tell(`every client may send ${found.join(' and ')} of any length`);
-  }
-  for (const [where, schema] of texts) {
-    const found = unboundedIn(schema, where, components, new Set());
-    if (found.length > 0)
-      tell(`every client may send ${found.join(' and ')} of up to "maxHeaderBytes" bytes`, {
+  for (const [where, schema] of inputs) {
+    const found = unboundedIn(schema, where, components).join(' and ');
+    if (found === '') continue;
+    if (where === 'body' || where === 'form') tell(`every client may send ${found} of any length`);
+    else
+      tell(`every client may send ${found} of up to "maxHeaderBytes" bytes`, {
         severity: 'info',
         why: 'A search for a text of several kilobytes is slow, and no row has such a text',
       });
@@ -301,7 +299,7 @@ function unboundedIn(
   schema: JsonSchema,
   path: string,
   components: Readonly<Record<string, JsonSchema>>,
-  seen: Set<string>,
+  seen: Set<string> = new Set<string>(),
 ): string[] {
   const ref = schema['$ref'] as string | undefined;
   if (ref !== undefined) {

@@ -2,9 +2,9 @@
  * Rules about cookies and CORS in fields that code writes (SVC206, SVC207).
  */
 import { ALL } from '../../schema/pattern-parser.ts';
-import { calledName, entryOf, functionAround, isRaw } from '../reader/nodes.ts';
+import { calledName, entryOf, functionAround } from '../reader/nodes.ts';
 import { constantOf } from '../reader/constants.ts';
-import { bare, namesSecret } from '../sources.ts';
+import { namesClient } from '../names.ts';
 import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { clientIn, closuresOf, madeIn } from '../values/value.ts';
@@ -101,8 +101,8 @@ function watchCookies(report: ReportAt): Watch {
       for (const field of fieldsOf(site)) if (field.name === 'set-cookie') cookies.push({ field, module });
       const given = cookieOf(site);
       if (given === undefined) return;
-      const { node, module: home } = site.passed(given.options);
-      const judge = (): void => judgeOptions(node, home, meaning === 'svc.SessionMiddleware', report);
+      const options = { ...site.passed(given.options), value: value(given.options) };
+      const judge = (): void => judgeOptions(options, meaning === 'svc.SessionMiddleware', report);
       if (given.isMade) judge();
       else set.push({ name: given.name, judge });
     },
@@ -135,11 +135,6 @@ function judgeCookie(
   );
 }
 
-/** Whether a cookie of this name identifies a client, where its name is the only declaration. */
-function namesClient(name: string): boolean {
-  return (namesSecret(name) || bare(name).endsWith('session')) && !/csrf|xsrf/i.test(name);
-}
-
 /** Returns the options of a cookie that a call sets, and whether the cookie identifies a client: by its value, or by its name. */
 function cookieOf({
   call,
@@ -160,16 +155,20 @@ function cookieOf({
 }
 
 /** SVC207: cookies whose options switch a protection off. */
-function judgeOptions(node: Node, module: SourceModule, isOfSession: boolean, report: ReportAt): void {
-  const options = constantOf(node, module);
+function judgeOptions(
+  { node, module, value }: Spot & { readonly value: Value | undefined },
+  isOfSession: boolean,
+  report: ReportAt,
+): void {
   for (const key of isOfSession ? ['httpOnly'] : ['httpOnly', 'secure']) {
-    const value = entryOf(options?.node, key);
-    if (value !== undefined && isRaw(value, 'false'))
-      report(
-        { module: options!.module, node: value },
-        key === 'httpOnly'
-          ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
-          : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
-      );
+    const given = value?.members?.get(key);
+    if (constantIn(given) !== 'false') continue;
+    const written = given?.texts.flat().find((part) => part.kind === 'literal')?.from?.[0];
+    report(
+      written ?? { module, node },
+      key === 'httpOnly'
+        ? 'scripts can read the cookie that identifies a client, so an injected script can steal the cookie'
+        : 'the cookie that identifies a client is also sent over connections without TLS, where attackers can read the cookie',
+    );
   }
 }

@@ -11,13 +11,14 @@ import {
   nodesAround,
   pathOf,
 } from '../reader/nodes.ts';
-import { bare, meaningOfCall, namesSecret } from '../sources.ts';
+import { PASSWORD, bare, namesSecret } from '../names.ts';
+import { meaningOfCall } from '../sources.ts';
 import { GUESSABLE } from '../values/calls.ts';
 import { fieldsOf } from './replies.ts';
 import { PRINCIPAL, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientPartsOf, isLasting, isStored, literalOf } from '../values/text.ts';
-import { clientIn, clientsIn, madeIn } from '../values/value.ts';
+import { clientIn, clientsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { rowsIn } from '../statements/trace.ts';
 import type { SourceModule } from '../reader/modules.ts';
@@ -93,7 +94,6 @@ export const CRYPTOGRAPHY_RULES: readonly (SourceRule | SourcePart)[] = [
 /** Functions that compare a password with its hash. */
 export const COMPARES_HASH: RegExp =
   /^svc\.checkPassword$|^(?:bcrypt|bcryptjs)\.compare(?:Sync)?$|^argon2\.verify$/;
-const PASSWORD = /(?:password|passwd|pwd|passphrase|passcode)$/;
 
 /**
  * SVC677: inputs in columns whose rows log clients in: a function compares the column as a hash, or code compares a column
@@ -135,7 +135,7 @@ function watchStoredPasswords(report: ReportAt): Watch {
           const name = plain(column);
           const isPassword =
             columns.has(`${table}.${name}`) || (columns.has(`${table}.`) && PASSWORD.test(name));
-          const parts = kind === 'input' && value !== undefined ? clientsIn(value) : [];
+          const parts = kind === 'input' ? clientsIn(value) : [];
           const given = parts.find(({ unknown }) => unknown === undefined);
           if (!isPassword || given === undefined || given.origin.what.match(/hash|digest|encrypt/i)) continue;
           report(
@@ -318,13 +318,13 @@ const CHANCE =
   'a secret is made of Math.random() or of the time, so an attacker computes it from earlier values, or tries the few that are possible';
 
 function isSent(value: Value): boolean {
-  const part = clientIn({ texts: value.texts });
+  const part = clientIn(withoutMembers(value));
   return part !== undefined && !isStored(part);
 }
 
 /** Returns the call that makes a text which others can compute; undefined if another part of the text is random. */
 function chanceIn(value: Value | undefined): Made | undefined {
-  const marks = madeIn(value && { texts: value.texts });
+  const marks = madeIn(withoutMembers(value));
   const isRandom = marks.some(({ by }) => /^crypto\.(?:random|getRandom)|^svc\.createToken$/.test(by));
   return isRandom ? undefined : marks.find(({ by }) => GUESSABLE.test(by));
 }

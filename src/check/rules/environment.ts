@@ -153,6 +153,7 @@ function findSettings({ settings, secrets, place }: ApplicationView, report: Rep
         severity: 'warning',
         remedy:
           'Correct or remove the environment variable. If code reads the variable later, declare a default: new Svc({ config: { … } })',
+        about: { unread: variable },
       },
     );
   }
@@ -337,7 +338,8 @@ const RENUMBER =
 
 /** SVC402: databases that cannot be opened, and migrations that have not been applied. */
 async function findMigrations(view: ApplicationView, report: ReportFinding): Promise<void> {
-  const { forDatabase, isMigratable, labelOf } = await import('../../db/migrations/start.ts');
+  const { forDatabase, hasNoMigrations, isMigratable, labelOf } =
+    await import('../../db/migrations/start.ts');
   for (const plugin of view.plugins) {
     if (!isMigratable(plugin)) continue;
     const subject = `database ${plugin.name}`;
@@ -352,7 +354,8 @@ async function findMigrations(view: ApplicationView, report: ReportFinding): Pro
       continue;
     }
     try {
-      for (const each of await open.migrator.status()) {
+      const states = hasNoMigrations(plugin) ? [] : await open.migrator.status();
+      for (const each of states) {
         const other = each.appliedAs;
         const message =
           other === undefined ? MESSAGES[each.state] : `was applied as another file (${each.id}_${other})`;

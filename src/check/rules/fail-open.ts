@@ -17,7 +17,7 @@ import { isStored } from '../values/text.ts';
 import { isEmpty } from '../statements/trace.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { isOfPrincipal } from '../values/marks.ts';
-import { ABSENT, clientIn, clientsIn, madeIn } from '../values/value.ts';
+import { clientIn, clientsIn, hasMark, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -174,7 +174,7 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       const isCrypto = /^crypto\.|subtle\./.test(meaning);
       if (!isCrypto && !(isOfPackage(meaning) && call.args.length > 1)) return;
       const isOfBody = call.args.some((arg) =>
-        clientsIn(value(arg) ?? ABSENT).some(({ origin }) => BODY.test(origin.input)),
+        clientsIn(value(arg)).some(({ origin }) => BODY.test(origin.input)),
       );
       if (isOfBody) signed.add(handler);
       if (PROVES.test(meaning) || (!isCrypto && isOfBody)) proofs.add(call);
@@ -187,7 +187,7 @@ function watchOptionalSignatures(report: ReportAt, sources: Sources): Watch {
       const word = sides.some((side) => (constantIn(side) ?? '') !== '') ? sides.map(parsedIn) : [];
       for (const each of word)
         if (each !== undefined) tests.push({ node, module, handler, what: each, isTrue: undefined });
-      const isSigned = sides.some((side) => madeIn(side).some(({ by }) => by.includes('createHmac')));
+      const isSigned = sides.some((side) => hasMark(side, /createHmac/));
       if (isSigned && sides.some((side) => clientIn(side) !== undefined)) proofs.add(node);
     },
     onTest({ node, module, handler, value }) {

@@ -29,12 +29,12 @@ import type { Value } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
-import type { ReportAt, SourceRule, Sources, Watch } from '../sources.ts';
+import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 
 type Try = NodeOf<'try'>;
 
 /** Rules about failures that come late, sorted by id. */
-export const FAILURE_RULES: readonly SourceRule[] = [
+export const FAILURE_RULES: readonly (SourceRule | SourcePart)[] = [
   {
     id: 'SVC657',
     severity: 'warning',
@@ -66,8 +66,10 @@ export const FAILURE_RULES: readonly SourceRule[] = [
     wrong:
       "try { await db.execute('insert …'); } catch (error) { console.error(error); } return { ok: true };",
     right: "await db.execute('insert …'); return { ok: true };",
-    watch: watchSwallowed,
+    watch: watchDelayed,
   },
+  { id: 'SVC659', watch: watchRecorded },
+  { id: 'SVC659', watch: watchSwallowed },
 ];
 
 // -- SVC657 --
@@ -261,56 +263,18 @@ function isCaught(node: NodeOf<'await'>, within: Node): boolean {
 
 // -- SVC659 --
 
-/** SVC659: the only work of a request, whose errors a `catch` keeps. */
-function watchSwallowed(report: ReportAt, sources: Sources): Watch {
-  const [writes, asked] = [new Map<Fn, Work[]>(), new Map<Fn, Work[]>()];
-  /** Calls that read rows, and the calls whose rows a response of a handler contains. */
-  const [reads, told] = [new Set<Node>(), new Map<Call, Set<Node>>()];
-  const logs = new Set<Call>();
-  /** Writing statements in callbacks of timers. */
+/** SVC659: a statement that a timer sends after the response. */
+function watchDelayed(report: ReportAt, { handlers }: Sources): Watch {
   const delayed: (Spot & { readonly handler: Fn | undefined; readonly call: Call })[] = [];
-  /** Handlers that change rows, or use what a statement returns. */
-  const telling = new Set<Fn | undefined>();
-  /** Requests that change something elsewhere, and the statements after them that write a constant. */
-  const recorded = new Map<Call, Recorded>();
-  const add = (to: Map<Fn, Work[]>, handler: Fn | undefined, work: Work): void => {
-    if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), work]);
-  };
-  const tell = (route: RouteCall | undefined, value: Value | undefined): void => {
-    if (route === undefined || value === undefined) return;
-    const rows = [...madeIn(value), ...clientsIn(value).flatMap(({ origin }) => origin.made ?? [])];
-    const all = told.get(route.call) ?? new Set();
-    for (const { node } of rows) all.add(node);
-    told.set(route.call, all);
-  };
   return {
-    onCall(site) {
-      if (isLog(site)) logs.add(site.call);
-      if (MAKES_REPLY.test(site.meaning)) for (const arg of site.call.args) tell(site.route, site.value(arg));
-      if (!ASKS.test(site.meaning)) return;
-      const way = site.stack.map(({ fn, call }) => call ?? fn);
-      add(asked, site.handler, { call: site.call, way: [...way, site.call] });
-      const { handler, module } = site;
-      if (isChange(site)) recorded.set(site.call, { handler, module, isUnread: isUnread(site), records: [] });
-    },
-    onReply: ({ value, route }) => tell(route, value),
-    onStatement({ isWrite, handler, call, module, outline, statement, way }) {
-      if (!isWrite) reads.add(call);
-      if (isWrite || isDropped(call)) add(writes, handler, { call, way: way.map(({ node }) => node) });
-      if (isWrite || !isDropped(call)) telling.add(handler);
-      if (isWrite && way.some(({ node }) => isTimer(takerOf(node))))
-        delayed.push({
-          handler,
-          call,
-          ...((handler && way.findLast(({ node }) => isWithin(node, handler))) ?? { node: call, module }),
-        });
-      if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
-      for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
+    onStatement({ isWrite, handler, call, module, way }) {
+      if (!isWrite || !way.some(({ node }) => isTimer(takerOf(node)))) return;
+      const inHandler = handler && way.findLast(({ node }) => isWithin(node, handler));
+      delayed.push({ handler, call, ...(inHandler ?? { node: call, module }) });
     },
     finish() {
-      const keeping = [...swallowing(sources, logs)];
       const ofRoute = delayed.filter(
-        ({ handler }) => handler !== undefined && sources.handlers.routeOf(handler) !== undefined,
+        ({ handler }) => handler !== undefined && handlers.routeOf(handler) !== undefined,
       );
       for (const { call, ...spot } of ofRoute)
         // a start of the process sets the timer again
@@ -320,34 +284,101 @@ function watchSwallowed(report: ReportAt, sources: Sources): Watch {
             'the statement is sent by a timer, after the response: the change is lost if the process ends before',
             { remedy: 'Await the statement before the response, or hand it to BackgroundTasks' },
           );
-      for (const [request, { records, isUnread: isLost, module }] of recorded)
-        if (isLost && records.length > 0)
+    },
+  };
+}
+
+/** SVC659: a row that says that a request of another service was done, although nothing has noticed its failure. */
+function watchRecorded(report: ReportAt, sources: Sources): Watch {
+  const logs = new Set<Call>();
+  /** Requests that change something elsewhere, and the statements after them that write a constant. */
+  const recorded = new Map<Call, Recorded>();
+  return {
+    onCall(site) {
+      const { call, handler, module, meaning } = site;
+      if (isLog(site)) logs.add(call);
+      if (ASKS.test(meaning) && isChange(site))
+        recorded.set(call, { handler, module, isUnread: isUnread(site), records: [] });
+    },
+    onStatement({ handler, call, outline, statement }) {
+      if (outline.verb !== 'update' || !WRITES_CONSTANT.test(statement.text('sqlite'))) return;
+      for (const each of recorded.values()) if (each.handler === handler) each.records.push(call);
+    },
+    finish() {
+      const done = [...recorded].filter(([, { records }]) => records.length > 0);
+      for (const [request, { isUnread: isLost, module }] of done)
+        if (isLost)
           report(
             { module, call: request },
             'nothing reads the status of the response, and code after it writes into a row that it was done: fetch() does not throw for status 500',
             { remedy: 'Test it: if (!response.ok) throw new HTTPException(502)' },
           );
-      for (const [request, { records }] of recorded)
-        for (const { work, node, module, outcomes } of records.length === 0 ? [] : keeping) {
+      const keeping = done.length === 0 ? [] : [...swallowing(sources, logs)];
+      for (const [request, { records }] of done)
+        for (const { work, node, module, outcomes } of keeping) {
           const calls = new Set(callsIn(work, module, sources).map(({ call }) => call));
-          const tells = partsOf(work).some(
-            (part) => part.type === 'leave' && part.how === 'return' && part.value,
-          );
           const isLater = records.some((record) => !calls.has(record));
-          if (calls.has(request) && isLater && !tells && !isTold(request, outcomes))
+          if (calls.has(request) && isLater && !returnsValue(work) && !isTold(request, outcomes))
             report(
               { module, node },
               'a request of another service fails here without a trace, and code after it writes into a row that it was done',
             );
         }
+    },
+  };
+}
+
+/** Whether code returns a value to its caller. */
+function returnsValue(within: Node): boolean {
+  return partsOf(within).some(
+    (part) => part.type === 'leave' && part.how === 'return' && part.value !== undefined,
+  );
+}
+
+/** SVC659: the only work of a request, whose errors a `catch` keeps. */
+function watchSwallowed(report: ReportAt, sources: Sources): Watch {
+  const logs = new Set<Call>();
+  /** Statements that change rows, and requests of other services, by the handlers whose work they are. */
+  const [writes, asked] = [new Map<Fn, Work[]>(), new Map<Fn, Work[]>()];
+  /** Calls that read rows, and the calls whose rows a response of a handler contains. */
+  const [reads, told] = [new Set<Node>(), new Map<Call, Set<Node>>()];
+  /** Handlers that change rows, or use what a statement returns. */
+  const telling = new Set<Fn | undefined>();
+  const add = (to: Map<Fn, Work[]>, handler: Fn | undefined, work: Work): void => {
+    if (handler !== undefined) to.set(handler, [...(to.get(handler) ?? []), work]);
+  };
+  const tell = (route: RouteCall | undefined, value: Value | undefined): void => {
+    if (route === undefined) return;
+    const rows = [...madeIn(value), ...clientsIn(value).flatMap(({ origin }) => origin.made ?? [])];
+    const all = told.get(route.call) ?? new Set();
+    for (const { node } of rows) all.add(node);
+    told.set(route.call, all);
+  };
+  /** Whether the response of a handler is its work: a GET that reads rows, or that drops no result. */
+  const isReading = ({ call: route }: RouteCall, handler: Fn, work: readonly Work[]): boolean =>
+    methodsOf(route).every((method) => /^(?:get|head)$/.test(method)) &&
+    (telling.has(handler) || !work.every(({ call }) => isDropped(call)));
+  return {
+    onCall(site) {
+      const { call, meaning, handler, route, stack, value } = site;
+      if (isLog(site)) logs.add(call);
+      if (MAKES_REPLY.test(meaning)) for (const arg of call.args) tell(route, value(arg));
+      if (ASKS.test(meaning))
+        add(asked, handler, { call, way: [...stack.map((frame) => frame.call ?? frame.fn), call] });
+    },
+    onReply: ({ value, route }) => tell(route, value),
+    onStatement({ isWrite, handler, call, way }) {
+      if (!isWrite) reads.add(call);
+      if (isWrite || isDropped(call)) add(writes, handler, { call, way: way.map(({ node }) => node) });
+      if (isWrite || !isDropped(call)) telling.add(handler);
+    },
+    finish() {
+      const keeping = [...swallowing(sources, logs)];
       for (const handler of new Set([...writes.keys(), ...asked.keys()])) {
         const route = sources.handlers.routeOf(handler);
         // requests of other services are the work of a handler that changes no row
         const work = writes.get(handler) ?? asked.get(handler) ?? [];
-        const isReading =
-          route !== undefined && methodsOf(route.call).every((method) => /^(?:get|head)$/.test(method));
-        const isDone = isReading && (telling.has(handler) || !work.every(({ call }) => isDropped(call)));
-        if (route === undefined || isDone) continue;
+        if (route === undefined || isReading(route, handler, work)) continue;
         const found = work.map(({ way }) =>
           keeping.find(
             ({ work: kept, isOfRows, outcomes }) =>

@@ -13,9 +13,10 @@ import { SUBJECT } from '../values/ours.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { isStored, literalOf } from '../values/text.ts';
-import { ABSENT, clientIn, idsIn, KNOWN, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, hasMark, idsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { mayVerify } from './ownership.ts';
 import { isOfToken, isPassword, isToken, writtenBy } from './races.ts';
+import { ROLE } from '../names.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -84,8 +85,7 @@ function findFoldedSubjects(trace: Trace, report: ReportAt): void {
       ...equal,
       ...written.filter((each) => keys.includes(each.column)),
     ]) {
-      const isSubject =
-        madeIn(value).some(({ by }) => by === SUBJECT) || (kind === 'principal' && ofIssuer.has(sending));
+      const isSubject = hasMark(value, SUBJECT) || (kind === 'principal' && ofIssuer.has(sending));
       const key = `${table}.${column}`;
       if (!isSubject || told.has(key) || trace.tables.get(table)?.caseless.includes(column) !== true)
         continue;
@@ -176,7 +176,7 @@ function findFreeTokens(run: Run, trace: Trace, report: ReportAt): void {
     // a token with a purpose of its own, or for a device, is no login
     const isNamed = ['type', 'audience'].some((key) => options?.members?.has(key) === true);
     if (meaning !== 'svc.createToken' || isNamed) continue;
-    const rows = subject === undefined ? [] : rowsIn(subject);
+    const rows = rowsIn(subject);
     const read = sent.find((each) => rows.includes(each.call) && each.isByInput && !each.isTied);
     if (read !== undefined)
       report(
@@ -237,10 +237,6 @@ function comparedWithConstants(fn: Fn, gives: Value | undefined, trace: Trace): 
   return sides.flatMap((side) => partOf(side) ?? []).at(0);
 }
 
-/** Names of inputs that say what a client may do, without `_` and in lower case. */
-const ROLE =
-  /^x?(?:(?:my|user|as)?roles?|(?:is|as)?(?:admin|administrator|superuser|staff|moderator|root)|permissions?|privileges?)$/;
-
 /** Inputs that decide as the role of the client, although a guard has authenticated it. Guards themselves are judged before. */
 function findChosenRoles(trace: Trace, report: ReportAt, judged: ReadonlySet<Fn>): void {
   for (const run of trace.runs) {
@@ -299,7 +295,7 @@ function tellWords(fn: Fn, trace: Trace, report: ReportAt): void {
 function givesConstant(node: Node | undefined, module: SourceModule): boolean {
   if (node?.type === 'block') return givesConstant(node.body.at(-1), module);
   if (node?.type === 'leave') return node.how === 'return' && givesConstant(node.value, module);
-  const written = node === undefined ? undefined : literal(node, module);
+  const written = literal(node, module);
   if (written?.type === 'object')
     return written.entries.every((entry) => entry.type === 'entry' && givesConstant(entry.value, module));
   return written?.type === 'text' || (written?.type === 'value' && written.raw !== 'null');
@@ -335,7 +331,7 @@ function findTenants(trace: Trace, report: ReportAt): void {
     if (widened.length === 0 || trace.requiresRights(run)) continue;
     for (const sending of trace.sentBy(run))
       for (const { part, token } of headersIn(sending, 'equal', trace)) {
-        const isGiven = widened.some(({ gives }) => idsIn(gives ?? KNOWN).includes(part.id));
+        const isGiven = widened.some(({ gives }) => idsIn(gives).includes(part.id));
         if (!isGiven || sending.isTied || isJudged(part, run, trace) || seen.has(token)) continue;
         seen.add(token);
         report(
@@ -361,7 +357,7 @@ function isWidened(value: Value | undefined): boolean {
 
 /** Whether code compares an input, hands it to other code, or sends it beside the principal. */
 function isJudged({ id }: ClientPart, run: Run, trace: Trace): boolean {
-  const has = (value: Value | undefined): boolean => value !== undefined && idsIn(value).includes(id);
+  const has = (value: Value | undefined): boolean => idsIn(value).includes(id);
   return (
     trace.compared.by(run).some(({ sides }) => !sides.some(isEmpty) && sides.some(has)) ||
     trace.calls.by(run).some(({ meaning, inputs }) => !INDIFFERENT.test(meaning) && inputs.has(id)) ||
@@ -377,7 +373,7 @@ function headersIn(
   { tables }: Trace,
 ): readonly (Pick<Binding, 'token'> & { readonly key: string; readonly part: ClientPart })[] {
   return sending[use].flatMap(({ table, column, value, token }) => {
-    const part = clientIn(value && { texts: value.texts });
+    const part = clientIn(withoutMembers(value));
     const known = tables.get(table);
     // a key of its own names the request, such as an idempotency key
     const isOwner = known !== undefined && !holdsKey(known, [column]);
@@ -525,7 +521,7 @@ function findLastingSessions(trace: Trace, report: ReportAt): void {
       const isOff = columns.some((column) => isSwitch(column, table, change, logins));
       if (!isOff && !change.written.some(isPassword)) continue;
       report(
-        change.nodeAt(undefined),
+        change.nodeAt(),
         `the ${isOff ? 'account is switched off' : 'password is changed'}, but its sessions in the table "${sessions[0]!.target}" stay valid`, // there is one: see above
       );
     }

@@ -3,12 +3,13 @@
  */
 import { literal } from '../reader/constants.ts';
 import { entryOf, pathOf } from '../reader/nodes.ts';
-import { isCommand, namesSecret } from '../sources.ts';
+import { PERSON, namesSecret } from '../names.ts';
+import { isCommand } from '../sources.ts';
 import { specOf } from '../values/functions.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { clientPartsOf, hasAny, hasClient, isPiece, literalOf } from '../values/text.ts';
 import { ALL } from '../../schema/pattern-parser.ts';
-import { KNOWN, clientsIn, idsIn, madeIn } from '../values/value.ts';
+import { KNOWN, clientsIn, idsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { isUnderCondition } from './replies.ts';
 import { plain } from '../statements/sending.ts';
@@ -51,8 +52,7 @@ function watchLogged(report: ReportAt, { variables }: Sources): Watch {
   return {
     onCall(site) {
       const { call, meaning, module, value } = site;
-      if (TAKES_PASSWORD.test(meaning))
-        for (const id of idsIn(value(call.args[0]) ?? KNOWN)) passwords.add(id);
+      if (TAKES_PASSWORD.test(meaning)) for (const id of idsIn(value(call.args[0]))) passwords.add(id);
       if (!isLog(site)) return;
       for (const node of call.args)
         logged.push({ inputs: loggedInputs(value(node), showsAll(site)), node, module });
@@ -175,7 +175,7 @@ function secretIn(
     const key = part.kind === 'client' ? part.origin.what.split('.').at(-1) : undefined;
     if (part.kind === 'client' && part.isSecret === true) return key;
     // a part of a secret, such as its first characters, is no secret
-    const isNamed = key !== undefined && (namesSecret(key) || OF_PERSON.test(plain(key)));
+    const isNamed = key !== undefined && (namesSecret(key) || PERSON.test(plain(key)));
     if (part.kind === 'client' && isNamed && !isPiece(part)) return key;
   }
   if (isCardNumber(value)) return 'number of a card';
@@ -186,10 +186,6 @@ function secretIn(
   }
   return undefined;
 }
-
-/** Members with data of cards and identities, where the name is the only declaration. */
-const OF_PERSON =
-  /^(?:card(?:number|no)|pan|cvc2?|cvv2?|cardcode|iban|ssn|socialsecurity(?:number)?|passport(?:number|no))$/;
 
 /** Whether the declared pattern of an input fits the number of a card, and no word. */
 function isCardNumber({ declared, texts }: Value): boolean {
@@ -262,7 +258,7 @@ function loggedInputs(value: Value | undefined, isConsole: boolean, depth = 0): 
   const inner = [...(value.members ?? [])].flatMap(([key, member]) =>
     !isConsole && namesSecret(key) ? [] : loggedInputs(member, isConsole, depth + 1),
   );
-  const ids = value.source?.whole === undefined ? idsIn({ texts: value.texts }) : [value.source.id];
+  const ids = value.source?.whole === undefined ? idsIn(withoutMembers(value)) : [value.source.id];
   return [
     ...ids.map((id) => ({ id, hides: (member: string) => isHidden(member, value, isConsole) })),
     ...inner,

@@ -1,11 +1,13 @@
 /**
  * Rules about messages: payments that a retry repeats (SVC657), jobs that are lost (SVC659), secrets for an address that
- * only looks like the stored one (SVC639), and fields of requests that switch checks off (SVC673).
+ * only looks like the stored one (SVC639), listeners that stay (SVC654), and fields of requests that switch checks off
+ * (SVC673).
  */
 import {
   catchAround,
   entryOf,
   functionAround,
+  isWithin,
   leaveIn,
   loopAround,
   methodOf,
@@ -14,15 +16,17 @@ import {
   pathOf,
   triesAround,
 } from '../reader/nodes.ts';
+import { literal } from '../reader/constants.ts';
 import { isEmpty, rowsIn } from '../statements/trace.ts';
-import { ROW } from '../values/marks.ts';
+import { CRYPTO, ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { ABSENT, clientsIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientsIn, hasMark, madeIn } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { optionalIn, parsedIn, refuses } from './fail-open.ts';
+import { PAID, REPEAT_KEY } from '../names.ts';
 import type { Call, Fn, Node, NodeOf } from '../reader/nodes.ts';
-import type { Spot } from '../reader/modules.ts';
+import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
 import type { Compared, Site } from '../values/calls.ts';
@@ -31,6 +35,16 @@ import type { Value } from '../values/value.ts';
 /** Rules about messages, sorted by id. */
 export const MESSAGE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC639', watch: watchAddressees },
+  {
+    id: 'SVC654',
+    severity: 'warning',
+    cwe: [772],
+    why: 'Each request adds one more listener or interval, which keeps the memory of the request and takes time for as long as the process runs',
+    remedy: 'Remove it when the request ends: try { … } finally { bus.off("order", listener); }',
+    wrong: "bus.on('order', (order) => seen.push(order));",
+    right: "bus.on('order', note); try { … } finally { bus.off('order', note); }",
+    watch: watchLeft,
+  },
   { id: 'SVC657', onCall: findRepeatedPayments },
   { id: 'SVC659', watch: watchJobs },
   {
@@ -72,7 +86,7 @@ function watchAddressees(report: ReportAt): Watch {
       for (const { inputs, handler, ...at } of mails) {
         const all = sent.get(handler) ?? [];
         const written = all.flatMap((each) => each.written.map(({ value }) => value));
-        const isOfSecret = written.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+        const isOfSecret = written.some((value) => hasMark(value, CRYPTO));
         const found = all
           .filter(({ outline }) => outline.verb === 'select')
           .flatMap(({ equal }) => equal.flatMap(({ value }) => foldedIn(value)));
@@ -97,7 +111,7 @@ function watchAddressees(report: ReportAt): Watch {
 }
 
 function inputsIn(value: Value | undefined): readonly Input[] {
-  const parts = value === undefined ? [] : clientsIn(value).filter((part) => !isStored(part));
+  const parts = clientsIn(value).filter((part) => !isStored(part));
   const marks = madeIn(value).filter(({ by }) => by.startsWith('input '));
   return [
     ...parts.map(({ origin, isFolded = false }) => ({ name: origin.what, isFolded })),
@@ -107,16 +121,11 @@ function inputsIn(value: Value | undefined): readonly Input[] {
 
 /** Returns the names of folded inputs in a value. Only letters outside of ASCII fold to others. */
 function foldedIn(value: Value | undefined): readonly string[] {
-  const parts = value === undefined ? [] : clientsIn(value);
+  const parts = clientsIn(value);
   return parts
     .filter((part) => part.isFolded === true && !isStored(part) && hasAny(part.may, '\u0080'))
     .map(({ origin }) => origin.what);
 }
-
-const AMOUNT = /cents|amount|price|total|balance|credits?$/i;
-/** Names of a field by which the receiver recognises a repeated message. */
-const KEYS =
-  /idempot|^x?-?request-?id$|^(?:id|key|nonce|reference)$|(?:request|payment|charge|transaction|transfer|order|invoice)_?(?:id|key|reference)$/i;
 
 /** SVC657: a payment that is sent again after an error, without a key by which the receiver recognises it. */
 function findRepeatedPayments({ call, meaning, module, stack, value }: Site, report: ReportAt): void {
@@ -129,9 +138,9 @@ function findRepeatedPayments({ call, meaning, module, stack, value }: Site, rep
   const content = body?.type === 'call' && pathOf(body.callee) === 'JSON.stringify' ? body.args[0] : body;
   const names = [...(value(content)?.members?.keys() ?? [])];
   const isOpen = headers !== undefined && (headers.members === undefined || headers.items !== undefined);
-  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => KEYS.test(name));
+  const isKeyed = [...names, ...(headers?.members?.keys() ?? [])].some((name) => REPEAT_KEY.test(name));
   if (!isPost && !/^post$/i.test(constantIn(options?.get('method')) ?? '')) return;
-  if (isOpen || isKeyed || !names.some((name) => AMOUNT.test(name))) return;
+  if (isOpen || isKeyed || !names.some((name) => PAID.test(name))) return;
   report(
     { module, node: call },
     'the payment is sent again after an error, although the first one may have arrived, and nothing tells the receiver that both are one',
@@ -173,7 +182,7 @@ function watchJobs(report: ReportAt): Watch {
         restored.add(target);
       if (!isByInput && !isTied) read.add(call);
       if (outline.verb !== 'delete' || sending.isInTransaction) return;
-      const rows = equal.flatMap(({ value }) => (value === undefined ? [] : rowsIn(value, [ROW])));
+      const rows = equal.flatMap(({ value }) => rowsIn(value, [ROW]));
       for (const node of outline.has(/^returning$/, 0) ? [call, ...rows] : rows)
         if (read.has(node)) deleted.set(node, sending);
     },
@@ -189,7 +198,7 @@ function watchJobs(report: ReportAt): Watch {
       for (const sending of lost)
         if (!restored.has(sending.target ?? ''))
           report(
-            sending.nodeAt(undefined),
+            sending.nodeAt(),
             'the row is deleted before the request that needs it has succeeded: an error or a restart between the two loses it',
             {
               remedy:
@@ -417,4 +426,120 @@ function isCheck(part: Node, code: Code, depth = 0): boolean {
   if (code.limits.has(part)) return true;
   const fn = depth > 2 ? undefined : code.called.get(part);
   return fn !== undefined && partsOf(fn).some((each) => isCheck(each, code, depth + 1));
+}
+
+/** A place in a request that adds to an object which lives as long as the process. */
+interface Left extends Spot {
+  readonly handler: Fn;
+}
+
+/** A listener of an object. */
+interface Listener extends Left {
+  /** The expression that made the object. */
+  readonly to: Node;
+  readonly fn: Fn | undefined;
+}
+
+const LISTENS = /^(?:on|addListener|prependListener|addEventListener)$/;
+const REMOVES = /^(?:off|removeListener|removeEventListener|removeAllListeners)$/;
+/** Functions that return what ends a subscription, or a promise of it. */
+const SUBSCRIBES = /^svc\/db\.[^]*\.p?(?:listen|subscribe)$/;
+
+/** SVC654: listeners and intervals of requests that nothing removes. */
+function watchLeft(report: ReportAt, sources: Sources): Watch {
+  const additions: Listener[] = [];
+  const subscriptions: Left[] = [];
+  const intervals: Left[] = [];
+  /** Listeners that code removes, by their object; 'any' if it is not known which. */
+  const removed = new Map<Node, Set<Fn | 'any'>>();
+  const ofProcess = new Map<string, Node>();
+  return {
+    onCall(site) {
+      const { call, module, meaning, receiver, fn, handler, value } = site;
+      const method = methodOf(call);
+      if (meaning.startsWith('process.') && !ofProcess.has('process')) ofProcess.set('process', call);
+      const to = meaning.startsWith('process.') ? ofProcess.get('process') : receiver?.lasting;
+      if (handler === undefined) return;
+      if (to !== undefined && REMOVES.test(method))
+        removed.set(to, (removed.get(to) ?? new Set()).add(value(call.args[1])?.fn?.fn ?? 'any'));
+      if (fn !== undefined) return;
+      if (to !== undefined && LISTENS.test(method) && !endsItself(site)) {
+        // a method of the object may add what a request hands to it
+        const passed = site.passed(call.args[1]!); // endsItself() is true without a listener
+        const at = passed.node === call.args[1] ? { node: call, module } : passed;
+        additions.push({ ...at, to, handler, fn: value(call.args[1])?.fn?.fn });
+      }
+      const isIterated = meaning === 'events.on' && value(call.args[0])?.lasting !== undefined;
+      if (isIterated && !isStopped(call.args[2], site) && !isReturned(call, module, sources))
+        subscriptions.push({ node: call, module, handler });
+      if (SUBSCRIBES.test(meaning) && !isUsed(call)) subscriptions.push({ node: call, module, handler });
+      if (/^(?:timers\.)?set(?:Interval)$/.test(meaning)) intervals.push({ node: call, module, handler });
+    },
+    finish() {
+      const isRemoved = (each: Listener): boolean =>
+        [each.fn, 'any' as const].some((fn) => fn !== undefined && removed.get(each.to)?.has(fn) === true);
+      const isOfRequests = ({ handler }: Left): boolean => !isOfApplication(handler, sources);
+      for (const { node, module } of [
+        ...additions.filter((each) => !isRemoved(each)),
+        ...subscriptions,
+      ].filter(isOfRequests))
+        report(
+          { module, node },
+          'each request adds a listener that nothing removes, to an object of the whole process',
+        );
+      const clearing = new Set(
+        sources
+          .all('name')
+          .flatMap(({ module, node }) => (/^clear(?:Interval|Timeout)$/.test(node.name) ? [module] : [])),
+      );
+      for (const { node, module } of intervals.filter(isOfRequests))
+        if (node.parent?.type === 'statement' || !clearing.has(module))
+          report(
+            { module, node },
+            'each request starts an interval that nothing clears, so it runs until the process ends',
+          );
+    },
+  };
+}
+
+/** Whether a listener is removed by itself: by its options, or because nothing is known of them. */
+function endsItself(site: Site): boolean {
+  const { call, value } = site;
+  const [, listener, options] = call.args;
+  const fn = value(listener)?.fn?.fn;
+  if (fn === undefined) return true;
+  // an EventTarget adds the same function once
+  if (methodOf(call) === 'addEventListener' && functionAround(fn) === undefined) return true;
+  return options !== undefined && (isStopped(options, site) || value(options)?.members?.has('once') === true);
+}
+
+/** Whether options have a signal, or are not known. */
+function isStopped(options: Node | undefined, { value }: Site): boolean {
+  const members = value(options)?.members;
+  return options !== undefined && (members === undefined || members.has('signal'));
+}
+
+/** Whether code ends the iterator that a call returns: `events.return()`. */
+function isReturned({ parent }: Call, module: SourceModule, sources: Sources): boolean {
+  if (parent?.type !== 'declarator') return false;
+  return sources.usesOf(parent).some(({ module: at, node }) => {
+    const member = node.parent;
+    return at === module && member?.type === 'member' && member.property === 'return';
+  });
+}
+
+/** Whether code uses the result of a call, or that of its promise. */
+function isUsed(call: Call): boolean {
+  const given = call.parent?.type === 'await' ? call.parent : call;
+  return given.parent?.type !== 'statement';
+}
+
+/** Whether a function is a dependency that runs once for the application: `Depends(connect, { scope: 'app' })`. */
+function isOfApplication(fn: Fn, sources: Sources): boolean {
+  return sources.called(/^svc\.Depends$/).some(({ module, node: { args } }) => {
+    const [source, options] = args;
+    const scope = entryOf(options, 'scope');
+    const made = source && literal(source, module);
+    return scope?.type === 'text' && scope.value === 'app' && made !== undefined && isWithin(fn, made);
+  });
 }

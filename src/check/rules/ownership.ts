@@ -15,6 +15,7 @@ import { keyOf, keysOf, ownersOf } from '../statements/owners.ts';
 import { inputsOf, isChosen, plain } from '../statements/sending.ts';
 import { isGuarded, rowsIn } from '../statements/trace.ts';
 import { isOfToken, isRelative, issues, writtenBy } from './races.ts';
+import { HOOK, RIGHT, TENANT } from '../names.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources } from '../sources.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Site } from '../values/calls.ts';
@@ -70,7 +71,7 @@ function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void
       const found = byKey(chosen) ?? byOwner(chosen) ?? byParent(chosen) ?? byNothing(chosen);
       if (found === undefined) continue;
       const { binding, column } = found;
-      report(change?.nodeAt(undefined) ?? sending.nodeAt(binding?.token), found.message, {
+      report(change?.nodeAt() ?? sending.nodeAt(binding?.token), found.message, {
         ...(found.isCertain ? {} : { severity: 'warning' }),
         ...(binding && column !== undefined ? { remedy: remedyOf(binding.column, column) } : {}),
       });
@@ -137,10 +138,7 @@ function changeOf(sending: Sending): string {
 
 /** Whether a statement selects the row that another one has read. */
 function isOfRow({ equal, target }: Sending, read: Sending): boolean {
-  return (
-    target === read.target &&
-    equal.some(({ value }) => value !== undefined && rowsIn(value, [ROW]).includes(read.call))
-  );
+  return target === read.target && equal.some(({ value }) => rowsIn(value, [ROW]).includes(read.call));
 }
 
 /** SVC640: an `or` without parentheses, so that the comparison with the principal holds for one side only. */
@@ -343,9 +341,6 @@ function byParent({ sending, tied, owners, trace }: Chosen): Foreign | undefined
   return undefined;
 }
 
-/** Columns that hold a tenant, where the name is the only declaration. */
-const TENANT = /^(?:tenant|org|organi[sz]ation|company|workspace|customer)(?:_?id)?$/;
-
 /** Judges a statement without a condition: a change of the rows of every client, or a list of those of every tenant. */
 function byNothing({ sending, owners }: Chosen): Foreign | undefined {
   const { outline, target = '', isWrite } = sending;
@@ -379,7 +374,7 @@ function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void 
         sending.written.some(({ kind }) => kind === 'input')
       ) {
         report(
-          sending.nodeAt(undefined),
+          sending.nodeAt(),
           `every client, without a credential, inserts rows into the table "${sending.target}", because nothing verifies the message`,
           { severity: 'warning', remedy: VERIFY },
         );
@@ -401,8 +396,6 @@ function findUnverified(trace: Trace, report: ReportAt, sources: Sources): void 
 
 const VERIFY =
   'Verify the signature of the message first: timingSafeEqual(createHmac("sha256", key).update(raw).digest(), given)';
-/** Paths to which other services send messages. */
-const HOOK = /(?:^|[/-])(?:web)?hooks?(?:[/-]|$)|\/ipn\b/i;
 
 function pathOf({ call, module }: RouteCall): string {
   const path = call.args[0] && literal(call.args[0], module);
@@ -452,10 +445,6 @@ function hasRowPolicies({ migrations }: Trace, { project }: Sources): boolean {
   );
 }
 
-/** Columns that say what a client may do, or what it owns. */
-const RIGHTS =
-  /^(?:(?:\w+_|user)?roles?|(?:is_?)?(?:admin|administrator|superuser|staff|moderator)|permissions?|privileges?|scopes?|(?:is_?|email_?)?verified|balance(?:_?cents)?|credits?)$/;
-
 /** SVC641: columns with rights that a client writes into its own row. */
 function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
   const roles = rolesIn(sources);
@@ -474,7 +463,7 @@ function findOwnRights(trace: Trace, report: ReportAt, sources: Sources): void {
         sending.written.some(({ kind }) => kind === 'principal');
       for (const written of sending.written.filter(({ value }) => isChosen(value))) {
         const isOwnRole = isMember && /role|admin/.test(written.column);
-        if (!RIGHTS.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
+        if (!RIGHT.test(written.column) || !(isOwn || isSignUp || isOwnRole)) continue;
         const choices = choicesOf(written.value);
         const isRole = choices.some((choice) => roles.has(choice));
         // a declared choice of other words is no right
@@ -501,7 +490,7 @@ function findOwnClaims(run: Run, trace: Trace, report: ReportAt): void {
           ? args[1]
           : undefined;
     for (const [name, value] of claims?.members ?? []) {
-      const [input] = RIGHTS.test(plain(name)) ? inputsOf(value) : [];
+      const [input] = RIGHT.test(plain(name)) ? inputsOf(value) : [];
       if (input !== undefined)
         report({ module, call }, `the client writes "${name}" of its own login by ${input}`, {
           remedy: 'Take it from the row of the account',

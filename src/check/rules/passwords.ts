@@ -1,7 +1,7 @@
 /**
- * Rules about passwords and accounts: codes that clients may guess (SVC204), comparisons of secrets (SVC621),
- * replies that tell who has an account (SVC648), passwords and addresses that a login alone changes (SVC649), and accounts
- * that are switched off but still found (SVC672).
+ * Rules about passwords and accounts: codes that clients may guess (SVC204), comparisons of secrets (SVC621), tokens that
+ * stay valid after they set a password (SVC644), replies that tell who has an account (SVC648), passwords and addresses that
+ * a login alone changes (SVC649), and accounts that are switched off but still found (SVC672).
  */
 import {
   branchIf,
@@ -14,17 +14,17 @@ import {
   testsAround,
 } from '../reader/nodes.ts';
 import { DRAWN } from '../values/calls.ts';
-import { namesSecret } from '../sources.ts';
-import { ROW } from '../values/marks.ts';
+import { MAIL, OFF, PROOF, namesSecret, namesCode } from '../names.ts';
+import { CRYPTO, RANDOM, ROW } from '../values/marks.ts';
 import { clientPartsOf, constantOf, hasClient, isStored } from '../values/text.ts';
-import { ABSENT, madeIn } from '../values/value.ts';
+import { ABSENT, hasMark, madeIn, withoutMembers } from '../values/value.ts';
 import { numberOf } from '../reader/constants.ts';
 import { ownersOf } from '../statements/owners.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, isGuarded, rowsIn } from '../statements/trace.ts';
 import { COMPARES_HASH } from './cryptography.ts';
 import { limitOfRoute, limitersIn } from './routes.ts';
-import { addedBy, isOfToken, isPassword, issues, writtenBy } from './races.ts';
+import { addedBy, columnsOf, isOfToken, isPassword, issues, writtenBy } from './races.ts';
 import type { ClientPart } from '../values/text.ts';
 import type { Binding, Sending } from '../statements/sending.ts';
 import type { Compared, KeptCall, Run, Trace } from '../statements/trace.ts';
@@ -47,6 +47,7 @@ export const PASSWORD_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'if (!timingSafeEqual(sha256(given), sha256(key)))',
     watch: watchComparisons,
   },
+  { id: 'SVC644', onRun: findReusable },
   {
     id: 'SVC648',
     severity: 'warning',
@@ -128,7 +129,7 @@ function isSecretOf(
 ): boolean {
   const part = clientPartsOf(sent.texts).find((each) => !isStored(each));
   if (part === undefined || held === ABSENT || held.constant !== undefined) return false;
-  const made = madeIn({ texts: held.texts });
+  const made = madeIn(withoutMembers(held));
   const [stored] = clientPartsOf(held.texts);
   if (stored !== undefined && !isStored(stored)) return false;
   const name = node.type === 'member' ? (node.property ?? '') : '';
@@ -200,11 +201,6 @@ function findGuesses(trace: Trace, report: ReportAt, sources: Sources): void {
   }
 }
 
-/** Columns that hold a code, where the name is the only declaration. */
-function namesCode(column: string | undefined): boolean {
-  return column !== undefined && (namesSecret(column) || /^(?:\w+_)?(?:code|pin|otp)$/i.test(column));
-}
-
 /** Returns the input with few possible values that the handler hashes, or compares as a secret. */
 function guessedIn(run: Run, trace: Trace): string | undefined {
   const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
@@ -226,7 +222,7 @@ function comparedWith(
   return trace.compared.by(run).flatMap((each) =>
     each.sides.filter((_, index) => {
       const other = each.sides[1 - index];
-      return other !== undefined && rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index));
+      return rowsIn(other, [ROW]).length > 0 && fits(comparedColumn(each, 1 - index));
     }),
   );
 }
@@ -256,7 +252,7 @@ function chosenCode(run: Run, trace: Trace, codes: readonly CodeColumn[]): strin
   );
   const given = [...searched, ...compared];
   const hashed = trace.calls.by(run).filter(({ meaning }) => COMPARES.test(meaning));
-  const isDigest = given.some((value) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+  const isDigest = given.some((value) => hasMark(value, CRYPTO));
   return [...given, ...(isDigest ? hashed.flatMap(({ args }) => args) : [])].flatMap(inputsOf).at(0);
 }
 
@@ -272,7 +268,7 @@ function isDrawn(value: Value | undefined): boolean {
 const LEAST_CODES = 1_000;
 
 function guessable(value: Value | undefined): ClientPart | undefined {
-  const hasLongPart = madeIn(value && { texts: value.texts }).some(({ by }) => /^crypto\.random/.test(by));
+  const hasLongPart = hasMark(withoutMembers(value), RANDOM);
   return hasLongPart
     ? undefined
     : clientPartsOf(value?.texts ?? []).find(({ isGuessable }) => isGuessable === true);
@@ -386,9 +382,6 @@ function isUnlike(refusal: Node, { source }: SourceModule): boolean {
   return others.length > 0 && others.every((each) => textOf(each) !== textOf(refusal));
 }
 
-const MAIL = /^e_?mail(?:_address)?$/;
-const PROOF = /verified|confirmed/;
-
 /** SVC649: a password that is set without the present one, and an address that counts as verified before a mail has reached it. */
 function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
   if (!isGuarded(run) || ownersOf(trace).isRestricted(run)) return;
@@ -407,7 +400,7 @@ function findBareChanges(run: Run, trace: Trace, report: ReportAt): void {
     // a condition on the column sets the first password: and hash is null
     if (password !== undefined && !namesAfterWhere(write, password.column))
       report(
-        write.nodeAt(undefined),
+        write.nodeAt(),
         `each holder of a session sets a new password of its client in the table "${write.target}", because nothing compares the present one`,
       );
     const mail = written.find(({ column, kind }) => kind === 'input' && MAIL.test(column));
@@ -432,9 +425,39 @@ function namesAfterWhere({ outline }: Sending, column: string): boolean {
   return outline.tokens.slice(outline.before('where').length).some(({ name }) => name === column);
 }
 
-/** Columns that switch a row off, where the name is the only declaration. */
-const OFF =
-  /^(?:is_?)?(?:disabled|deactivated|suspended|blocked|banned|locked|active|enabled|deleted|revoked|removed)(?:_(?:at|on|ms|by))?$/;
+/** SVC644: a password that a random token of the client sets, while the token stays. */
+function findReusable(run: Run, trace: Trace, report: ReportAt): void {
+  // a session is such a row, too, and stays on purpose
+  if (isGuarded(run) || trace.calls.by(run).some(({ meaning }) => meaning === 'svc.checkPassword')) return;
+  const sent = trace.sentBy(run);
+  for (const write of sent) {
+    if (!write.written.some(isPassword)) continue;
+    const isUsed = (each: Sending): boolean =>
+      each === write || write.equal.some(({ value }) => rowsIn(value, [ROW]).includes(each.call));
+    const token = sent.find(
+      (each) => isUsed(each) && each.outline.verb !== 'delete' && isOfToken(each, trace),
+    );
+    if (token === undefined || sent.some((each) => endsToken(each, token))) continue;
+    // a token in the row of the account ends in the statement that sets the password
+    report(
+      (token.target === write.target ? write : token).nodeAt(),
+      `the token of the table "${token.target}" sets a password, and stays valid: each holder of the link sets it again`,
+      {
+        remedy:
+          'Delete the row and read it in one statement: delete from reset where token = ? and expires > ? returning account',
+      },
+    );
+  }
+}
+
+/** Whether a statement deletes the row of a token, or sets another column than the password in it. */
+function endsToken(write: Sending, { target = '' }: Sending): boolean {
+  if (!write.isWrite || !write.tables.includes(target)) return false;
+  const passwords = columnsOf(write.written.filter(isPassword));
+  return (
+    write.outline.verb !== 'update' || writtenBy(write).some(({ column }) => !passwords.includes(column))
+  );
+}
 
 /** SVC672: a login, a key or a single row that is found although a column that other statements use switches it off. */
 function findSwitchedOff(trace: Trace, report: ReportAt): void {
@@ -464,7 +487,7 @@ function findSwitchedOff(trace: Trace, report: ReportAt): void {
     if (siblingsOf(sending, trace).some((each) => each.target === target && each.outline.names(column)))
       continue;
     report(
-      sending.nodeAt(undefined),
+      sending.nodeAt(),
       `the statement finds rows of the table "${target}" that the column "${column}" switches off, although other statements ${isCredential ? 'write' : 'compare'} it`,
     );
   }

@@ -23,9 +23,8 @@ import { callsIn, isCommand, writtenOf } from '../sources.ts';
 import { isTimer } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
-import { madeIn } from '../values/value.ts';
+import { hasMark } from '../values/value.ts';
 import { ASKS } from './availability.ts';
-import { isOnlyFirst } from './state.ts';
 import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -203,6 +202,17 @@ function reportKept(
         'Forget the promise when it fails: load().catch((error) => { promise = undefined; throw error; })',
     },
   );
+}
+
+/** Whether code sets a variable only the first time: `if (!provider) provider = start(req)`. */
+function isOnlyFirst({ target, parent }: Assign): boolean {
+  const path = pathOf(target);
+  let at = parent;
+  while (at?.type === 'statement' || at?.type === 'block') at = at.parent;
+  if (at?.type !== 'if') return false;
+  const { test } = at;
+  if (test.type === 'unary' && test.operator === '!') return pathOf(test.value) === path;
+  return test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
 }
 
 /** Whether an assignment replaces what another one has kept. */
@@ -447,7 +457,7 @@ function findOverlaps({ call, meaning, stack, value }: Site, report: ReportAt): 
   const period = numberOf(delay && literal(delay, stack[at]!.module)) ?? Infinity;
   const isRepeated = [call, ...frames.map((frame) => frame.call)].some((each) => {
     const loop = each && loopAround(each);
-    return loop?.kind === 'of' && madeIn(value(loop.head[1])).some(({ by }) => by === ROW);
+    return loop?.kind === 'of' && hasMark(value(loop.head[1]), ROW);
   });
   if (isRepeated && period <= SHORT_INTERVAL && !looksForRun(frames.map(({ fn }) => fn)))
     report(

@@ -1,6 +1,6 @@
 /**
- * Rules about the use of databases: statements beside their transaction, rows that may be missing, results without a
- * maximum, requests inside of transactions, and a statement for each row (SVC614, SVC615, SVC637, SVC661, SVC662).
+ * Rules about the use of databases: rows that may be missing, results without a maximum, and a statement for each row
+ * (SVC615, SVC637, SVC662).
  */
 import { literal } from '../reader/constants.ts';
 import {
@@ -14,14 +14,14 @@ import {
   pathOf,
   provedBy,
 } from '../reader/nodes.ts';
-import { callsIn, writtenOf } from '../sources.ts';
+import { callsIn } from '../sources.ts';
 import { givenTo } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
 import { boundIn } from '../values/sql-texts.ts';
 import { hasNoMaximum, isPiece, literalOf } from '../values/text.ts';
-import { clientsIn, madeIn } from '../values/value.ts';
+import { clientsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { ASKS } from './availability.ts';
 import { OUR_DATABASE } from './injection.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -34,17 +34,6 @@ import type { Value } from '../values/value.ts';
 
 /** Rules about queries, sorted by id. */
 export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
-  {
-    id: 'SVC614',
-    severity: 'error',
-    cwe: [662],
-    why: 'A statement outside of the transaction is not rolled back, does not see the writes of the transaction, and may wait forever for locks of the transaction',
-    remedy:
-      'Use the session that transaction() passes to its callback: db.transaction(async (tx) => { await tx.execute(…); })',
-    wrong: 'db.transaction(async () => { await db.execute(…); })',
-    right: 'db.transaction(async (tx) => { await tx.execute(…); })',
-    onCall: findOutsideTransaction,
-  },
   {
     id: 'SVC615',
     severity: 'warning',
@@ -66,17 +55,6 @@ export const QUERY_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'limit: Field(int, { ge: 1, le: 200 })',
     watch: watchLimits,
     onCall: findBatches,
-  },
-  {
-    id: 'SVC661',
-    severity: 'warning',
-    cwe: [833, 400],
-    why: 'Until the other service responds, the transaction keeps its connection and its locks, so other requests wait. A rollback does not undo the request',
-    remedy:
-      'Send the request before or after the transaction: keep the intention in a row first, and write the result with a second transaction',
-    wrong: 'db.transaction(async (tx) => { await tx.execute(…); await fetch(…); })',
-    right: 'await db.transaction(async (tx) => { await tx.execute(…); }); await fetch(…);',
-    watch: watchRequests,
   },
   {
     id: 'SVC662',
@@ -156,7 +134,7 @@ function deletionOf(sending: Sending): Erasure | undefined {
   const isTimed = way.some(({ node }) =>
     [node, ...nodesAround(node)].some((each) => each.type === 'function' && runnerOf(each) !== undefined),
   );
-  return isTimed ? { ...sending.nodeAt(undefined), table, home: functionAround(call) } : undefined;
+  return isTimed ? { ...sending.nodeAt(), table, home: functionAround(call) } : undefined;
 }
 
 /** SVC676: tables that each start erases, and timers that delete all rows that requests insert. */
@@ -276,43 +254,6 @@ function namesIn(within: Node): readonly string[] {
   });
 }
 
-/** SVC661: requests of other services inside of a transaction: of a callback, or of the whole request. */
-function watchRequests(report: ReportAt): Watch {
-  /** Handlers that receive `Depends(transaction)`, also through a dependency. */
-  const open = new Set<Fn>();
-  return {
-    onHandler({ handler, dependencies }) {
-      if (dependencies.some((each) => needsTransaction(each))) open.add(handler);
-    },
-    onCall({ call, module, meaning, transaction, led, handler, stack }) {
-      if (!ASKS.test(meaning)) return;
-      if (transaction === undefined) {
-        // a task in the background runs after the response
-        const isOfHandler = stack.slice(1).every((frame) => frame.call !== undefined);
-        if (handler !== undefined && open.has(handler) && isOfHandler)
-          report(
-            { module, node: call },
-            'a request of another service is sent while the transaction of the handler is open, which ends after the handler',
-          );
-        return;
-      }
-      const isLed = led?.call !== undefined && !isWithin(call, transaction.work);
-      report(
-        { module: isLed ? led.module : module, node: isLed ? led.call! : call }, // `isLed` says that there is one
-        'a request of another service is sent inside of transaction(), which stays open until the response comes',
-      );
-    },
-  };
-}
-
-function needsTransaction({ gives, depends }: Value, depth = 0): boolean {
-  if (gives?.isolation !== undefined) return true;
-  return (
-    depth < 6 &&
-    [...(depends?.spec?.members?.values() ?? [])].some((each) => needsTransaction(each, depth + 1))
-  );
-}
-
 /** Methods of lists that call a function for each item. */
 const EACH = /^(?:map|flatMap|forEach)$/;
 
@@ -374,7 +315,7 @@ function watchLimits(report: ReportAt): Watch {
       // the condition of a loop is no limit, but needs one
       const [made] = node.parent?.type === 'loop' ? sides.flatMap((side) => endlessIn(side) ?? []) : [];
       if (made !== undefined) amounts.push({ by: made.by, node, module });
-      else for (const { by } of sides.flatMap((side) => madeIn({ texts: side.texts }))) compared.add(by);
+      else for (const { by } of sides.flatMap((side) => madeIn(withoutMembers(side)))) compared.add(by);
     },
     finish() {
       for (const { by, node, module } of limits)
@@ -406,7 +347,7 @@ function amountOf({ call, meaning, value }: Site): Value | undefined {
 }
 
 function endlessIn(value: Value | undefined): Made | undefined {
-  return value && madeIn({ texts: value.texts }).find(hasNoMaximum);
+  return madeIn(withoutMembers(value)).find(hasNoMaximum);
 }
 
 /** Returns the inputs after LIMIT in a statement whose types have no maximum. */
@@ -452,7 +393,7 @@ function repeatedOver(call: Node): readonly Node[] {
 function isUnlimited(value: Value | undefined): boolean {
   const { source, declared } = value ?? {};
   if (source === undefined || !/^(?:body|form|message|query)$/.test(source.origin.input)) return false;
-  if (value !== undefined && clientsIn(value).some((part) => isPiece(part))) return false;
+  if (clientsIn(value).some((part) => isPiece(part))) return false;
   const node = declared?.node;
   return node === undefined
     ? declared === undefined
@@ -474,39 +415,6 @@ function isMeasured(list: Node): boolean {
         pathOf(node.object) === path,
     )
   );
-}
-
-/** SVC614: statements in the callback of transaction() that are not part of the transaction. */
-function findOutsideTransaction(
-  { call, module, meaning, receiver, transaction, led, value }: Site,
-  report: ReportAt,
-  sources: Sources,
-): void {
-  if (transaction === undefined) return;
-  const { owner, session } = transaction;
-  if (!isWithin(call, transaction.work)) {
-    const isSame = receiver === owner || (receiver?.type === owner.type && owner.type === 'svc/db.db');
-    if (OUR_DATABASE.test(meaning) && isSame && receiver?.isolation === undefined && led?.call !== undefined)
-      report(
-        { module: led.module, call: led.call },
-        `${writtenOf(led.module, led.call.callee)}() is called inside transaction(), but sends statements that run outside of the transaction`,
-      );
-    return;
-  }
-  const isOutside = (given: Value | undefined): boolean =>
-    given !== undefined && given !== session && given.type === owner.type && given.fn === undefined;
-  const passed = call.args.find((arg) => isOutside(value(arg)));
-  if (passed !== undefined && sources.handlers.resolve(call.callee, module) !== undefined)
-    report(
-      { module, node: passed },
-      'a function called inside transaction() receives the database as an argument, so its statements run outside of the transaction',
-      { severity: 'warning' },
-    );
-  if (OUR_DATABASE.test(meaning) && isOutside(receiver))
-    report(
-      { module, call },
-      `${writtenOf(module, call.callee)}() is called inside transaction(), but runs outside of the transaction`,
-    );
 }
 
 /** SQL statements that always return a row. */
@@ -564,7 +472,7 @@ function unprovedUse(declarator: NodeOf<'declarator'>, module: SourceModule): No
 
 /** Returns the SQL text of an expression. The result is empty if the source does not contain the text. */
 function statementOf(node: Node | undefined, module: SourceModule): string {
-  const value = node === undefined ? undefined : literal(node, module);
+  const value = literal(node, module);
   return value?.type === 'text' ? value.value : value?.type === 'template' ? value.texts.join('?') : '';
 }
 

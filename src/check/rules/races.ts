@@ -4,13 +4,13 @@
  */
 import { onePer } from '../../base/options.ts';
 import { isWithin, methodOf, nodesAround } from '../reader/nodes.ts';
-import { COMPUTED, ROW } from '../values/marks.ts';
+import { COMPUTED, CRYPTO, INPUT, RANDOM, ROW } from '../values/marks.ts';
 import { inputsOf, plain } from '../statements/sending.ts';
 import { comparedColumn, rowsIn } from '../statements/trace.ts';
 import { holdsKey } from '../statements/written-schema.ts';
 import { constantIn } from '../values/tests.ts';
-import { ABSENT, madeIn, signatureOf } from '../values/value.ts';
-import { namesSecret } from '../sources.ts';
+import { ABSENT, hasMark, madeIn, signatureOf } from '../values/value.ts';
+import { LEDGER, namesSecret } from '../names.ts';
 import type { ReportAt, SourcePart, SourceRule } from '../sources.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { Spot } from '../reader/modules.ts';
@@ -90,7 +90,7 @@ function findOverfilled(run: Run, trace: Trace, reads: readonly Sending[], repor
     const isLimited = trace.compared.by(run).some((each) => isLimit(each, isCounted));
     if (isLimited)
       report(
-        write.nodeAt(undefined),
+        write.nodeAt(),
         `two requests at the same time both count few enough rows of the table "${write.target}", and both insert one`,
         {
           remedy:
@@ -118,7 +118,7 @@ function findDoubled(run: Run, trace: Trace, report: ReportAt): void {
     if (write.outline.has(/^(?:conflict|duplicate|ignore)$/)) {
       if (isAlwaysNew(write, table))
         report(
-          write.nodeAt(undefined),
+          write.nodeAt(),
           `the statement leaves out no row that is there already, because no unique key of the table "${write.target}" is among its columns`,
           { remedy: 'Declare the columns unique, and again where a migration makes the table anew' },
         );
@@ -136,7 +136,7 @@ function findDoubled(run: Run, trace: Trace, report: ReportAt): void {
     const compared = trace.compared.by(run).filter(({ sides }) => sides.some(isRead));
     if (compared.length === 0 || compared.some((each) => isLimit(each, isRead))) continue;
     report(
-      write.nodeAt(undefined),
+      write.nodeAt(),
       `two requests at the same time both find no row of the table "${write.target}" and both insert one, because no unique key refuses the second`,
       {
         remedy:
@@ -150,9 +150,7 @@ function findDoubled(run: Run, trace: Trace, report: ReportAt): void {
 function isAlwaysNew({ outline, written }: Sending, { keys, columns }: KnownTable): boolean {
   const own = outline.insertion?.columns?.map(({ name }) => name);
   const isMade = (column: string): boolean =>
-    written.some(
-      (each) => each.column === column && madeIn(each.value).some(({ by }) => /^crypto\.random/.test(by)),
-    );
+    written.some((each) => each.column === column && hasMark(each.value, RANDOM));
   return (
     own !== undefined &&
     keys.flat().every((column) => columns.includes(column) && (!own.includes(column) || isMade(column)))
@@ -298,10 +296,6 @@ function findHalves(run: Run, trace: Trace, report: ReportAt): void {
     }
 }
 
-/** Tables with one row for each change of another table, where the name is the only declaration. */
-const NOTES =
-  /(?:^|_)(?:audits?|outbox|ledger|journal|audit_?\w+|(?:event|activity|change)_?logs?)(?:_|$)|^history$/;
-
 /** Whether a table has the history of a table, or of a column that a statement writes: `price_history`, but not `search_history`. */
 function isHistoryOf(table: string, first: Sending): boolean {
   const [, of] = /^(\w+?)_?history$/.exec(table) ?? [];
@@ -323,8 +317,8 @@ function isNoted(first: Sending, second: Sending): boolean {
       first.outline.verb === 'insert' && first.call.start < second.call.start && isNegated(first, second)
     );
   const [changed, table] = [first.target ?? '', second.target ?? ''];
-  if (NOTES.test(changed) || changed.endsWith('history')) return false;
-  if (NOTES.test(table) || isHistoryOf(table, first)) return true;
+  if (LEDGER.test(changed) || changed.endsWith('history')) return false;
+  if (LEDGER.test(table) || isHistoryOf(table, first)) return true;
   // a row with nothing but the client and constants is a statistic, and one that may be there already is none of this change
   const says = second.written.some(({ kind }) => kind !== 'principal' && kind !== 'constant');
   return (
@@ -349,9 +343,7 @@ function isNegated(first: Sending, second: Sending): boolean {
   const numbers = (sending: Sending, isNegative: boolean): readonly string[] =>
     sending.written
       .filter(({ value }) =>
-        madeIn(value).some(
-          ({ by, node }) => /^(?:input|endless) /.test(by) && (node.type === 'unary') === isNegative,
-        ),
+        madeIn(value).some(({ by, node }) => INPUT.test(by) && (node.type === 'unary') === isNegative),
       )
       .flatMap(({ value }) => inputsOf(value));
   return [true, false].some((isNegative) =>
@@ -375,7 +367,7 @@ function partingOf(first: Sending, second: Sending): readonly [Node, Node, Spot]
   const index = first.way.findIndex(({ node }, at) => node !== second.way[at]?.node);
   const [own, other] = [first.way[index], second.way[index]];
   if (own === undefined || other === undefined) return undefined;
-  return [own.node, other.node, own.node === first.call ? first.nodeAt(undefined) : own];
+  return [own.node, other.node, own.node === first.call ? first.nodeAt() : own];
 }
 
 /** Whether a call runs without another one: in a branch before it, or in a `catch` after it. */
@@ -437,14 +429,12 @@ function isKeyOf(value: Value | undefined, { equal }: Sending): boolean {
 
 /** Whether a call made the key of the row that a statement inserts: `randomUUID()`. */
 function isMadeFor(by: string, node: unknown, { written }: Sending): boolean {
-  return (
-    /^crypto\./.test(by) && written.some(({ value }) => madeIn(value).some((made) => made.node === node))
-  );
+  return CRYPTO.test(by) && written.some(({ value }) => madeIn(value).some((made) => made.node === node));
 }
 
 /** Whether a statement stores a new random secret, as that of a forgotten password does. */
 export function issues({ bindings = [] }: Sending): boolean {
-  return bindings.some(({ value }) => madeIn(value).some(({ by }) => by.startsWith('crypto.')));
+  return bindings.some(({ value }) => hasMark(value, CRYPTO));
 }
 
 export function isPassword({ value }: Binding): boolean {
@@ -471,7 +461,7 @@ const writtenTokens = onePer(({ sent }: Trace): ReadonlySet<string> => {
 });
 
 export function isToken(value: Value | undefined): boolean {
-  return madeIn(value).some(({ by }) => /^crypto\.(?!hkdf)/.test(by));
+  return hasMark(value, /^crypto\.(?!hkdf)/);
 }
 
 /** Returns the column that a statement adds to: `n = n + ?`, also in the second half of an upsert. */

@@ -4,7 +4,8 @@
  */
 import { calledName, dependsOn, entryOf, functionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { specOf } from '../values/functions.ts';
-import { bare, writtenOf } from '../sources.ts';
+import { SECRET_COLUMN, SECRET_MEMBER, bare } from '../names.ts';
+import { writtenOf } from '../sources.ts';
 import { CLASS_ROW } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientPartsOf, hasAny, isStored, literalOf } from '../values/text.ts';
@@ -15,7 +16,7 @@ import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
-import { innerOf, madeIn } from '../values/value.ts';
+import { hasMark, innerOf, madeIn, withoutMembers } from '../values/value.ts';
 import type { RowColumn, Sending, WrittenColumns } from '../statements/sending.ts';
 import type { Site } from '../values/calls.ts';
 import type { ClientPart, Made } from '../values/text.ts';
@@ -152,7 +153,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
   const shown: RepliesOf = new Map();
   const add = (value: Value | undefined, route: RouteCall | undefined, reply?: Spot): void => {
     for (const [key, member] of (route && value?.members) ?? [])
-      if (route !== undefined && REVEALED.test(bare(key)))
+      if (route !== undefined && SECRET_MEMBER.test(bare(key)))
         shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
     if (!declaresResponse(route)) replies.push([value, reply]);
   };
@@ -160,7 +161,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
   const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
     if (value === undefined || depth > 4) return;
-    const stacks = madeIn({ texts: value.texts }).filter(({ by }) => by === 'Error.stack');
+    const stacks = madeIn(withoutMembers(value)).filter(({ by }) => by === 'Error.stack');
     for (const made of [...stacks, ...(value.whole === undefined ? [] : [value.whole])]) {
       const message = revealed(made, value, sent.get(made.node), secrets);
       if (message !== undefined && !isUnderCondition(made.node, made.module))
@@ -177,8 +178,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
     onStatement(sending) {
       sent.set(sending.call, sending);
       for (const { table, column, value } of sending.written)
-        if (SECRET_COLUMN.test(column) || madeIn(value).some(({ by }) => HASHES.test(by)))
-          secrets.set(table, column);
+        if (SECRET_COLUMN.test(column) || hasMark(value, HASHES)) secrets.set(table, column);
     },
     finish() {
       replies.forEach(([value, reply]) => judge(value, reply));
@@ -196,9 +196,6 @@ export function declaresResponse(route: RouteCall | undefined): boolean {
 export const MAKES_REPLY: RegExp = /^svc\.(?:reply|\w+Response)$|^Response(?:\.\w+)?$/;
 /** Functions whose results are hashes of passwords. */
 const HASHES = /^svc\.hashPassword$|^(?:bcrypt|bcryptjs|argon2)\.|^crypto\.(?:scrypt|pbkdf2)/;
-/** Columns that hold a secret, where the name is the only declaration. */
-const SECRET_COLUMN =
-  /^(?!.*(?:csrf|(?:file|content|block|commit)_?hash))\w*(?:(?:password|passwd)(?:_?hash)?|secret|api_?key|private_?key|_hash)$/i;
 
 /** Returns what a stack trace, the environment, or the rows of a statement reveal. */
 function revealed(
@@ -344,9 +341,6 @@ function choosesField(name: string, { part, before }: Place): boolean {
   return name === 'content-disposition' && hasAny(part.may, isQuoted ? '"' : ';"');
 }
 
-const REVEALED =
-  /^(?:password|passwd|pwd|passwordhash|hashedpassword|passwordsalt|clientsecret|privatekey|apisecret|totpsecret|mfasecret)$/;
-
 /** Members of responses that are named like secrets, by the calls that declare their routes. Whole values hold much memory. */
 type RepliesOf = Map<Node, readonly (readonly [key: string, member: Value])[]>;
 
@@ -370,7 +364,8 @@ function isOwnText({ texts }: Value): boolean {
 function findRevealed(sources: Sources, report: ReportAt, shown: RepliesOf): void {
   for (const { module, node } of sources.all('entry')) {
     const { key = '' } = node;
-    if (node.parent?.type !== 'object' || !REVEALED.test(bare(key)) || node.value === undefined) continue;
+    if (node.parent?.type !== 'object' || !SECRET_MEMBER.test(bare(key)) || node.value === undefined)
+      continue;
     if (
       node.value.type === 'text' ||
       node.value.type === 'value' ||

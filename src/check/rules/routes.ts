@@ -17,6 +17,7 @@ import {
   pathOf,
   walk,
 } from '../reader/nodes.ts';
+import { LINK, LOGIN } from '../names.ts';
 import { meaningOf, meaningOfCall } from '../sources.ts';
 import { GUARDS, isClock } from '../values/marks.ts';
 import { specOf } from '../values/functions.ts';
@@ -25,7 +26,7 @@ import { constantIn } from '../values/tests.ts';
 import { literalOf } from '../values/text.ts';
 import { isCaught } from '../values/promises.ts';
 import { errorId } from '../values/inputs.ts';
-import { KNOWN, innerOf, madeIn } from '../values/value.ts';
+import { KNOWN, innerOf, madeIn, withoutMembers } from '../values/value.ts';
 import { CHOSEN_KEY, CREDENTIALS, chosenKey } from './deployment.ts';
 import { OTHER_DATABASE, OUR_DATABASE } from './injection.ts';
 import { MAKES_REPLY, declaresResponse, isUnderCondition } from './replies.ts';
@@ -193,9 +194,6 @@ function countsByAddress(options: Node | undefined, module: SourceModule): boole
   );
 }
 
-/** Paths that links in e-mails and redirects open, such as `/verify`. Browsers always request them with GET. */
-const LINKED = /(?:^|\/)(?:verify|confirm|activate|unsubscribe|callback|invitations?|magic)(?:[/-]|$)/i;
-
 /** SVC216: GET routes that change data which the request chooses, or that end the session. */
 function findChangingGets(site: Site, report: ReportAt): void {
   const { route, meaning } = site;
@@ -209,7 +207,7 @@ function findChangingGets(site: Site, report: ReportAt): void {
   const change =
     meaning === 'svc.Session.destroy'
       ? 'ends the session'
-      : CHANGES_ROWS.test(text) && isChosen && !LINKED.test(path) && !setsTime(site, text)
+      : CHANGES_ROWS.test(text) && isChosen && !LINK.test(path) && !setsTime(site, text)
         ? `${/^\s*delete/i.test(text) ? 'deletes' : 'changes'} rows`
         : undefined;
   if (change === undefined || (methodsOf(route.call).length > 1 && testsMethod(route.call))) return;
@@ -231,8 +229,6 @@ function testsMethod({ args }: Call): boolean {
   // a route has a path and a handler
   return partsIn(args.at(-1)!).some((node) => node.type === 'member' && node.property === 'method');
 }
-
-const LOGIN = /(?:^|\/)(?:log-?in|sign-?in|session|auth)s?(?:\/|$)/i;
 
 /** SVC217: logins that keep the session id. */
 function watchLogins(report: ReportAt): Watch {
@@ -370,7 +366,7 @@ export function methodsOf({ callee, args }: Call): readonly string[] {
 /** SVC210: rate limit keys that come from a header. Clients can set that header to any value. */
 function judgeKey(options: Node | undefined, module: SourceModule, sources: Sources, report: ReportAt): void {
   const given = entryOf(options, 'key');
-  const key = given === undefined ? undefined : sources.handlers.resolve(given, module);
+  const key = sources.handlers.resolve(given, module);
   if (key === undefined) return;
   const home = sources.handlers.homeOf(key);
   const credentials = credentialsIn(sources);
@@ -509,7 +505,7 @@ function watchMessages(report: ReportAt): Watch {
   const replies: (readonly [Value | undefined, Spot | undefined])[] = [];
   const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
     if (value === undefined || depth > 4) return;
-    const message = madeIn({ texts: value.texts }).find(({ by }) =>
+    const message = madeIn(withoutMembers(value)).find(({ by }) =>
       errors.has(by.replace(/^Error\.message of /, '')),
     );
     if (message !== undefined && ![message, reply ?? message].some(isForSome))
@@ -550,7 +546,7 @@ function isForSome({ node, module }: Spot): boolean {
 function credentialsIn(sources: Sources): ReadonlySet<string> {
   const own = sources.called(/^svc\.APIKeyAuth$/).flatMap(({ module, node }) => {
     const header = entryOf(node.args[0], 'header');
-    const name = header === undefined ? undefined : literal(header, module);
+    const name = literal(header, module);
     return name?.type === 'text' ? [name.value.toLowerCase()] : [];
   });
   return CREDENTIALS.union(new Set(own));

@@ -7,6 +7,7 @@ import { ADDRESS_RULES } from './addresses.ts';
 import { AMOUNT_RULES } from './amounts.ts';
 import { APPLICATION_RULES } from './application.ts';
 import { AVAILABILITY_RULES } from './availability.ts';
+import { CALCULATION_RULES } from './calculations.ts';
 import { COOKIE_RULES } from './cookies.ts';
 import { CRYPTOGRAPHY_RULES } from './cryptography.ts';
 import { FAIL_OPEN_RULES } from './fail-open.ts';
@@ -24,7 +25,7 @@ import { REPLY_RULES } from './replies.ts';
 import { ROUTE_RULES } from './routes.ts';
 import { SETTING_RULES } from './settings.ts';
 import { STATE_RULES } from './state.ts';
-import { STATEMENT_RULES } from './statements.ts';
+import { STATEMENT_RULES, TRANSACTION_RULES } from './statements.ts';
 import { TOKEN_RULES } from './tokens.ts';
 import { VARIABLE_RULES } from './variables.ts';
 import { WRITTEN_SECRET_RULES } from './written-secrets.ts';
@@ -36,6 +37,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...ADDRESS_RULES,
   ...AMOUNT_RULES,
   ...AVAILABILITY_RULES,
+  ...CALCULATION_RULES,
   ...COOKIE_RULES,
   ...CRYPTOGRAPHY_RULES,
   ...FAIL_OPEN_RULES,
@@ -54,6 +56,7 @@ export const SOURCE_PARTS: readonly (SourceRule | SourcePart)[] = [
   ...SETTING_RULES,
   ...STATE_RULES,
   ...TOKEN_RULES,
+  ...TRANSACTION_RULES,
   ...VARIABLE_RULES,
   ...WRITTEN_SECRET_RULES,
 ];

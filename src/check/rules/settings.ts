@@ -2,9 +2,10 @@
  * Rules about settings in the sources (SVC208, SVC210 … SVC212, SVC218, SVC403). They find mistakes that the loaded
  * application does not show, or shows without a line.
  */
-import { calledName, entryOf, isRaw, nodesAround } from '../reader/nodes.ts';
+import { calledName, entryOf, isRaw, methodOf, nodesAround } from '../reader/nodes.ts';
 import { literal, numberOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
+import { isRouter } from '../values/ours.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
@@ -114,21 +115,32 @@ const REMEDIES: Readonly<Record<string, string>> = {
 /** SVC403: state in the memory of one process, although several processes serve the program. */
 function watchMemory(report: ReportAt, sources: Sources): Watch {
   const sent: { object: Node | undefined; isInRequest: boolean }[] = [];
+  /** Endpoints of MCP with sessions. */
+  const mounts: Spot[] = [];
   /** Whether each process by itself sends the events of an object. Events of an unknown object count for all. */
   const isFed = (made: Call): boolean => {
     const own = sent.filter(({ object = made }) => object === made);
     return own.length > 0 && !own.some(({ isInRequest }) => isInRequest);
   };
   return {
-    onCall({ meaning, receiver, handler }) {
+    onCall({ call, module, meaning, receiver, handler, value }) {
       if (meaning === 'svc.EventBroadcast.send')
         sent.push({ object: receiver?.lasting, isInRequest: handler !== undefined });
+      const isMount = isRouter(receiver?.type) && methodOf(call) === 'mountMcp';
+      if (isMount && value(call.args[1])?.members?.get('sessions')?.constant !== false)
+        mounts.push({ module, node: call });
     },
     finish() {
       const startsMany = sources
         .all('call')
         .some(({ module, node }) => calledName(node) === 'run' && startsSeveral(node, module));
-      if (!startsMany && !sources.isServedByMany) return;
+      if (!startsMany && !sources.deployment.isServedByMany) return;
+      for (const mount of sources.deployment.hasAuthSecret ? [] : mounts)
+        report(
+          mount,
+          'without an authSecret, each process refuses the MCP sessions of the others, but several worker processes serve the application',
+          { remedy: 'Set SVC_AUTH_SECRET, or mount the endpoint with sessions: false' },
+        );
       for (const { module, node } of sources.all('call')) {
         const [, name = ''] = /^svc(?:\/db)?\.(\w+)$/.exec(meaningOfCall(node, module)) ?? [];
         const what = Object.hasOwn(KEPT, name) ? KEPT[name] : undefined;
@@ -162,7 +174,7 @@ function isReported(name: string, made: Spot, sources: Sources): boolean {
 
 /** Whether `run({ workers })` starts several processes. A computed number probably does. */
 function startsSeveral({ args: [options] }: Call, module: SourceModule): boolean {
-  const workers = options === undefined ? undefined : entryOf(literal(options, module), 'workers');
+  const workers = entryOf(literal(options, module), 'workers');
   if (workers === undefined) return false;
   const isAuto = workers.type === 'text' && workers.value === 'auto';
   return workers.type === 'call' || isAuto || (numberOf(workers, module) ?? 0) > 1;

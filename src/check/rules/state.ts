@@ -14,6 +14,7 @@ import {
   partsIn,
   pathOf,
 } from '../reader/nodes.ts';
+import { SETTINGS, TOOL } from '../names.ts';
 import { callsIn } from '../sources.ts';
 import { isOfPackage } from '../values/calls.ts';
 import { hasDeclaredBody } from '../values/functions.ts';
@@ -24,10 +25,10 @@ import { KNOWN, clientIn, givenOf, madeIn, textValue } from '../values/value.ts'
 import { isToken } from './races.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Assign, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
+import type { Declarator, Fn, Member, Node, NodeOf } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Sending } from '../statements/sending.ts';
-import type { Kept, Site } from '../values/calls.ts';
+import type { Site } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 
 /** Rules about state, sorted by id. */
@@ -40,7 +41,7 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
     remedy: 'Keep the value in a local variable of the handler, in req.state or in the session',
     wrong: 'let current; … current = me;',
     right: 'const current = me;',
-    watch: (report, sources) => ({ onAssign: (kept) => findKeptRequests(kept, sources, report) }),
+    watch: watchKept,
   },
   {
     id: 'SVC632',
@@ -51,8 +52,9 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
       'Add everything that the result depends on to the key: cached(load, { key: (path, user) => `${user} ${path}` })',
     wrong: 'cached(load, { key: (path) => path })',
     right: 'cached(load, { key: (path, user) => `${user} ${path}` })',
-    watch: watchShared,
+    watch: watchCached,
   },
+  { id: 'SVC632', onCall: findSharedEntries },
   {
     id: 'SVC633',
     severity: 'warning',
@@ -68,67 +70,43 @@ export const STATE_RULES: readonly (SourceRule | SourcePart)[] = [
   { id: 'SVC658', watch: watchLocks },
 ];
 
-/**
- * Names of objects with settings. Only administrators change settings, and they may usually change all
- * members.
- */
-const SETTINGS = /(?:settings?|config\w*|conf|preferences|prefs)(?:\.|$)/i;
-
-/** Variables that are already reported for a function, so that each is reported only once. */
-const reported = new WeakMap<Fn, Set<Node>>();
-
-/** Whether a variable is not yet reported for this function. Marks it as reported. */
-function isFirst(fn: Fn, variable: Node): boolean {
-  const known = reported.get(fn) ?? new Set();
-  reported.set(fn, known);
-  return known.size < known.add(variable).size;
+/** SVC631: values of a request in a variable of the module, in a member of one, or in a field of its object. */
+function watchKept(report: ReportAt, sources: Sources): Watch {
+  /** Variables by the functions for which they are reported: each pair is reported only once. */
+  const reported = new Map<Fn, Set<Node>>();
+  return {
+    onAssign({ assign, module, value, isLasting }) {
+      const path = pathOf(assign.target);
+      const fn = functionAround(assign);
+      if (path === undefined || fn === undefined || assign.operator !== '=') return;
+      const [name] = path.split('.') as [string]; // split() returns at least one part
+      const variable = moduleVariable(name, assign.target, module);
+      const isField = name === 'this' && isLasting;
+      if (variable === undefined && !isField) return;
+      const uses =
+        variable === undefined
+          ? usesOfField(assign.target, sources)
+          : sources.usesOf(variable, name).map(({ node }) => node);
+      const isExported = variable?.parent?.parent?.type === 'export';
+      const isRead = isExported || uses.some((node) => functionAround(node) !== fn);
+      // a request body may change shared state on purpose
+      if (isRead && /^(?:body|form|json|text)\b/.test(value.what)) return;
+      const known = reported.get(fn) ?? new Set();
+      if (isUsedAtOnce(uses) || known.has(variable ?? assign)) return;
+      reported.set(fn, known.add(variable ?? assign));
+      report(
+        { module, node: assign },
+        `all requests share the ${isField ? 'field' : 'variable'} "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
+      );
+    },
+  };
 }
 
-/** Whether code sets a variable only the first time: `if (!provider) provider = start(req)`. */
-export function isOnlyFirst({ target, parent }: Assign): boolean {
-  const path = pathOf(target);
-  let at = parent;
-  while (at?.type === 'statement' || at?.type === 'block') at = at.parent;
-  if (at?.type !== 'if') return false;
-  const { test } = at;
-  const isUnset = test.type === 'unary' && test.operator === '!' && test.value !== undefined;
-  return isUnset
-    ? pathOf(test.value!) === path
-    : test.type === 'binary' && /^===?$/.test(test.operator) && pathOf(test.left) === path;
-}
-
-/** SVC631: code that assigns a request value to a module variable, to a member of one, or to a field of its object. */
-function findKeptRequests(
-  { assign, module, value, isLasting }: Kept,
-  sources: Sources,
-  report: ReportAt,
-): void {
-  const path = pathOf(assign.target);
-  const fn = functionAround(assign);
-  if (path === undefined || fn === undefined || assign.operator !== '=') return;
-  const [name] = path.split('.') as [string];
-  const binding = module.lookup(name, assign.target);
-  const variable =
-    binding?.kind === 'declared' &&
-    binding.node.type === 'declarator' &&
-    functionAround(binding.node) === undefined
-      ? binding.node
-      : undefined;
-  const isField = name === 'this' && isLasting;
-  if (variable === undefined && !isField) return;
-  const uses =
-    variable === undefined
-      ? usesOfField(assign.target, sources)
-      : sources.usesOf(variable, name).map(({ node }) => node);
-  const isRead =
-    variable?.parent?.parent?.type === 'export' || uses.some((node) => functionAround(node) !== fn);
-  // a request body may change shared state on purpose
-  if (isRead && /^(?:body|form|json|text)\b/.test(value.what)) return;
-  if (isUsedAtOnce(uses) || !isFirst(fn, variable ?? assign)) return;
-  report(
-    { module, node: assign },
-    `all requests share the ${isField ? 'field' : 'variable'} "${path}", which keeps ${value.what} of one request: requests of other clients see or overwrite the value`,
-  );
+/** Returns the variable of a module that a name stands for; undefined for any other name. */
+function moduleVariable(name: string, at: Node, module: SourceModule): Declarator | undefined {
+  const binding = module.lookup(name, at);
+  if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return undefined;
+  return functionAround(binding.node) === undefined ? binding.node : undefined;
 }
 
 /** Returns all members of the name of a field, of any object. */
@@ -142,9 +120,10 @@ function usesOfField(target: Node, sources: Sources): Node[] {
  * variable then serves as a local one: no other request can change it before it is read.
  */
 function isUsedAtOnce(uses: readonly Node[]): boolean {
-  const isSet = (node: Node): boolean =>
-    node.parent?.type === 'assign' && node.parent.target === node && node.parent.operator === '=';
-  const [sets, reads] = [uses.filter(isSet), uses.filter((use) => !isSet(use))];
+  const isSet = (use: Node): boolean =>
+    use.parent?.type === 'assign' && use.parent.target === use && use.parent.operator === '=';
+  const sets = uses.filter(isSet);
+  const reads = uses.filter((use) => !isSet(use));
   return (
     reads.length > 0 &&
     reads.every((read) => {
@@ -161,71 +140,16 @@ function waits(fn: Fn, from: number, to: number): boolean {
   return partsIn(fn).some(({ type, start }) => type === 'await' && start > from && start < to);
 }
 
-/** Names of parameters that do not affect the result of a function, such as `db` and `logger`. */
-const NO_PART = /^(?:_|signal|db|tx|database|log|logger|clock|cache|app|fetch)/i;
-
-/** SVC632: data of one client in a cache whose key does not identify the client. */
-function watchShared(report: ReportAt, sources: Sources): Watch {
-  const cached: CachedCall[] = [];
-  const sent: Sending[] = [];
-  return {
-    onCall(site) {
-      findSharedEntries(site, report);
-      if (site.meaning !== 'svc.cached') return;
-      const key = entryOf(site.call.args[1], 'key');
-      cached.push({ site, key, text: site.run(key, ARGUMENTS) });
-    },
-    onStatement: (sending) => sent.push(sending),
-    finish() {
-      for (const call of cached) {
-        judgeCached(call, sources, report);
-        findKept(call.site, sent, sources, report);
-      }
-    },
-  };
-}
-
-/** Seconds after which a change that the cache does not notice is a mistake. */
-const LONG = 600;
-
-/** SVC632: a change of rows that a cached function has read, while nothing removes its results. */
-function findKept(site: Site, sent: readonly Sending[], sources: Sources, report: ReportAt): void {
-  const { call, module, value } = site;
-  const [load, options] = call.args;
-  const fn = load === undefined ? undefined : sources.handlers.resolve(load, module);
-  const seconds = Number(constantIn(value(options)?.members?.get('ttlSeconds'))?.replaceAll('_', ''));
-  const { parent } = call;
-  const name =
-    parent?.type === 'entry'
-      ? parent.key
-      : parent?.type === 'declarator' && parent.target.type === 'name'
-        ? parent.target.name
-        : undefined;
-  if (fn === undefined || name === undefined || !(seconds > LONG)) return;
-  const isRemoved = sources.all('call').some(
-    ({ node }) =>
-      /^(?:delete|clear)$/.test(methodOf(node)) &&
-      pathOf(objectOf(node) ?? node)
-        ?.split('.')
-        .at(-1) === name,
-  );
-  if (isRemoved) return;
-  const calls = new Set(callsIn(fn, module, sources).map((each) => each.call));
-  const tables = new Set(sent.filter((each) => calls.has(each.call)).flatMap((each) => each.tables));
-  for (const change of sent)
-    if (change.isWrite && change.handler !== undefined && tables.has(change.target ?? ''))
-      report(
-        change.nodeAt(undefined),
-        `the results of "${name}" stay in the cache for ${seconds} s although this statement changes the table "${change.target}", because nothing removes them`,
-        { severity: 'warning', remedy: `Remove the result after the change: await ${name}.delete(id)` },
-      );
-}
-
 /** A call of `cached()`, with its option `key` and the text that this function makes of {@link ARGUMENTS}. */
 interface CachedCall {
   readonly site: Site;
   readonly key: Node | undefined;
-  readonly text: Value | undefined;
+  readonly keyText: Value | undefined;
+}
+
+/** A call of `cached()` with the function whose results it keeps. */
+interface CachedFunction extends CachedCall {
+  readonly load: Fn;
 }
 
 /** Arguments that a key is asked for: each is a text of its own. */
@@ -233,70 +157,78 @@ const ARGUMENTS: readonly Value[] = Array.from({ length: 8 }, (_, index) =>
   textValue(clientPart(`argument ${index}`, { what: `argument ${index}`, input: 'argument' })),
 );
 
+/** SVC632: calls of `cached()` whose key leaves out a part of the result, or whose results outlive a change of their rows. */
+function watchCached(report: ReportAt, sources: Sources): Watch {
+  const cached: CachedCall[] = [];
+  const sent: Sending[] = [];
+  return {
+    onCall(site) {
+      if (site.meaning !== 'svc.cached') return;
+      const key = entryOf(site.call.args[1], 'key');
+      cached.push({ site, key, keyText: site.run(key, ARGUMENTS) });
+    },
+    onStatement: (sending) => sent.push(sending),
+    finish() {
+      for (const each of cached) {
+        const { call, module } = each.site;
+        const load = sources.handlers.resolve(call.args[0], module);
+        if (load === undefined) continue;
+        findMissingParts({ ...each, load }, sources, report);
+        findStaleResults({ ...each, load }, sent, sources, report);
+      }
+    },
+  };
+}
+
+/** Reports an argument of a cached function that its key leaves out; without a key, data of one client. */
+function findMissingParts(
+  { site, load, key, keyText }: CachedFunction,
+  sources: Sources,
+  report: ReportAt,
+): void {
+  const { call, module } = site;
+  if (key === undefined) {
+    const outer = takenOutside(load, site);
+    if (outer !== undefined)
+      report(
+        { module, call },
+        `the cached result depends on "${outer}", which is not part of the cache key, so clients receive values that were computed for other clients`,
+      );
+    return;
+  }
+  const keyOf = sources.handlers.resolve(key, module);
+  const missing =
+    keyOf &&
+    load.params.find(
+      (param, index) =>
+        affectsResult(param, load) && !(hasArgument(keyText, index) ?? usesParameter(keyOf, index)),
+    );
+  const [name] = missing === undefined ? [] : boundIn(missing);
+  if (name !== undefined)
+    report(
+      { module, node: key },
+      `the cache key does not contain "${name.local}", so clients receive values that were computed for other clients`,
+    );
+}
+
+/** Whether a function uses a parameter on which its result depends. */
+function affectsResult(param: Node, fn: Fn): boolean {
+  const names = boundIn(param).map(({ local }) => local);
+  return names.some((name) => !TOOL.test(name)) && names.some((name) => uses(fn, name));
+}
+
 /** Whether a key contains an argument; undefined if a part of the key is not known, or tests may choose its words. */
-function holds({ texts }: Value = KNOWN, index: number): boolean | undefined {
+function hasArgument({ texts }: Value = KNOWN, index: number): boolean | undefined {
   const parts = texts.flat();
   if (parts.some((part) => part.kind === 'client' && part.origin.what === `argument ${index}`)) return true;
   const words = new Set(texts.map((text) => literalOf(text, '')));
   return words.size === 1 && parts.every(({ kind }) => kind !== 'own') ? false : undefined;
 }
 
-/** Caches of this package, and maps that live as long as the process. */
-const CACHES = /^svc(?:\/db)?\.(?:MemoryCache|RedisCache|Cache)$/;
-
-/** SVC632: an entry that depends on the client, under a key that does not, in a cache that requests share. */
-function findSharedEntries({ call, module, receiver, route, value }: Site, report: ReportAt): void {
-  const [key, entry] = call.args.map((arg) => value(arg));
-  const isCache =
-    CACHES.test(receiver?.type ?? '') || (receiver?.type === 'Map' && receiver.lasting !== undefined);
-  // a route that writes may keep data under any key
-  const isReading = route !== undefined && methodsOf(route.call).includes('get');
-  if (calledName(call) !== 'set' || !isCache || !isReading || key === undefined) return;
-  const own = (each: Value | undefined): readonly string[] => {
-    const part = clientIn(each);
-    const inputs = part === undefined || isStored(part) ? [] : [part.origin.what];
-    return [...(madeIn(each).some(isOfPrincipal) ? ['the authenticated client'] : []), ...inputs];
-  };
-  const missing = own(entry).find((what) => !own(key).includes(what));
-  if (missing === undefined || (missing !== 'the authenticated client' && own(key).length > 0)) return;
-  report(
-    { module, call },
-    `the cached value depends on ${missing}, which is not part of the key, so clients receive values of other clients`,
-  );
-}
-
-function judgeCached({ site, key, text }: CachedCall, sources: Sources, report: ReportAt): void {
-  const { call, module } = site;
-  const fn = call.args[0] === undefined ? undefined : sources.handlers.resolve(call.args[0], module);
-  if (fn === undefined) return;
-  const keyed = key && sources.handlers.resolve(key, module);
-  if (key !== undefined && keyed !== undefined) {
-    const missing = fn.params.findIndex((param, index) => {
-      const names = boundIn(param).map(({ local }) => local);
-      if (
-        names.length === 0 ||
-        names.every((name) => NO_PART.test(name)) ||
-        !names.some((name) => uses(fn, name))
-      )
-        return false;
-      const rest = keyed.params.find(({ type }) => type === 'spread');
-      const own = keyed.params[index] ?? rest;
-      return !(holds(text, index) ?? (own && boundIn(own).some(({ local }) => uses(keyed, local))) ?? false);
-    });
-    const name = missing === -1 ? undefined : boundIn(fn.params[missing]!)[0]?.local;
-    if (name !== undefined)
-      report(
-        { module, node: key },
-        `the cache key does not contain "${name}", so clients receive values that were computed for other clients`,
-      );
-    return;
-  }
-  const outer = key === undefined ? takenOutside(fn, site) : undefined;
-  if (outer !== undefined)
-    report(
-      { module, call },
-      `the cached result depends on "${outer}", which is not part of the cache key, so clients receive values that were computed for other clients`,
-    );
+/** Whether a function uses the parameter that receives an argument. */
+function usesParameter(fn: Fn, index: number): boolean {
+  const param = fn.params[index] ?? fn.params.find(({ type }) => type === 'spread');
+  return param !== undefined && boundIn(param).some(({ local }) => uses(fn, local));
 }
 
 /** Returns the name of a parameter of an outer function that `fn` uses and that holds data of one client. */
@@ -317,6 +249,69 @@ function namesIn(within: Node): readonly NodeOf<'name'>[] {
   return partsIn(within).filter((part) => part.type === 'name');
 }
 
+/** A cached result that a change leaves as it is for more seconds is a mistake. */
+const LONG_SECONDS = 600;
+
+/** Reports changes of rows that a cached function has read, while nothing removes its results. */
+function findStaleResults(
+  { site: { call, module, value }, load }: CachedFunction,
+  sent: readonly Sending[],
+  sources: Sources,
+  report: ReportAt,
+): void {
+  const { parent } = call;
+  const seconds = Number(constantIn(value(call.args[1])?.members?.get('ttlSeconds'))?.replaceAll('_', ''));
+  const name =
+    parent?.type === 'entry' ? parent.key : parent?.type === 'declarator' ? pathOf(parent.target) : undefined;
+  if (name === undefined || !(seconds > LONG_SECONDS)) return;
+  const isRemoved = sources
+    .all('call')
+    .some(
+      ({ node }) =>
+        /^(?:delete|clear)$/.test(methodOf(node)) && pathOf(objectOf(node))?.split('.').at(-1) === name,
+    );
+  if (isRemoved) return;
+  const calls = new Set(callsIn(load, module, sources).map((each) => each.call));
+  const tables = new Set(sent.filter((each) => calls.has(each.call)).flatMap((each) => each.tables));
+  for (const change of sent)
+    if (change.isWrite && change.handler !== undefined && tables.has(change.target ?? ''))
+      report(
+        change.nodeAt(),
+        `the results of "${name}" stay in the cache for ${seconds} s although this statement changes the table "${change.target}", because nothing removes them`,
+        { severity: 'warning', remedy: `Remove the result after the change: await ${name}.delete(id)` },
+      );
+}
+
+/** Caches of this package. A map that lives as long as the process is a cache, too. */
+const CACHES = /^svc(?:\/db)?\.(?:MemoryCache|RedisCache|Cache)$/;
+const PRINCIPAL_OF_REQUEST = 'the authenticated client';
+
+/** SVC632: an entry that depends on the client, under a key that does not, in a cache that requests share. */
+function findSharedEntries({ call, module, receiver, route, value }: Site, report: ReportAt): void {
+  const isCache =
+    CACHES.test(receiver?.type ?? '') || (receiver?.type === 'Map' && receiver.lasting !== undefined);
+  // a route that writes may keep data under any key
+  const isReading = route !== undefined && methodsOf(route.call).includes('get');
+  const key = value(call.args[0]);
+  if (calledName(call) !== 'set' || !isCache || !isReading || key === undefined) return;
+  const inKey = originsOf(key);
+  const missing = originsOf(value(call.args[1])).find((origin) =>
+    origin === PRINCIPAL_OF_REQUEST ? !inKey.includes(origin) : inKey.length === 0,
+  );
+  if (missing !== undefined)
+    report(
+      { module, call },
+      `the cached value depends on ${missing}, which is not part of the key, so clients receive values of other clients`,
+    );
+}
+
+/** Returns what of a client a value depends on: the principal, and the first input. */
+function originsOf(value: Value | undefined): readonly string[] {
+  const part = clientIn(value);
+  const inputs = part === undefined || isStored(part) ? [] : [part.origin.what];
+  return madeIn(value).some(isOfPrincipal) ? [PRINCIPAL_OF_REQUEST, ...inputs] : inputs;
+}
+
 /** Methods of packages for databases that store their arguments. */
 const STORES =
   /^(?:mongodb|mongoose|monk|nedb|@seald-io\/nedb|knex|objection|sequelize|typeorm|@prisma\/client)\b[^]*\.(?:create|insert|insertOne|insertMany|update|updateOne|updateMany|findByIdAndUpdate|findOneAndUpdate|upsert|save|build|bulkCreate|set|merge|patch|values)$/;
@@ -327,16 +322,17 @@ function watchMerged(report: ReportAt): Watch {
   const validated = new Set<Fn>();
   return {
     onCall(site) {
-      const { call, meaning, handler, given } = site;
-      const args = storedBy(site);
-      const arg = args.find((each) => bodyIn(each, given) !== undefined);
-      if (arg !== undefined && !(handler !== undefined && validated.has(handler)))
+      const { call, meaning, module, handler, given } = site;
+      const stored = storedBy(site);
+      // a package that stores nothing may validate the body
+      const node = (stored.length > 0 ? stored : call.args).find((arg) => bodyIn(arg, given) !== undefined);
+      if (node === undefined || (handler !== undefined && validated.has(handler))) return;
+      if (stored.length > 0)
         report(
-          { module: site.module, node: arg },
-          `every member of ${bodyIn(arg, given)!} is copied, including members that clients must not set, such as an owner, a role or a price`,
+          { module, node },
+          `every member of ${bodyIn(node, given)!} is copied, including members that clients must not set, such as an owner, a role or a price`,
         );
-      if (args.length === 0 && handler !== undefined && isOfPackage(meaning))
-        if (call.args.some((each) => bodyIn(each, given) !== undefined)) validated.add(handler);
+      else if (handler !== undefined && isOfPackage(meaning)) validated.add(handler);
     },
   };
 }
@@ -375,9 +371,8 @@ function isKeptLater(target: Node, module: SourceModule): boolean {
   const around = functionAround(target);
   if (target.type !== 'name' || around === undefined) return false;
   return partsIn(around).some((part) => {
-    const call = part.type === 'await' && part.value.type === 'call' ? part.value : undefined;
-    const object = call?.callee.type === 'member' ? [call.callee.object] : [];
-    return [...object, ...(call?.args ?? [])].some((node) => pathOf(node) === target.name);
+    if (part.type !== 'await' || part.value.type !== 'call') return false;
+    return [objectOf(part.value), ...part.value.args].some((node) => pathOf(node) === target.name);
   });
 }
 
@@ -424,20 +419,21 @@ function commandsOf({ call, module, meaning, value }: Site): readonly RedisComma
 
 /** SVC658: a lock in Redis that ends by itself, and that is deleted without a comparison of its token. */
 function watchLocks(report: ReportAt): Watch {
-  const keys = { SET: new Set<string>(), GET: new Set<string>() };
+  /** Keys that commands lock, and keys whose value they read, to compare it. */
+  const [locked, compared] = [new Set<string>(), new Set<string>()];
   const deletions: { readonly key: string; readonly at: Spot }[] = [];
   return {
     onCall(site) {
       for (const { name, key, rest } of commandsOf(site)) {
         const isLock = isToken(rest[0]) && rest.some((each) => constantIn(each) === 'NX');
         if (name === 'DEL') deletions.push({ key, at: { node: site.call, module: site.module } });
-        if (name === 'GET') keys.GET.add(key);
-        if (name === 'SET' && isLock) keys.SET.add(key);
+        if (name === 'GET') compared.add(key);
+        if (name === 'SET' && isLock) locked.add(key);
       }
     },
     finish() {
       for (const { key, at } of deletions)
-        if (keys.SET.has(key) && !keys.GET.has(key))
+        if (locked.has(key) && !compared.has(key))
           report(
             at,
             'the lock is deleted without a comparison of its token: work that outlives its lock releases that of the next holder',

@@ -4,6 +4,7 @@
  */
 import { entryOf, isRaw, leaveIn, partsIn, triesAround } from '../reader/nodes.ts';
 import { constantOf, numberOf } from '../reader/constants.ts';
+import { END, TIME } from '../names.ts';
 import { callsIn, meaningOfCall } from '../sources.ts';
 import { GUESSABLE, isOfPackage } from '../values/calls.ts';
 import { inputsOf } from '../statements/sending.ts';
@@ -12,7 +13,7 @@ import { ASKS_BY_OBJECT } from './injection.ts';
 import { isOfToken, isPassword } from './races.ts';
 import { CLAIMED_MAIL, PROVIDER_MAIL } from '../values/ours.ts';
 import { isPiece, isStored, literalOf } from '../values/text.ts';
-import { KNOWN, clientIn, clientsIn, closuresOf, idsIn, innerOf, madeIn } from '../values/value.ts';
+import { KNOWN, clientIn, clientsIn, closuresOf, hasMark, idsIn, innerOf, madeIn } from '../values/value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
@@ -101,7 +102,7 @@ function watchPurposes(report: ReportAt, sources: Sources): Watch {
       if (meaning !== 'svc.verifyToken') return;
       const [token, secret, options] = call.args.map((arg) => value(arg));
       const isOfBody = /^(?:body|form)$/.test(clientIn(token)?.origin.input ?? '');
-      const isOwn = madeIn(secret).some(({ by }) => OWN_SECRET.test(by));
+      const isOwn = hasMark(secret, OWN_SECRET);
       const isNamed = options !== undefined && PURPOSE.some((key) => options.members?.has(key) !== false);
       if (isOfBody && isOwn && !isNamed) found.push(site);
     },
@@ -170,10 +171,6 @@ function findEndlessForeign({ call, meaning, module, receiver, value }: Site, re
     report({ module, call }, 'the token never expires, so a leaked token works as long as its key');
 }
 
-/** Columns that say until when a row is valid, where the name is the only declaration. */
-const ENDS =
-  /(?:^|_)(?:expir(?:es?|y|ation)|valid_(?:until|to|before)|until|deadline|ends?)(?:_(?:at|on|time))?$/;
-
 /** SVC215: rows with an end, which a handler finds by a secret of the client, while nothing compares the end. */
 function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sources): void {
   const sent = trace.sentBy(run);
@@ -181,10 +178,10 @@ function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sourc
     const { outline, target } = sending;
     if (!/^(?:select|delete|update)$/.test(outline.verb)) continue;
     const named = [...(trace.tableOf(sending)?.columns ?? []), ...outline.tokens.map(({ name }) => name)];
-    const ends = named.filter((name) => ENDS.test(name));
+    const ends = named.filter((name) => END.test(name));
     if (isEndless(sending, run, trace))
       report(
-        sending.nodeAt(undefined),
+        sending.nodeAt(),
         `a row of the table "${target}" sets a password, and has no time, so a leaked link works for ever`,
         { remedy: 'Add a column with the end, and compare it: where token = ? and expires_at > ?' },
       );
@@ -207,7 +204,7 @@ function findUnreadEnds(run: Run, trace: Trace, report: ReportAt, sources: Sourc
         );
     if (isCompared) continue;
     report(
-      sending.nodeAt(undefined),
+      sending.nodeAt(),
       `the rows of the table "${target}" end at "${end}", but nothing compares it, so a leaked link works for ever`,
       { remedy: 'Compare it in the statement: where token = ? and expires_at > ?' },
     );
@@ -226,16 +223,12 @@ function compares({ outline: { tokens } }: Sending, column: string): boolean {
   );
 }
 
-/** Columns with a time, where the name is the only declaration. */
-const TIMES =
-  /(?:_(?:at|on|ms)|time|date|expir\w*|since|until|created|made|issued|sent|ends?|deadline|valid\w*|age|ttl)$/;
-
 /** Whether a statement finds the row of a token that sets a password, in a table of its own without a time. */
 function isEndless(sending: Sending, run: Run, trace: Trace): boolean {
   const columns = trace.tableOf(sending)?.columns;
   const sets = trace.sentBy(run).filter(({ written }) => written.some(isPassword));
   return (
-    columns?.some((column) => TIMES.test(column)) === false &&
+    columns?.some((column) => TIME.test(column)) === false &&
     !isGuarded(run) &&
     sets.length > 0 &&
     sets.every(({ target }) => target !== sending.target) &&
@@ -384,7 +377,7 @@ const VERIFIES_TOKEN =
 
 /** Returns the ids of the parts of clients in a value, and of those by which it was found. */
 function idsOf(value: Value | undefined): readonly string[] {
-  return value === undefined ? [] : [...idsIn(value), ...(value.keys ?? [])];
+  return [...idsIn(value), ...(value?.keys ?? [])];
 }
 
 /** SVC639: texts with a secret for the host that the client names in its request. */
@@ -492,7 +485,7 @@ function watchMail(report: ReportAt): Watch {
 const LOGS_IN = /^svc\.(?:createToken|Session\.(?:set|regenerate))$/;
 
 function isUnverifiedMail(value: Value | undefined, mail = PROVIDER_MAIL): boolean {
-  return value !== undefined && idsIn(value).some((id) => id.startsWith(mail));
+  return idsIn(value).some((id) => id.startsWith(mail));
 }
 
 function isHost(part: Part): boolean {
@@ -527,8 +520,7 @@ function hostOfLink(value: Value | undefined, depth = 0): Spot | undefined {
   if (value === undefined || depth > 3) return undefined;
   for (const text of value.texts) {
     const host = text.find((part, index) => isHost(part) && /^[/?#:]/.test(literalOf(text.slice(index + 1))));
-    const hasSecret = (): boolean =>
-      madeIn({ texts: [text] }).some(({ by }) => /^crypto\.random|^svc\.createToken$/.test(by));
+    const hasSecret = (): boolean => hasMark({ texts: [text] }, /^crypto\.random|^svc\.createToken$/);
     if (host?.kind === 'own' && hasSecret()) return placeIn(text) ?? host.made;
   }
   for (const inner of value.members?.values() ?? []) {

@@ -16,7 +16,8 @@ import {
 } from '../reader/nodes.ts';
 import { constantOf, literal } from '../reader/constants.ts';
 import { ASKS } from './availability.ts';
-import { meaningOfCall, namesSecret } from '../sources.ts';
+import { namesSecret } from '../names.ts';
+import { meaningOfCall } from '../sources.ts';
 import { readsThroughHelpers } from './variables.ts';
 import { FALLBACK } from '../values/marks.ts';
 import { literalOf } from '../values/text.ts';
@@ -114,7 +115,7 @@ function findWritten(sources: Sources, secrets: readonly Taken[], report: Report
     const [first] = call.args;
     if (meaning === 'svc.APIKeyAuth') {
       const given = entryOf(first, 'keys');
-      const keys = given === undefined ? undefined : constantOf(given, module);
+      const keys = constantOf(given, module);
       if (keys?.node.type === 'object')
         for (const entry of keys.node.entries)
           if (entry.type === 'entry')
@@ -168,7 +169,7 @@ function keyOf(secret: Node, module: SourceModule): string | undefined {
   const constant = fieldOf(secret) ?? constantOf(secret, module)?.node;
   const value = constant?.type === 'binary' ? constant.left : constant;
   if (value?.type === 'text') return value.value === '' ? undefined : value.value;
-  const path = value === undefined ? undefined : pathOf(value);
+  const path = pathOf(value);
   return path?.startsWith('process.env.') === true ? path : undefined;
 }
 
@@ -210,7 +211,7 @@ function tellWritten(node: Node | undefined, what: string, module: SourceModule,
 
 /** Reports a password in the URL of a database, such as `postgres://shop:password@db.example/shop`. */
 function tellPassword(node: Node | undefined, module: SourceModule, report: ReportAt): void {
-  const value = node === undefined ? undefined : literal(node.type === 'binary' ? node.right : node, module);
+  const value = literal(node?.type === 'binary' ? node.right : node, module);
   if (value?.type !== 'text') return;
   const [, host] = /^[a-z]+:\/\/[^:/@\s]*:[^@/\s]+@([^:/\s?]+)/i.exec(value.value) ?? [];
   if (host !== undefined && !/^(?:localhost|127\.|\[::1\]|db$|postgres$|mysql$|redis$)/.test(host))

@@ -114,7 +114,7 @@ export class Owners {
       for (const { use, value } of bindings) {
         if (use === 'written') continue;
         for (const input of inputsOf(value)) tied.add(input);
-        const rows = value === undefined ? [] : rowsIn(value, [ROW]);
+        const rows = rowsIn(value, [ROW]);
         for (const each of sent)
           if (rows.includes(each.call) && !seen.has(each)) follow(each, new Set([...seen, each]));
       }

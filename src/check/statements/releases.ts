@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { Outline, tableNamed } from './outline.ts';
 import { migrationsOf } from './locked.ts';
 import { judgeInsertion } from './value-judge.ts';
-import { createsIndex, declaredColumns } from './written-schema.ts';
+import { createsIndex, declaredColumns, dropsIndex, keepsIndex } from './written-schema.ts';
 import type { Token } from './outline.ts';
 import type { RuleText } from '../check.ts';
 import type { Finding, Place } from '../../base/findings.ts';
@@ -218,6 +218,20 @@ function delaysIn(text: string, old: ReadonlySet<string>, dialect: Migratable['d
   ];
 }
 
+/** Returns an index of which a migration may leave an invalid one, unless an earlier statement of it drops the index. */
+function invalidIn(text: string, before: readonly string[]): readonly Risk[] {
+  const found = keepsIndex(text);
+  if (found === undefined || before.some((each) => dropsIndex(each, found.index))) return [];
+  return [
+    {
+      token: found.token,
+      message: `a build of the index "${found.index}" that fails leaves it invalid, and "if not exists" then keeps the invalid index`,
+      why: 'An invalid index serves no query, and a unique one does not hold for all rows, although the migration counts as applied',
+      remedy: `Write before it: drop index concurrently if exists ${found.index}; and leave "if not exists" out`,
+    },
+  ];
+}
+
 /** Returns the findings about the migrations of databases. */
 export function riskyMigrations(
   plugins: readonly Migratable[],
@@ -227,18 +241,25 @@ export function riskyMigrations(
     const old = new Set<string>();
     return readableIn(plugin).flatMap(({ isContributed, up }) => {
       const file = pathToFileURL(resolve(up.origin)).href;
-      const found = (isContributed ? [] : up.statements).flatMap(({ text, line }) =>
-        [...rightsIn(text), ...delaysIn(text, old, plugin.dialect)].map(
-          ({ token, message, why, remedy = usual }): Finding => ({
-            rule: 'SVC423',
-            severity,
-            subject: `database ${plugin.name}`,
-            message,
-            ...(why !== undefined && { why }),
-            remedy,
-            place: { file, line: line + text.slice(0, token.start).split('\n').length - 1, column: 1 },
-          }),
-        ),
+      const found = (isContributed ? [] : up.statements).flatMap(({ text, line }, index) =>
+        [
+          ...rightsIn(text),
+          ...delaysIn(text, old, plugin.dialect),
+          ...(plugin.dialect === 'postgres'
+            ? invalidIn(
+                text,
+                up.statements.slice(0, index).map((each) => each.text),
+              )
+            : []),
+        ].map(({ token, message, why, remedy = usual }): Finding => ({
+          rule: 'SVC423',
+          severity,
+          subject: `database ${plugin.name}`,
+          message,
+          ...(why !== undefined && { why }),
+          remedy,
+          place: { file, line: line + text.slice(0, token.start).split('\n').length - 1, column: 1 },
+        })),
       );
       for (const { text } of up.statements)
         for (const { table, isAdded } of declaredColumns(text)) if (!isAdded) old.add(table);

@@ -1,9 +1,9 @@
 /** One statement that a handler sends, with the columns to which its values go. */
 import { methodOf } from '../reader/nodes.ts';
-import { isOfPrincipal } from '../values/marks.ts';
+import { INPUT, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { hasAny, isStored } from '../values/text.ts';
-import { clientIn, clientsIn, madeIn } from '../values/value.ts';
+import { clientIn, clientsIn, madeIn, withoutMembers } from '../values/value.ts';
 import { Outline } from './outline.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
@@ -108,8 +108,8 @@ export class Sending {
     return this.bindings === undefined || this.bindings.some(({ kind }) => kind === 'principal');
   }
 
-  /** Returns a node at a token of the statement, for reports. */
-  nodeAt(token: Token | undefined): Spot {
+  /** Returns a node at a token of the statement, or at its beginning, for reports. */
+  nodeAt(token?: Token): Spot {
     let before = 0;
     const { pieces } = this.statement;
     const start = token?.start ?? 0;
@@ -163,8 +163,8 @@ function kindOf(value: Value | undefined): Kind {
 
 /** Returns the inputs of clients in a value by their names, such as `params.id`. */
 export function inputsOf(value: Value | undefined): readonly string[] {
-  const marks = madeIn(value).filter(({ by }) => /^(?:input|endless) /.test(by));
-  const parts = value === undefined ? [] : clientsIn(value).filter((part) => !isStored(part));
+  const marks = madeIn(value).filter(({ by }) => INPUT.test(by));
+  const parts = clientsIn(value).filter((part) => !isStored(part));
   return [...parts.map(({ origin }) => origin.what), ...marks.map(({ by }) => by)].map(
     (name) => name.split(' ').at(-1)!, // split() always returns at least one part
   );
@@ -225,14 +225,14 @@ export class WrittenColumns {
   /** Notes that code tests the texts of values. */
   #noteTest(tested: readonly (Value | undefined)[]): void {
     for (const value of tested)
-      for (const made of madeIn(value && { texts: value.texts }))
+      for (const made of madeIn(withoutMembers(value)))
         if (made.column !== undefined) this.#tested.add(`${made.node.start} ${made.column}`);
   }
 
   #add({ bindings = [], tables, call }: Sending): void {
     this.#sent.set(call, [...tables]);
     for (const { use, value, table, column } of bindings) {
-      const part = use === 'written' ? clientIn(value && { texts: value.texts }) : undefined;
+      const part = use === 'written' ? clientIn(withoutMembers(value)) : undefined;
       const key = `${table}.${plain(column)}`;
       if (part !== undefined && !isStored(part))
         this.#written.set(key, { column, may: part.may | (this.#written.get(key)?.may ?? 0n) });

@@ -1,13 +1,13 @@
 /**
  * Trace of each handler: the statements that it sends, and whether it tests something of its principal. Follows the dependencies of a handler, too.
  */
-import { COMPUTED, GUARDS, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
+import { COMPUTED, GUARDS, INPUT, OWN_CHANGE, PRINCIPAL, ROW, isOfPrincipal } from '../values/marks.ts';
 import { constantIn } from '../values/tests.ts';
 import { clientPartsOf } from '../values/text.ts';
 import { conditionAround, methodOf, partsIn } from '../reader/nodes.ts';
 import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
-import { ABSENT, clientIn, idsIn, madeIn } from '../values/value.ts';
+import { ABSENT, clientIn, hasMark, idsIn, madeIn } from '../values/value.ts';
 import { isMySql } from '../../db/dialects.ts';
 import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
@@ -232,7 +232,7 @@ export class Trace {
           call,
           module: site.module,
           meaning,
-          inputs: new Set(args.flatMap((arg) => (arg === undefined ? [] : idsIn(arg)))),
+          inputs: new Set(args.flatMap(idsIn)),
           isOfBody: args.some(isOfBody),
           args: isKept ? args : [],
         });
@@ -267,7 +267,7 @@ export class Trace {
       // a test whether there is a principal says nothing of its rights
       if (value.type !== undefined || !isOwn(value)) return;
       this.#testing.add(handler);
-      if (madeIn(value).some(({ by }) => by === PRINCIPAL)) this.#deciding.add(handler);
+      if (hasMark(value, PRINCIPAL)) this.#deciding.add(handler);
     },
     onStatement: (sending) => {
       if (sending.handler === undefined) return;
@@ -301,20 +301,21 @@ function isOfPresence(sides: readonly Value[]): boolean {
 }
 
 /** Returns the calls that read the columns of which a value consists, or from which it was computed. */
-export function rowsIn(value: Value, marks: readonly string[] = [ROW, COMPUTED]): readonly Node[] {
-  const columns = clientPartsOf(value.texts).flatMap(({ origin }) => origin.made ?? []);
+export function rowsIn(
+  value: Value | undefined,
+  marks: readonly string[] = [ROW, COMPUTED],
+): readonly Node[] {
+  const columns = clientPartsOf(value?.texts ?? []).flatMap(({ origin }) => origin.made ?? []);
   return [...columns, ...madeIn(value)].filter(({ by }) => marks.includes(by)).map(({ node }) => node);
 }
 
 /** Whether a client gave a part of a value. */
 function isGiven(value: Value | undefined): boolean {
-  return clientIn(value) !== undefined || madeIn(value).some(({ by }) => /^(?:input|endless) /.test(by));
+  return clientIn(value) !== undefined || hasMark(value, INPUT);
 }
 
 function isOfBody(value: Value | undefined): boolean {
-  return (
-    clientIn(value)?.origin.input === 'body' || madeIn(value).some(({ by }) => by.startsWith('input body.'))
-  );
+  return clientIn(value)?.origin.input === 'body' || hasMark(value, /^input body\./);
 }
 
 /** Returns the name of the column or variable on a side of a comparison; undefined for any other expression. */
@@ -327,7 +328,7 @@ export function comparedColumn({ node }: Compared, side: number): string | undef
 function tiesInput({ node, sides }: Compared): boolean {
   const [left, right] = sides.map(isOwn);
   const input = left === right ? undefined : sides[left === true ? 1 : 0];
-  return inputsOf(input).length > 0 && rowsIn(input!).length === 0 && decides(node);
+  return inputsOf(input).length > 0 && rowsIn(input).length === 0 && decides(node);
 }
 
 /** Whether the value of a comparison decides whether code goes on: in the test of a branch that leaves, or as a result. */

@@ -88,6 +88,21 @@ export function createsIndex(text: string): { readonly table: string; readonly t
     : { table: tableAt(tokens, on + 1).name, token: tokens[at]! };
 }
 
+/** Returns the index that a text creates concurrently unless it exists. */
+export function keepsIndex(text: string): { readonly index: string; readonly token: Token } | undefined {
+  const { tokens } = new Outline(text, 'postgres');
+  const at = tokens.findIndex(({ word }) => word === 'concurrently');
+  const written = tokens.slice(0, at + 4).map(({ word }) => word);
+  const isKept = /^create (?:unique )?index concurrently if not exists$/.test(written.join(' '));
+  return isKept ? { index: tableAt(tokens, at + 4).name, token: tokens[at - 1]! } : undefined;
+}
+
+/** Whether a text drops an index. */
+export function dropsIndex(text: string, index: string): boolean {
+  const [first, second, ...rest] = new Outline(text, 'postgres').tokens;
+  return first?.word === 'drop' && second?.word === 'index' && rest.some(({ name }) => name === index);
+}
+
 /** Returns the new names of tables and columns that statements in texts rename, by the old ones. */
 export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
   const names = new Map<string, string>();

@@ -193,7 +193,7 @@ export function madeBy(made: Made, result: Value): Value {
 
 /** Whether a map may hand a value to another handler that rules follow: of a client, or one that others can compute. */
 export function isWorthFinding(value: Value | undefined): boolean {
-  return values.clientIn(value) !== undefined || values.madeIn(value).some(({ by }) => GUESSABLE.test(by));
+  return values.clientIn(value) !== undefined || values.hasMark(value, GUESSABLE);
 }
 
 /** Methods that send a statement, and return its result. */

@@ -8,7 +8,7 @@ import { SQL, characterAt } from './effects.ts';
 import { isLeftOut, isWorthFinding } from './calls.ts';
 import { Classes } from './classes.ts';
 import { inputValue, itemOf, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
-import { claimOf, typeOfMember } from './ours.ts';
+import { claimOf, isRouter, typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
 import { sqlTemplate } from './sql-texts.ts';
@@ -369,15 +369,19 @@ export abstract class Evaluation extends Classes {
     if (key === 'length' && value.texts.some(hasClient)) return tests.lengthOf(value);
     if (key === undefined) {
       const item = itemOf(tests.chosenOf(value, index));
-      const ids = index === undefined || tests.isMadeHere(value) ? [] : values.idsIn(index);
+      const ids = tests.isMadeHere(value) ? [] : values.idsIn(index);
       const { texts, items, members } = item;
       return item.source === undefined
         ? { texts, items, members, ...(ids.length > 0 && { keys: ids }) }
         : inputValue({ ...item.source, id: `${item.source.id}.*`, whole: undefined });
     }
-    const own = value.members?.get(key) ?? this.method(value, key) ?? claimOf(value, key);
-    if (own !== undefined) return own;
     const type = typeOfMember(value.source?.isRequest === true ? 'svc.Context' : value.type, key);
+    // the members of an application are its options, such as "config"
+    const hasOptions = type !== undefined && isRouter(value.type);
+    const own = hasOptions
+      ? undefined
+      : (value.members?.get(key) ?? this.method(value, key) ?? claimOf(value, key));
+    if (own !== undefined) return own;
     if (type !== undefined) return { texts: KNOWN.texts, type };
     if (value.type === 'URL') return memberOfAddress(value, key);
     if (value.source?.lacks?.includes(key) === true) return ABSENT;
@@ -387,8 +391,11 @@ export abstract class Evaluation extends Classes {
     }
     if (value.module !== undefined) return this.binding(value.module.exported(key), key);
     if (value.meaning !== undefined) return { texts: KNOWN.texts, meaning: `${value.meaning}.${key}` };
-    if (value.members !== undefined && value.items === undefined && value.of === undefined) return ABSENT;
-    if (/^(?:length|size)$/.test(key)) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
+    const isSize = /^(?:length|size)$/.test(key);
+    const isOpen =
+      value.items !== undefined || value.of !== undefined || (isSize && value.lasting !== undefined);
+    if (value.members !== undefined && !isOpen) return ABSENT;
+    if (isSize) return { ...KNOWN, keys: value.keys, lasting: value.lasting };
     if (/^\d+$/.test(key)) return { ...values.pieceAt(itemOf(value), key), keys: value.keys };
     const item = value.items === undefined ? value : itemOf(value);
     return columnOfRow({ texts: item.texts, keys: value.keys }, value.whole && key);

@@ -68,8 +68,8 @@ export class Functions {
   }
 
   /** Returns the function to which an expression refers: itself, a declaration, an import, or a method. */
-  resolve(node: Node, module: SourceModule): Fn | undefined {
-    if (node.type === 'function') return node;
+  resolve(node: Node | undefined, module: SourceModule): Fn | undefined {
+    if (node === undefined || node.type === 'function') return node;
     const known = this.#named.get(node);
     if (known !== undefined || node.type !== 'name') return known;
     const found = literal(node, module);

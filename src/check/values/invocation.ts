@@ -349,13 +349,13 @@ export abstract class Invocation extends ControlFlow {
       // a value in a map is no longer the whole input of this request
       const kept = source && { ...source, whole: undefined };
       const lasting = /^(?:Map|Set)$/.test(item.type ?? '') ? receiver.lasting : item.lasting;
-      return { ...item, source: kept, lasting, keys: args.flatMap((arg) => values.idsIn(arg)) };
+      return { ...item, source: kept, lasting, keys: args.flatMap(values.idsIn) };
     }
     const type = meaning ?? (receiver?.type === undefined ? undefined : `${receiver.type}.${method}`);
     const deps = /^svc\.(?:Router|Svc)$/.test(type ?? '') ? args[0]?.members : undefined;
     if (meaning !== undefined && isOfPackage(meaning)) {
       const part = args
-        .map((arg) => values.clientIn({ texts: arg.texts }))
+        .map((arg) => values.clientIn(values.withoutMembers(arg)))
         .find((each) => each !== undefined);
       if (part !== undefined)
         return { ...values.textValue({ ...part, id: `${part.id} ${meaning}`, unknown: meaning }), type };

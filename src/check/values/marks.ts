@@ -1,6 +1,6 @@
 /** Marks of values that rules of access follow: the principal, and results of the database. */
 import { constantIn, isFromEnd } from './tests.ts';
-import { KNOWN, computedFrom, madeIn } from './value.ts';
+import { KNOWN, computedFrom, hasMark, madeIn } from './value.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Node } from '../reader/nodes.ts';
 import { isChosen } from './text.ts';
@@ -23,6 +23,12 @@ export const COMPUTED = 'computed row';
 /** Marks of numbers that count milliseconds or seconds, because code multiplies or divides by a thousand. */
 export const MILLISECONDS = 'milliseconds';
 export const SECONDS = 'seconds';
+
+/** Marks of inputs of clients: `input body.name`, and `endless …` for a number without a maximum. */
+export const INPUT: RegExp = /^(?:input|endless) /;
+/** Marks of results of node:crypto: digests, keys and random values. */
+export const CRYPTO: RegExp = /^crypto\./;
+export const RANDOM: RegExp = /^crypto\.random/;
 
 /** Mark of a setting that has a text of the sources if no variable sets it. */
 export const FALLBACK = 'fallback';
@@ -111,7 +117,7 @@ export function isSumOfRows(sides: readonly Value[]): boolean {
 /** Returns the mark of a number that arithmetic made of a column, or of an input: at the expression. */
 function arithmetic(made: Made, at: Spot): Made {
   if (made.by === ROW) return { ...made, by: COMPUTED };
-  return /^(?:input|endless) /.test(made.by) && made.node.type !== 'binary' ? { by: made.by, ...at } : made;
+  return INPUT.test(made.by) && made.node.type !== 'binary' ? { by: made.by, ...at } : made;
 }
 
 /** Returns the result of arithmetic. A product or quotient has the mark of its unit in place of those of its sides. */
@@ -138,6 +144,7 @@ export function calculated(
 
 /** Returns the origin of a value that belongs to the client whom a guard has authenticated. */
 export function givenByPrincipal(value: Value): Given | undefined {
-  const isPrincipal = madeIn(value).some(({ by }) => by === PRINCIPAL);
-  return isPrincipal ? { what: 'the authenticated client', part: undefined, route: undefined } : undefined;
+  return hasMark(value, PRINCIPAL)
+    ? { what: 'the authenticated client', part: undefined, route: undefined }
+    : undefined;
 }

@@ -29,7 +29,7 @@ export function matched({ pattern }: Value, value: Value, at: number): Value {
 
 /** Returns the match of a pattern in a text of a client, with its groups; undefined for a text without a part of a client. */
 export function matchIn({ source, flags }: Pattern, value: Value, at: number): Value | undefined {
-  if (values.clientIn({ texts: value.texts }) === undefined) return undefined;
+  if (values.clientIn(values.withoutMembers(value)) === undefined) return undefined;
   const found = [{ name: undefined, source }, ...groupsOf(source)].map(({ name, source: own }, index) => {
     const regex = texts.patternOf(own, flags);
     const used = regex === undefined ? undefined : texts.charsUsedIn(regex);

@@ -318,7 +318,7 @@ export interface Given {
 /** Returns the origin of a value; undefined if no client sent a part of it. */
 export function givenOf(value: Value | undefined): Given | undefined {
   const source = value?.source?.isRequest === true ? undefined : value?.source;
-  const origin = source?.origin ?? clientIn(value && { texts: value.texts })?.origin;
+  const origin = source?.origin ?? clientIn(withoutMembers(value))?.origin;
   return origin?.input === 'row'
     ? undefined
     : origin && {
@@ -388,6 +388,16 @@ export function madeIn(value: Value | undefined): readonly Made[] {
   return parts.flatMap((part) => (part.kind === 'own' ? (part.made ?? []) : []));
 }
 
+/** Whether a part of a value, also of its members, has this mark, or one that a pattern matches. */
+export function hasMark(value: Value | undefined, mark: string | RegExp): boolean {
+  return madeIn(value).some(({ by }) => (typeof mark === 'string' ? by === mark : mark.test(by)));
+}
+
+/** Returns a value without its members, for questions about its own text. */
+export function withoutMembers(value: Value | undefined): Value | undefined {
+  return value && { texts: value.texts };
+}
+
 /**
  * Returns a value that an operation computed, with the marks of its parts: the calls that made them, and the inputs of
  * clients.
@@ -433,12 +443,12 @@ function withTexts(value: Value, texts: readonly Text[]): Value {
 }
 
 /** Returns the client parts of a value, also of its members. */
-export function clientsIn(value: Value): readonly ClientPart[] {
-  return partsIn(value, 3).filter((part) => part.kind === 'client');
+export function clientsIn(value: Value | undefined): readonly ClientPart[] {
+  return value === undefined ? [] : partsIn(value, 3).filter((part) => part.kind === 'client');
 }
 
 /** Returns the ids of the client parts of a value, also of its members. */
-export function idsIn(value: Value): readonly string[] {
+export function idsIn(value: Value | undefined): readonly string[] {
   return clientsIn(value).map(({ id }) => id);
 }
 

@@ -68,6 +68,8 @@ export type Description = Described | Refused | Untold;
 export interface DescribedPlace {
   /** Address of a database with all migrations, which is only read; or of the server of a scratch database. */
   readonly url?: string | undefined;
+  /** Whether the database of the application is read, at its own address. */
+  readonly isOwn?: boolean | undefined;
   /** Whether a database is created on the server, migrated, and dropped in the end. */
   readonly isScratch?: boolean | undefined;
   /** Drops the scratch database at once, also while its migrations run. */
@@ -199,7 +201,6 @@ export class DatabaseDescriber implements Describer {
   /** Returns the place of a syntax error of SQLite, which quotes a token that may occur several times. */
   async #syntaxPlace({ message }: DatabaseError, text: string): Promise<number | undefined> {
     const tokens = this.dialect === 'sqlite' ? quotedTokens(message, text) : [];
-    if (tokens.length < 2) return undefined;
     for (const { start, end } of tokens) {
       const error = await this.#prepare(text.slice(0, end)).catch((reason: unknown) => reason);
       if (error instanceof DatabaseError && error.message === message) return start;

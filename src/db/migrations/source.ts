@@ -19,7 +19,7 @@
 import { hash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import { ScriptIssue, splitScript, type SplitScript, type Statement } from '../script.ts';
 import type { Dialect } from '../driver.ts';
 
@@ -269,7 +269,7 @@ export function namesIn(
       .filter((entry) => !entry.startsWith('.'))
       .sort();
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = errorCode(error);
     if (code !== 'ENOENT') throw refusal(`the folder cannot be read (${code ?? String(error)})`, error);
     if (!mayBeAbsent) throw refusal('the folder does not exist', error);
     return [];
@@ -287,11 +287,7 @@ function readText(directory: string, file: string, refusal: Refusal = ofMigratio
   try {
     bytes = readFileSync(path);
   } catch (error) {
-    throw refusal(
-      path,
-      `the file cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`,
-      error,
-    );
+    throw refusal(path, `the file cannot be read (${errorCode(error) ?? String(error)})`, error);
   }
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes); // the decoder removes a byte order mark
@@ -340,7 +336,7 @@ function directivesOf(head: readonly string[], refuse: (problem: string) => SvcE
   return head.flatMap((comment) => {
     const match = (comment.startsWith('/*') ? BLOCK_DIRECTIVE : LINE_DIRECTIVE).exec(comment);
     if (match === null) return [];
-    const [, directive, rest] = match as unknown as [string, string, string];
+    const [, directive = '', rest = ''] = match;
     if (!DIRECTIVES.includes(directive))
       throw refuse(`"-- svc: ${directive}" is not a directive: use ${DIRECTIVES.join(' or ')}`);
     const second = DIRECTIVES.find((other) => rest.split(/[\s,]+/).includes(other));

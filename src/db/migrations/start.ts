@@ -74,6 +74,16 @@ export function isMigratable<P extends object>(plugin: P): plugin is P & Migrata
   return typeof (plugin as Partial<Migratable>).openMigrator === 'function';
 }
 
+/**
+ * Returns whether neither files nor plugins have migrations for the database, such as for a read replica. Rows of
+ * its table `svc_migrations` then belong to another plugin or application.
+ *
+ * @throws SvcError `E_MIGRATION_FILES`, `E_MIGRATION_CONTRIBUTED` for invalid migrations
+ */
+export function hasNoMigrations(plugin: Migratable): boolean {
+  return plugin.migrationsFor?.().length === 0;
+}
+
 interface MigrationStartDeps {
   readonly name: string;
   readonly log: Logger;

@@ -31,6 +31,9 @@ const SEED_BYTES = 32;
 /** Maximum factor for parsec, whose cost is 1024 · 2^factor rounds of PBKDF2. */
 const MAX_PARSEC_FACTOR = 10;
 const PARSEC_ROUNDS = 1024;
+/** First byte of the salt for parsec: `P`, for PBKDF2. */
+const PARSEC_KIND = 0x50;
+const MIN_PARSEC_SALT_BYTES = 8;
 /** Bytes of an RSA block that OAEP padding with SHA-1 takes. */
 const OAEP_BYTES = 42;
 
@@ -93,9 +96,9 @@ export function encryptedPassword(password: string, nonce: Uint8Array, publicKey
 
 /** Parses the salt and the number of PBKDF2 rounds that the server sends for parsec. */
 export function readParsecSalt(data: Uint8Array): { readonly salt: Uint8Array; readonly rounds: number } {
-  const [kind, factor = MAX_PARSEC_FACTOR + 1] = data;
-  if (kind !== 0x50 || data.length < 2 + 8)
+  if (data.length < 2 + MIN_PARSEC_SALT_BYTES || data[0] !== PARSEC_KIND)
     throw new ProtocolViolation('the server sent an invalid salt for the authentication method parsec');
+  const factor = data[1]!; // exists: the length was checked
   if (factor > MAX_PARSEC_FACTOR)
     throw new ProtocolViolation(
       `the server requires too many PBKDF2 rounds for the authentication method parsec: the factor is ${factor}, and the limit is ${MAX_PARSEC_FACTOR}`,

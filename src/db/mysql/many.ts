@@ -92,7 +92,7 @@ export async function insertRows(
 function rowInsertOf(sql: string, placeholders: number): RowInsert | undefined {
   const match = ROW_INSERT.exec(sql);
   if (match === null || placeholders === 0) return undefined;
-  const [, head, group] = match as unknown as readonly [string, string, string];
+  const [, head = '', group = ''] = match;
   // combine rows only if the group contains all placeholders of the statement
   return group.split('?').length - 1 === placeholders ? { head, group, perRow: placeholders } : undefined;
 }

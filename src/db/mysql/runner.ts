@@ -153,9 +153,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
     const opened = await this.exclusively(async () => {
       const prepared = await this.#prepare(text, params.length, limit);
       id = prepared.id;
-      return id === undefined
-        ? this.#writeQuery(text, 'objects')
-        : this.#send({ text, params, wanted: 'objects', limit }, prepared, READ_ONLY_CURSOR);
+      return this.#send({ text, params, wanted: 'objects', limit }, prepared, READ_ONLY_CURSOR);
     });
     try {
       await this.conversation.finish(opened, limit);

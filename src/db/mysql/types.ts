@@ -261,12 +261,13 @@ function dateTimeOf(
   at: number,
   end: number,
   decimals: number,
-  { zeroDates }: MySqlValueOptions,
+  options: MySqlValueOptions,
 ): string | null {
-  const date = dateText(bytes, at, end);
-  if (end - at < 7)
-    return date === ZERO_DATE && zeroDates === 'null' ? null : `${date}T00:00:00${fraction(0, decimals)}`;
-  return `${date}T${clockText(bytes, at + 4)}${fraction(end - at < 11 ? 0 : bytes.readUInt32LE(at + 7), decimals)}`;
+  const length = end - at;
+  const time = length < 7 ? '00:00:00' : clockText(bytes, at + 4);
+  const micros = length < 11 ? 0 : bytes.readUInt32LE(at + 7);
+  const text = `${dateText(bytes, at, end)}T${time}${fraction(micros, decimals)}`;
+  return isZero(text, options) ? null : text;
 }
 
 /** Decodes a date and time in UTC. Returns a Date, or text if the option `timestamps` is `string`. */
@@ -354,7 +355,7 @@ function utc(
 }
 
 function isZero(text: string, { zeroDates }: MySqlValueOptions): boolean {
-  return zeroDates === 'null' && /^0000-00-00 00:00:00(?:\.0*)?$/.test(text);
+  return zeroDates === 'null' && /^0000-00-00[T ]00:00:00(?:\.0*)?$/.test(text);
 }
 
 function instantFromText(text: string, { zeroDates, timestamps }: MySqlValueOptions): Date | string | null {

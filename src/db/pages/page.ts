@@ -1,5 +1,6 @@
 /** Creates the response schema of a page, and its `Link` header with the URLs of other pages (RFC 8288). */
 import { onePer } from '../../base/options.ts';
+import { splitQuery } from '../../http/path.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
 import type { SchemaClass } from '../../schema/schema.ts';
 
@@ -15,7 +16,7 @@ export function linkHeaders(
   links: PageLinks,
 ): Readonly<Record<string, string>> {
   if (req === undefined) return {};
-  const query = req.target.split('?', 2)[1] ?? '';
+  const [, query] = splitQuery(req.target);
   const texts = Object.entries(links).flatMap(([rel, changes]) => {
     if (changes === undefined) return [];
     const params = new URLSearchParams(query);

@@ -97,7 +97,7 @@ export class PostgresConversation extends Conversation<Exchange, MessageWriter> 
   /** Ends a COPY that ran as an ordinary statement, which would take later requests as data. */
   #onUnasked(exchange: Exchange): void {
     if (exchange.unasked !== 'copy-in') return;
-    if (exchange.next !== undefined || exchange !== this.first)
+    if (exchange.next !== undefined)
       throw new ProtocolViolation(
         'COPY FROM STDIN cannot be run together with other statements: use insertMany()',
       );

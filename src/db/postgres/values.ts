@@ -8,6 +8,7 @@
  *
  * A value that does not fit the type of its parameter is sent as text, so that the server reports the error.
  */
+import { asBuffer } from '../../base/bytes.ts';
 import { SvcError } from '../../base/errors.ts';
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
@@ -185,7 +186,7 @@ function dateAsText(value: Date, oid: number): string {
 }
 
 function hexText(value: Uint8Array): string {
-  return `\\x${Buffer.from(value.buffer, value.byteOffset, value.length).toString('hex')}`;
+  return `\\x${asBuffer(value).toString('hex')}`;
 }
 
 /** Returns JSON text. Returns a reason or undefined for a value that JSON cannot represent. */

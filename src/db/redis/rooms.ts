@@ -8,6 +8,7 @@
  * While Redis is unavailable, frames for other processes are lost, and are counted as `frames_lost`.
  */
 import { randomBytes } from 'node:crypto';
+import { asBuffer } from '../../base/bytes.ts';
 import { readOptions, text } from '../../base/options.ts';
 import { Turns } from '../../base/promises.ts';
 import { MemoryRoomBus, type RoomBus, type RoomSubscriber } from '../../cache/stores.ts';
@@ -93,7 +94,7 @@ export class RedisRoomBus implements RoomBus {
    * delivered. Ignores messages in an unknown format.
    */
   #onMessage(bytes: Uint8Array): void {
-    const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    const message = asBuffer(bytes);
     if (message.length < HEADER_BYTES || message[0] !== VERSION) return;
     if (message.compare(this.#publisher, 0, PUBLISHER_BYTES, 2, 2 + PUBLISHER_BYTES) === 0) return;
     const end = HEADER_BYTES + message.readUInt16BE(2 + PUBLISHER_BYTES);

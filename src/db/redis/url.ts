@@ -75,7 +75,7 @@ function atHost(rest: string, refuse: Refuse): string {
   const [, authority = '', path = '', query = ''] =
     /^\/\/([^/?]*)(\/[^?]+)(?:\?(.*))?$/s.exec(rest) ??
     refuse('the address has no socket path: write redis+unix:///run/redis.sock');
-  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket must not contain a host: write redis+unix://user:password@/run/redis.sock')}?host=${path}${query === '' ? '' : `&${query}`}`;
+  return `//${authority === '' || authority.endsWith('@') ? authority : refuse('the address of a Unix socket must not contain a host: write redis+unix://user:password@/run/redis.sock')}?host=${path}&${query}`;
 }
 
 function databaseOf(path: string | undefined, db: string | undefined, refuse: Refuse): number {

@@ -12,7 +12,7 @@
  */
 import { accessSync, closeSync, constants, openSync, statSync, existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import { isSqliteError, isBusy } from './errors.ts';
 import type { DatabaseSync } from 'node:sqlite';
 
@@ -55,7 +55,7 @@ export function prepareFile({ path, isReadOnly }: SqliteFileOptions): void {
   } catch (error) {
     refuse(
       path,
-      `the user of the process may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${(error as NodeJS.ErrnoException).code})`,
+      `the user of the process may not ${isReadOnly ? 'read' : 'write'} the file or its directory (${errorCode(error)})`,
       error,
     );
   }

@@ -197,7 +197,6 @@ class SqliteReader implements Connection {
         /* ignore the error: the process exits when it is disconnected below */
       });
     this.#broken ??= new errors.ConnectionLost('The SQLite reader process is closed');
-    if (ended === undefined) return;
     this.#process.ref();
     if (this.#process.connected) this.#process.disconnect();
     await ended;

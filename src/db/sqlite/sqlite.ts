@@ -7,7 +7,7 @@
  */
 import { rename, rm } from 'node:fs/promises';
 import { closeSync, openSync } from 'node:fs';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import { within } from '../../base/promises.ts';
 import { StorageFailed, atCaller } from '../errors.ts';
 import { checkLimit } from '../limits.ts';
@@ -165,11 +165,9 @@ export class SqliteDriver implements Driver {
     try {
       closeSync(openSync(partial, 'w', 0o600));
     } catch (error) {
-      throw new SvcError(
-        'E_DB_OPEN',
-        [path, `the copy cannot be written (${(error as NodeJS.ErrnoException).code})`],
-        { cause: error },
-      );
+      throw new SvcError('E_DB_OPEN', [path, `the copy cannot be written (${errorCode(error)})`], {
+        cause: error,
+      });
     }
     try {
       await this.#copyTo(partial, limit);

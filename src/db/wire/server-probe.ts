@@ -9,6 +9,7 @@
  * foreignServer() needs no request: it recognizes a server by the first bytes that arrive.
  */
 import { connect, type Socket } from 'node:net';
+import { asBuffer } from '../../base/bytes.ts';
 import { SvcError } from '../../base/errors.ts';
 import { defined } from '../../base/options.ts';
 import { shownEndpoint, type Endpoint } from './server-socket.ts';
@@ -133,7 +134,7 @@ export function foreignServer(bytes: Uint8Array, ours: ServerKind): string | und
     (bytes[4] === MYSQL_VERSION || bytes[4] === MYSQL_ERROR)
   )
     return 'a server of MySQL or MariaDB';
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, 16)).toString('latin1');
+  const text = asBuffer(bytes).toString('latin1', 0, 16);
   const name = TEXTS.find(([pattern]) => pattern.test(text))?.[1];
   return name?.includes(ours) === true ? undefined : name;
 }

@@ -13,7 +13,7 @@ import {
   type PeerCertificate,
   type TLSSocket,
 } from 'node:tls';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import { ConnectionLost, type DatabaseError } from '../errors.ts';
 import { watchLimit } from '../limits.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -251,7 +251,7 @@ export class Opening {
   }
 
   #failure(cause: Error): Error {
-    const code = (cause as NodeJS.ErrnoException).code ?? cause.message;
+    const code = errorCode(cause) ?? cause.message;
     if (this.#isEncrypting && !/^E(?:CONN|PIPE|TIMEDOUT|HOST|NET)/.test(code))
       return this.refusal(`the TLS connection to the server failed (${code})`, cause);
     return new ConnectionLost(`${this.shown} cannot be reached (${code})`, { sqlstate: '08001', cause });
@@ -315,10 +315,8 @@ export async function fileOf(path: string | undefined, shown: string): Promise<B
   try {
     return await readFile(path);
   } catch (cause) {
-    throw new SvcError(
-      'E_DB_CONNECT',
-      [shown, `the file "${path}" cannot be read (${(cause as NodeJS.ErrnoException).code})`],
-      { cause },
-    );
+    throw new SvcError('E_DB_CONNECT', [shown, `the file "${path}" cannot be read (${errorCode(cause)})`], {
+      cause,
+    });
   }
 }

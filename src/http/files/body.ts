@@ -12,7 +12,7 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { ClientDisconnected } from '../../base/errors.ts';
+import { ClientDisconnected, errorCode } from '../../base/errors.ts';
 import { stripped } from '../headers.ts';
 import type { ServerResponse } from 'node:http';
 import type { Stats } from 'node:fs';
@@ -305,7 +305,7 @@ const ABSENT: ReadonlySet<string | undefined> = new Set([
 
 /** Whether an error of the file system means that the path leads to no regular file. */
 export function isAbsence(error: unknown): boolean {
-  return ABSENT.has((error as NodeJS.ErrnoException).code);
+  return ABSENT.has(errorCode(error));
 }
 
 // with O_NONBLOCK, open() does not wait if the path leads to a named pipe

@@ -69,11 +69,6 @@ export function checkPreconditions(
       'ETag',
       'the entity tag has no quotation marks: write "v3", or W/"v3" for a weak tag',
     ]);
-  if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
-    throw new HTTPException(
-      428,
-      'The request needs the header field If-Match with the current entity tag of the resource',
-    );
   const validators = {
     etag,
     lastModified: lastModified === undefined ? undefined : httpDate(lastModified.getTime()),
@@ -83,6 +78,11 @@ export function checkPreconditions(
   if (none !== undefined && req.method !== 'GET' && req.method !== 'HEAD' && listsTag(none, etag, false))
     // for GET and HEAD, ETagMiddleware sends a 304 instead
     throw preconditionFailed();
+  if (isRequired && match === undefined && headers['if-unmodified-since'] === undefined)
+    throw new HTTPException(
+      428,
+      'The request needs the header field If-Match with the current entity tag of the resource',
+    );
 }
 
 /** Syntax of one entity tag (RFC 9110 §8.8.3). */

@@ -12,7 +12,7 @@ import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import { mediaTypeOf, SMALL_BYTES, validatorsOf } from './files.ts';
 import { isAbsence, isSameState, openFile } from './body.ts';
 import { LruIndex } from '../../cache/lru.ts';
@@ -87,7 +87,7 @@ export function realFolder(code: FolderFault, directory: string): string {
       return root;
     }
   } catch (error) {
-    const { code: cause = 'no code' } = error as NodeJS.ErrnoException;
+    const cause = errorCode(error) ?? 'no code';
     const problem = cause === 'ENOENT' ? 'the directory does not exist' : `${denied} (${cause})`;
     throw new SvcError(code, [directory, problem], { cause: error });
   }
@@ -332,7 +332,7 @@ async function isAt(path: string, { dev, ino }: OpenFile): Promise<boolean> {
 
 /** Whether an error means that the process may not read a file. Requests for such files get 404. */
 function isDenial(error: unknown): boolean {
-  const { code } = error as NodeJS.ErrnoException;
+  const code = errorCode(error);
   return code === 'EACCES' || code === 'EPERM';
 }
 

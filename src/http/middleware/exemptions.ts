@@ -10,7 +10,7 @@
  */
 import { CONVERTERS, parseTemplate, variantsOf } from '../path.ts';
 import { RoutingTable } from '../router.ts';
-import type { CompiledRoute, CompiledView, HttpRequest } from '../contracts.ts';
+import type { CompiledRoute, HttpRequest } from '../contracts.ts';
 import type { ParsedTemplate } from '../path.ts';
 
 /** Method of all entries in the routing tables, because exemptions do not depend on the method. */
@@ -112,10 +112,4 @@ function fitOf(exempt: readonly string[], route: readonly string[]): Fit {
   }
   if (exempt.length !== route.length) return 'none';
   return isWhole ? 'whole' : 'part';
-}
-
-/** Whether the application runs in several processes, which do not share data in memory. */
-export function isServedByMany(view: Pick<CompiledView, 'config'>): boolean {
-  const workers = view.config('workers');
-  return workers === 'auto' || Number(workers ?? 1) > 1;
 }

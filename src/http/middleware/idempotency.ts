@@ -26,7 +26,7 @@ import { MemoryRecordStore, recordMembers } from '../../cache/stores.ts';
 import { clientOf } from '../request/proxy.ts';
 import { HeaderList, isMethods, isToken } from '../headers.ts';
 import { OneApplication } from '../pipeline.ts';
-import { isServedByMany } from './exemptions.ts';
+import { isServedByMany } from '../../base/config.ts';
 import { TransportRequest } from '../request/request.ts';
 import { SESSION } from '../state.ts';
 import { HttpResponse, fieldOf, lengthOf } from '../response.ts';

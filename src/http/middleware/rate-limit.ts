@@ -10,7 +10,7 @@ import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { isMethods } from '../headers.ts';
 import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
-import { isServedByMany } from './exemptions.ts';
+import { isServedByMany } from '../../base/config.ts';
 import { parseTemplate } from '../path.ts';
 import { BURST, Gate, KEY, Limit, PER_MINUTE, STORE_OPTIONS, checkedName } from './rate-limiter.ts';
 import { HttpResponse } from '../response.ts';

@@ -12,7 +12,7 @@ import { link, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { unlinkSync } from 'node:fs';
 import { ByteQueue } from '../../base/bytes.ts';
-import { HTTPException, SvcError } from '../../base/errors.ts';
+import { HTTPException, SvcError, errorCode } from '../../base/errors.ts';
 import { bool, readOptions } from '../../base/options.ts';
 import { ignore } from '../../base/promises.ts';
 import { lacksDescriptors } from '../../observability/descriptors.ts';
@@ -186,9 +186,7 @@ export class ReceivedFile implements UploadFile {
       else await publish(beside, path);
     } catch (error) {
       await rm(beside, { force: true });
-      throw (error as NodeJS.ErrnoException).code === 'EEXIST'
-        ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error })
-        : error;
+      throw errorCode(error) === 'EEXIST' ? new SvcError('E_UPLOAD_EXISTS', [], { cause: error }) : error;
     }
   }
 
@@ -223,7 +221,7 @@ async function publish(beside: string, path: string): Promise<void> {
     await link(beside, path);
     await unlink(beside);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
+    const code = errorCode(error);
     if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error;
     await open(path, 'wx').then((reserved) => reserved.close());
     await rename(beside, path);
@@ -362,7 +360,7 @@ class Spool {
 }
 
 function fullDisk(error: unknown): HTTPException | undefined {
-  const { code } = error as NodeJS.ErrnoException;
+  const code = errorCode(error);
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new HTTPException(507, 'There is not enough storage for the files of this form', { cause: error });
   return undefined;
@@ -392,7 +390,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+    return errorCode(error) !== 'ESRCH';
   }
 }
 

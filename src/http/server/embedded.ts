@@ -38,6 +38,7 @@ export class EmbeddedListener {
     this.#sending = {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: app.endless ?? new Set(),
+      clock: app.clock,
       securesCookies: app.securesCookies,
       watchReading: () => undefined, // the other server closes connections whose clients do not read
       onOver(this: SentMessage) {

@@ -8,7 +8,7 @@ import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { resolve as resolvePath } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import type { AddressInfo, Server } from 'node:net';
 
 /** Address to listen on. A Unix socket replaces host and port. */
@@ -78,7 +78,7 @@ async function listenOnSocket(server: Server, path: string, mode: number): Promi
     ]);
   try {
     await bindSocket(server, path).catch(async (error: unknown) => {
-      if (codeOf(error) !== 'EADDRINUSE' || !(await isStale(path))) throw error;
+      if (errorCode(error) !== 'EADDRINUSE' || !(await isStale(path))) throw error;
       rmSync(path, { force: true });
       await bindSocket(server, path);
     });
@@ -123,7 +123,7 @@ async function isStale(path: string): Promise<boolean> {
       client.destroy();
       resolve(false);
     });
-    client.once('error', (error) => resolve(codeOf(error) === 'ECONNREFUSED'));
+    client.once('error', (error) => resolve(errorCode(error) === 'ECONNREFUSED'));
   });
 }
 
@@ -134,10 +134,6 @@ function listenError(
 ): SvcError {
   if (error instanceof SvcError) return error;
   return new SvcError('E_LISTEN', [address, problems[error.code ?? ''] ?? error.message], { cause: error });
-}
-
-function codeOf(error: unknown): string | undefined {
-  return (error as NodeJS.ErrnoException).code;
 }
 
 /**

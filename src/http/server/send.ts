@@ -31,6 +31,7 @@ import { keepsConnection } from './request-head.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { HeadTexts } from './fast-path/internals.ts';
+import type { Clock } from '../../base/clock.ts';
 import type { Chunk, ChunkIterator, Chunks, Endless } from '../chunks.ts';
 import type { RequestIdentity } from '../request-id.ts';
 import type { HttpResponse } from '../response.ts';
@@ -45,6 +46,8 @@ interface SentTo {
 
 /** Settings and callbacks that all responses of a server share. */
 export interface Sending {
+  /** Clock that limits the time of a response in one turn of the event loop. */
+  readonly clock: Clock;
   /** Whether cookies get `Secure` even without TLS, unless they set it themselves. True in production. */
   readonly securesCookies: boolean;
   /** Formats the status line and header fields of responses that are sent in one write. */
@@ -81,7 +84,7 @@ export function send(
     begin(outgoing, response, req, isLast, sending, length);
     if (req.method === 'HEAD') return void endEmpty(outgoing, sending);
     sending.watchReading(outgoing.req.socket, outgoing);
-    return sendChunks(outgoing, slicesOf(body, isAscii), -1);
+    return sendChunks(outgoing, slicesOf(body, isAscii), -1, sending);
   }
   const isText = typeof body === 'string' && !isLast && response.status !== UPGRADE_REQUIRED;
   if (isText && outgoing.takesText) {
@@ -211,14 +214,14 @@ function sendStream(
   if (!outgoing.destroyed) sending.watchReading(outgoing.req.socket, outgoing);
   if (body instanceof EndlessChunks) return sendEndless(outgoing, body, sending);
   if (!(body instanceof FileBody) || outgoing.destroyed)
-    return sendChunks(outgoing, iterate(body), announced);
+    return sendChunks(outgoing, iterate(body), announced, sending);
   return body.sendTo(outgoing);
 }
 
 function sendEndless(
   outgoing: SentMessage,
   chunks: EndlessChunks,
-  { endless }: Sending,
+  sending: Sending,
 ): Promise<void> | undefined {
   const running: Endless = {
     async finish(reason) {
@@ -228,12 +231,13 @@ function sendEndless(
       await within(systemClock, LAST_WORDS_MS, over, ignore); // the client may not read the rest
     },
   };
-  endless.add(running);
-  outgoing.once('close', () => endless.delete(running));
+  sending.endless.add(running);
+  outgoing.once('close', () => sending.endless.delete(running));
   const source = chunks[Symbol.asyncIterator]() as unknown as ChunkIterator;
   // false if the server of another framework has created the response
   const isOurs = 'writeShared' in outgoing;
-  if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing)) return sendChunks(outgoing, source, -1);
+  if (outgoing.destroyed || !isOurs || !chunks.attach(outgoing))
+    return sendChunks(outgoing, source, -1, sending);
   outgoing.once('close', () => chunks.return());
   return undefined;
 }
@@ -245,12 +249,19 @@ function sendEndless(
 const TURN_BYTES = 1_048_576;
 /** Each chunk counts as this many bytes more than its size, because even a short write takes time. */
 const CHUNK_COST = 64;
+/** Time in milliseconds after which a response waits for the next turn, because its source may compute. */
+const TURN_MS = 10;
 
 /** Maximum length of a slice of text in UTF-16 units. Each unit becomes at most three bytes. */
 const SLICE_CHARACTERS = Math.floor(SLICE_BYTES / 3);
 
 /** Sends all chunks of a stream. `announced` is the Content-Length, or -1 if unknown. */
-async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
+async function sendChunks(
+  outgoing: ServerResponse,
+  source: ChunkIterator,
+  announced: number,
+  { clock }: Sending,
+): Promise<void> {
   let ending: Promise<unknown> | undefined;
   const end = (): void => {
     ending ??= Promise.try(() => source.return?.());
@@ -264,7 +275,7 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
   // when the client disconnects, ends the stream at once, because the next chunk may never come
   outgoing.once('close', end);
   try {
-    await writeAll(outgoing, source, announced);
+    await writeAll(outgoing, source, announced, clock);
     outgoing.off('close', end);
     if (outgoing.destroyed) end();
     else outgoing.end();
@@ -281,9 +292,14 @@ async function sendChunks(outgoing: ServerResponse, source: ChunkIterator, annou
 }
 
 /** Writes all chunks of a stream. Waits before each write until the connection accepts more data. */
-async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announced: number): Promise<void> {
+async function writeAll(
+  outgoing: ServerResponse,
+  source: ChunkIterator,
+  announced: number,
+  clock: Clock,
+): Promise<void> {
   let sent = 0;
-  for (let burst = 0; ;) {
+  for (let burst = 0, turnMs = clock.monotonicMs(); ;) {
     const next = source.next();
     const step = isPending(next) ? await next : next;
     if (outgoing.destroyed) return;
@@ -297,9 +313,10 @@ async function writeAll(outgoing: ServerResponse, source: ChunkIterator, announc
     if (chunk.length > SLICE_BYTES) await writeSlices(outgoing, chunk);
     else if (chunk.length !== 0 && !outgoing.write(chunk)) await writable(outgoing);
     burst += chunk.length + CHUNK_COST;
-    if (burst < TURN_BYTES) continue;
-    burst = 0;
+    if (burst < TURN_BYTES && clock.monotonicMs() - turnMs < TURN_MS) continue;
     await nextTurn();
+    burst = 0;
+    turnMs = clock.monotonicMs();
   }
   if (sent < announced) throw lengthError(announced, sent); // the client would wait for more bytes
 }

@@ -150,6 +150,7 @@ export class HttpServer {
     this.#sending = {
       heads: new HeadTexts(app.defaults.identity, limits.keepAliveTimeoutMs),
       endless: new Set(),
+      clock,
       securesCookies: app.securesCookies,
       watchReading: (socket, outgoing) => this.#connections.watchReading(socket, outgoing),
       onOver(this: SentMessage) {

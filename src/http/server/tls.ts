@@ -12,7 +12,7 @@ import { X509Certificate, constants, createPrivateKey, randomBytes } from 'node:
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import tls from 'node:tls';
-import { SvcError } from '../../base/errors.ts';
+import { SvcError, errorCode } from '../../base/errors.ts';
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { Socket } from 'node:net';
@@ -144,9 +144,7 @@ function readPem(source: string, what: string): string {
   } catch (error) {
     throw new SvcError(
       'E_TLS',
-      [
-        `the ${what} cannot be read: ${(error as NodeJS.ErrnoException).code ?? 'the path does not lead to a file'}`,
-      ],
+      [`the ${what} cannot be read: ${errorCode(error) ?? 'the path does not lead to a file'}`],
       { cause: error },
     );
   }

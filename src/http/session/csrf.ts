@@ -29,7 +29,7 @@ import { OneApplication } from '../pipeline.ts';
 import { readTrustProxy } from '../request/proxy.ts';
 import { foreignPage } from '../origins.ts';
 import { SecurityLog } from '../security-log.ts';
-import { KeptCookie, MissingTls, keepPrivate } from './cookie.ts';
+import { CookieDefinition, MissingTls, keepPrivate } from './cookie.ts';
 import { RequestSession, randomId } from './values.ts';
 import { SessionMiddleware, ringOf } from './middleware.ts';
 import { stateKey } from '../state.ts';
@@ -112,7 +112,7 @@ export class CSRFMiddleware implements Middleware {
   readonly #application = new OneApplication();
   #own: OwnPages;
   readonly #exemptsBearer: boolean;
-  readonly #cookie: KeptCookie;
+  readonly #cookie: CookieDefinition;
   #secrets: readonly string[] | undefined;
   #ring!: Keyring;
   #services!: Services;
@@ -144,7 +144,7 @@ export class CSRFMiddleware implements Middleware {
     this.#exempt = new Exemptions(exempt);
     this.#own = { trusted: new Set(trustedOrigins), allowsSameSite: allowSameSite, knowsScheme: false };
     this.#exemptsBearer = exemptBearer;
-    this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_csrf', cookie);
+    this.#cookie = new CookieDefinition(`${owner} cookie`, 'svc_csrf', cookie);
   }
 
   /**
@@ -252,7 +252,9 @@ export class CSRFMiddleware implements Middleware {
   #refusal(req: HttpRequest, reason: Reason): Forbidden {
     this.#audit.refused('malicious_csrf', req, { reason });
     return new Forbidden(
-      'The request has no valid CSRF token to prove that a page of this application sent the request',
+      reason === 'site' || reason === 'origin'
+        ? 'The request was sent by a page of another origin'
+        : 'The request has no valid CSRF token to prove that a page of this application sent the request',
       { code: 'csrf_failed', headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' } },
     );
   }
@@ -289,7 +291,7 @@ export function csrfField(req: HttpRequest): string {
 
 interface ProtectionDeps {
   readonly ring: Keyring;
-  readonly cookie: KeptCookie;
+  readonly cookie: CookieDefinition;
   readonly services: Services;
   readonly missingTls: MissingTls;
 }

@@ -14,7 +14,8 @@
 import { createHash } from 'node:crypto';
 import { HTTPException, PayloadTooLarge, SvcError, throwMistake } from '../../base/errors.ts';
 import { SecurityLog } from '../security-log.ts';
-import { MissingTls, ProtectedValues } from './cookie.ts';
+import { MissingTls } from './cookie.ts';
+import { ProtectedValues } from '../../crypto/protected-values.ts';
 import { NO_DATA, RequestSession } from './values.ts';
 import type { Keyring } from '../../crypto/keys.ts';
 import { recordMembers } from '../../cache/stores.ts';
@@ -22,7 +23,8 @@ import type { RecordStore } from '../../cache/stores.ts';
 import type { Awaitable, HttpRequest, Services } from '../contracts.ts';
 import type { HostCookie } from '../cookies.ts';
 import type { HttpResponse } from '../response.ts';
-import type { KeptCookie, ReadValue, ValueIssue, ValueTimes } from './cookie.ts';
+import type { CookieDefinition } from './cookie.ts';
+import type { ReadValue, ValueIssue, ValueTimes } from '../../crypto/protected-values.ts';
 import type { OpenedSession, SessionData, StoredSession } from './values.ts';
 
 /** Opens the session of a request, and saves it before the response is sent. */
@@ -36,7 +38,7 @@ export interface SessionKeeper {
 export interface SessionDeps {
   readonly services: Services;
   readonly ring: Keyring;
-  readonly cookie: KeptCookie;
+  readonly cookie: CookieDefinition;
   readonly maxAgeSeconds: number;
   readonly absoluteSeconds: number;
   readonly isSealed: boolean;

@@ -14,9 +14,9 @@ import { MemoryRecordStore } from '../../cache/stores.ts';
 import { isThenable, whenReady } from '../../base/promises.ts';
 import { noteSecrets } from '../../base/used-secrets.ts';
 import { OneApplication } from '../pipeline.ts';
-import { isServedByMany } from '../middleware/exemptions.ts';
+import { isServedByMany } from '../../base/config.ts';
 import { SecurityLog } from '../security-log.ts';
-import { KeptCookie, keepPrivate } from './cookie.ts';
+import { CookieDefinition, keepPrivate } from './cookie.ts';
 import { CookieKeeper, StoreKeeper } from './keepers.ts';
 import { SESSION, loginAuthority } from '../state.ts';
 import type { Env } from '../../base/config.ts';
@@ -72,7 +72,7 @@ export class SessionMiddleware implements Middleware {
   readonly kind = 'session';
   readonly secrets: readonly string[] | undefined;
   readonly #own: Keyring | undefined;
-  readonly #cookie: KeptCookie;
+  readonly #cookie: CookieDefinition;
   readonly #store: RecordStore | undefined;
   readonly #options: Pick<SessionDeps, 'maxAgeSeconds' | 'absoluteSeconds' | 'isSealed'>;
   readonly #application = new OneApplication();
@@ -110,7 +110,7 @@ export class SessionMiddleware implements Middleware {
     noteSecrets('SessionMiddleware', read.secrets);
     this.#own = read.secrets === undefined ? undefined : Keyring.of(read.secrets);
     this.secrets = this.#own === undefined ? ['authSecret'] : undefined;
-    this.#cookie = new KeptCookie(`${owner} cookie`, 'svc_session', read.cookie);
+    this.#cookie = new CookieDefinition(`${owner} cookie`, 'svc_session', read.cookie);
     this.#store = read.store;
     this.#options = { maxAgeSeconds, absoluteSeconds, isSealed: read.encrypt };
   }

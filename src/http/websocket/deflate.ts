@@ -8,6 +8,7 @@
  */
 import { promisify } from 'node:util';
 import { constants, deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
+import { errorCode } from '../../base/errors.ts';
 import { isThenable } from '../../base/promises.ts';
 import { OPCODE } from './codes.ts';
 import { encodeFrame } from './encode.ts';
@@ -293,7 +294,7 @@ function inputOf(bytes: Uint8Array): Buffer {
 }
 
 function failureOf(error: unknown): Inflated {
-  return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too big' : 'corrupt';
+  return errorCode(error) === 'ERR_BUFFER_TOO_LARGE' ? 'too big' : 'corrupt';
 }
 
 function chunkFor(bytes: number): number {

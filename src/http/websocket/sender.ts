@@ -66,24 +66,22 @@ const FRAME_COST = 128;
  * the event loop.
  */
 const MOST_PENDING_BYTES = 16_777_216;
-/**
- * The queue array still contains frames that were sent. They are removed when they are more than this number,
- * and more than half of the array.
- */
-const MOST_EMPTY = 64;
 
 /** Bytes, or ASCII text, which needs no memory of its own. */
 type Chunk = Buffer | string;
 
-/** Placeholder in the queue for a message that is being deflated. */
-class PendingFrame {
-  readonly bytes: number;
+/** A frame in the queue, or the place of a message that is being deflated. */
+class QueuedFrame {
   /** The encoded frame. Undefined until the message was deflated. */
   frame: Buffer | undefined;
-  /** Whether the message was dropped from the queue. */
+  /** Size of the frame in bytes, or of the message that is being deflated. */
+  bytes: number;
+  /** Whether the frame was dropped from the queue. */
   isDropped = false;
+  next: QueuedFrame | undefined;
 
-  constructor(bytes: number) {
+  constructor(frame: Buffer | undefined, bytes: number) {
+    this.frame = frame;
     this.bytes = bytes;
   }
 }
@@ -93,9 +91,11 @@ class PendingFrame {
  * are idle.
  */
 class Backlog {
-  /** Frames in sending order; frames before index `first` were sent. Undefined if no frame waits. */
-  queue: (Buffer | PendingFrame)[] | undefined;
-  first = 0;
+  /** First frame of the queue, in sending order. Undefined if no frame waits. */
+  first: QueuedFrame | undefined;
+  last: QueuedFrame | undefined;
+  /** Number of frames in the queue. */
+  count = 0;
   bytes = 0;
   /** Size of the messages that are being deflated, in bytes. */
   pendingBytes = 0;
@@ -116,19 +116,44 @@ class Backlog {
 
   /** Whether the first frame in the queue can be sent: its message is not being deflated any more. */
   get isReady(): boolean {
-    const first = this.queue?.[this.first];
-    return first !== undefined && (!(first instanceof PendingFrame) || first.frame !== undefined);
+    return this.first?.frame !== undefined;
   }
 
   get isEmpty(): boolean {
     return (
-      this.queue === undefined &&
+      this.first === undefined &&
       this.waiters === undefined &&
       !this.isHigh &&
       this.pong === undefined &&
       this.ping === undefined &&
       this.close === undefined
     );
+  }
+
+  push(queued: QueuedFrame): void {
+    if (this.last === undefined) this.first = queued;
+    else this.last.next = queued;
+    this.last = queued;
+    this.count++;
+    this.bytes += queued.bytes;
+    if (queued.frame === undefined) this.pendingBytes += queued.bytes;
+  }
+
+  /**
+   * Removes the first frame of the queue, and returns it. If its message is still being deflated, the message is
+   * dropped, and the result is an empty buffer.
+   */
+  shift(): Buffer {
+    const queued = this.first!; // defined: the caller has checked it
+    this.first = queued.next;
+    if (this.first === undefined) this.last = undefined;
+    queued.next = undefined; // a message that is still being deflated must not keep later frames in memory
+    this.count--;
+    this.bytes -= queued.bytes;
+    if (queued.frame !== undefined) return queued.frame;
+    queued.isDropped = true;
+    this.pendingBytes -= queued.bytes;
+    return EMPTY;
   }
 }
 
@@ -172,7 +197,7 @@ export class FrameSender {
     this.#isOver = true;
     this.#release();
     const backlog = this.#backlog;
-    if (backlog?.queue === undefined) then();
+    if (backlog?.first === undefined) then();
     else backlog.onEmpty = then;
   }
 
@@ -180,7 +205,7 @@ export class FrameSender {
   end(): void {
     this.flush();
     const backlog = this.#backlog;
-    if (backlog?.close !== undefined && backlog.queue !== undefined) {
+    if (backlog?.close !== undefined && backlog.first !== undefined) {
       this.forget();
       this.#add(backlog.close);
       this.flush();
@@ -282,7 +307,7 @@ export class FrameSender {
       this.#takeFromQueue(backlog);
       this.flush();
     } while (backlog.isReady && !stream.writableNeedDrain && !stream.destroyed);
-    if (backlog.queue === undefined) backlog.onEmpty?.();
+    if (backlog.first === undefined) backlog.onEmpty?.();
     this.#feel();
     if (this.bufferedAmount < HIGH_WATER_BYTES || !this.#isBlocked()) this.#release();
     if (backlog.isEmpty) this.#backlog = undefined;
@@ -330,18 +355,13 @@ export class FrameSender {
   /** `making` is the promise of the frame for a message of `length` bytes; it never rejects. */
   #keepPlace(length: number, making: Promise<Buffer>): void {
     if (this.#isOver) return;
-    const pending = new PendingFrame(length);
+    const pending = new QueuedFrame(undefined, length);
     this.flush(); // earlier frames must be sent first
     const backlog = (this.#backlog ??= new Backlog());
-    const queue = (backlog.queue ??= []);
-    queue.push(pending);
-    backlog.bytes += length;
-    backlog.pendingBytes += length;
+    backlog.push(pending);
     this.#feel();
     void making.then((frame) => {
-      // the placeholder or the whole queue was dropped in the meantime
-      if (pending.isDropped || this.#backlog?.queue !== queue) return;
-      this.#deflated(this.#backlog, pending, frame);
+      if (!pending.isDropped) this.#deflated(backlog, pending, frame);
     });
   }
 
@@ -349,16 +369,17 @@ export class FrameSender {
    * Called when a message was deflated, so that the size of its frame is known. Sends the frame, or applies
    * the policy for slow clients.
    */
-  #deflated(backlog: Backlog, pending: PendingFrame, frame: Buffer): void {
+  #deflated(backlog: Backlog, pending: QueuedFrame, frame: Buffer): void {
     const { maxBufferedBytes, slowConsumer } = this.#options;
-    pending.frame = frame;
     backlog.bytes += frame.length - pending.bytes;
     backlog.pendingBytes -= pending.bytes;
+    pending.frame = frame;
+    pending.bytes = frame.length;
     if (!this.#stream.writableNeedDrain) return this.onDrain();
     if (slowConsumer === 'disconnect' && this.#cost(EMPTY) > maxBufferedBytes) return this.#owner.onTooSlow();
     while (
       slowConsumer === 'drop-oldest' &&
-      backlog.queue !== undefined &&
+      backlog.first !== undefined &&
       this.#cost(EMPTY) > maxBufferedBytes
     )
       this.#drop(backlog);
@@ -428,7 +449,7 @@ export class FrameSender {
 
   /** Whether the next frame must wait in the queue. */
   #isBlocked(): boolean {
-    if (this.#backlog?.queue !== undefined) return true;
+    if (this.#backlog?.first !== undefined) return true;
     return this.#stream.writableNeedDrain;
   }
 
@@ -446,7 +467,7 @@ export class FrameSender {
         return true;
       }
       if (slowConsumer === 'drop-oldest') {
-        while (this.#backlog?.queue !== undefined && this.#cost(frame) > maxBufferedBytes)
+        while (this.#backlog?.first !== undefined && this.#cost(frame) > maxBufferedBytes)
           this.#drop(this.#backlog);
       }
       if (this.#cost(frame) > maxBufferedBytes) {
@@ -461,7 +482,7 @@ export class FrameSender {
   /** Returns the memory that all waiting frames and `frame` take, in bytes. */
   #cost(frame: Buffer): number {
     const backlog = this.#backlog;
-    const count = backlog?.queue === undefined ? 0 : backlog.queue.length - backlog.first;
+    const count = backlog?.count ?? 0;
     // messages that wait for a compression thread do not count, because the client does not cause that delay
     const pending = backlog?.pendingBytes ?? 0;
     return this.bufferedAmount - pending + frame.length + (count + 1) * FRAME_COST;
@@ -469,35 +490,29 @@ export class FrameSender {
 
   #enqueue(frame: Buffer): void {
     this.flush(); // earlier frames must be sent first
-    const backlog = (this.#backlog ??= new Backlog());
-    (backlog.queue ??= []).push(frame);
-    backlog.bytes += frame.length;
+    (this.#backlog ??= new Backlog()).push(new QueuedFrame(frame, frame.length));
     this.#feel();
   }
 
   #takeFromQueue(backlog: Backlog): void {
-    const { queue } = backlog;
-    if (queue === undefined) return;
     // fills the stream to its own high-water mark, because the stream emits "drain" only after it was full
     const room = Math.max(HIGH_WATER_BYTES, this.#stream.writableHighWaterMark);
     while (backlog.isReady && this.#stream.writableLength + this.#turnBytes < room)
-      this.#add(shift(backlog, queue));
-    if (backlog.first === queue.length) this.forget();
+      this.#add(backlog.shift());
   }
 
   #drop(backlog: Backlog): void {
-    const queue = backlog.queue!; // defined: the caller has checked it
-    shift(backlog, queue);
+    backlog.shift();
     this.#options.meter?.dropped.add(1);
-    if (backlog.first === queue.length) this.forget();
   }
 
   /** Drops all frames in the queue. */
   forget(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
-    backlog.queue = undefined;
-    backlog.first = backlog.bytes = backlog.pendingBytes = 0;
+    for (let queued = backlog.first; queued !== undefined; queued = queued.next) queued.isDropped = true;
+    backlog.first = backlog.last = undefined;
+    backlog.count = backlog.bytes = backlog.pendingBytes = 0;
   }
 
   #feel(): void {
@@ -515,29 +530,6 @@ export class FrameSender {
     this.#backlog!.waiters = undefined; // `#backlog` is defined, because it contains `waiters`
     for (const resolve of waiters) resolve();
   }
-}
-
-/**
- * Removes and returns the first frame of the queue. If its message is still being deflated, the message is
- * dropped, and the result is an empty buffer.
- */
-function shift(backlog: Backlog, queue: (Buffer | PendingFrame)[]): Buffer {
-  const first = queue[backlog.first]!;
-  queue[backlog.first++] = EMPTY; // replaced, so that the frame does not stay in memory
-  let frame = EMPTY;
-  if (!(first instanceof PendingFrame)) frame = first;
-  else if (first.frame !== undefined) frame = first.frame;
-  else {
-    first.isDropped = true;
-    backlog.bytes -= first.bytes;
-    backlog.pendingBytes -= first.bytes;
-  }
-  backlog.bytes -= frame.length;
-  if (backlog.first > MOST_EMPTY && 2 * backlog.first > queue.length) {
-    queue.splice(0, backlog.first);
-    backlog.first = 0;
-  }
-  return frame;
 }
 
 /**

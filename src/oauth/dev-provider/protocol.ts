@@ -3,7 +3,7 @@
  * Connect RP-Initiated Logout 1.0).
  */
 import { hash } from 'node:crypto';
-import { escapeHtml } from '../../base/html.ts';
+import { escapeHtml } from '../../http/response.ts';
 import { pageOf, policyOf } from '../failure-page.ts';
 import type { DevAlgorithm } from './keys.ts';
 import type { JsonObject } from '../../crypto/jwt-json.ts';

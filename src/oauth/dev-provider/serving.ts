@@ -1,4 +1,5 @@
 /** Serves DevProvider on its own server, or through routes of an application. */
+import { splitQuery } from '../../http/path.ts';
 import { HttpResponse } from '../../http/response.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Router } from '../../routing/route.ts';
@@ -31,7 +32,7 @@ export async function serve(
       if (length > MAX_BODY_BYTES) return void response.writeHead(413, { connection: 'close' }).end();
       chunks.push(chunk);
     }
-    const [path, query = ''] = (request.url ?? '/').split('?', 2) as [string, string?];
+    const [path, query] = splitQuery(request.url ?? '/');
     const headers = request.headers as Readonly<Record<string, string | undefined>>;
     const answer = await handle({
       method: request.method ?? '',
@@ -50,7 +51,7 @@ export async function serve(
 
 export function serveOn(router: Router, path: string, handle: Handle): void {
   router.route(`${path}/{rest:path}`, ['GET', 'POST'], SPEC, async ({ req }) => {
-    const [, query = ''] = req.target.split('?', 2);
+    const [, query] = splitQuery(req.target);
     const origin = `${req.scheme}://${req.host}`;
     const answer = await handle({
       method: req.method,
@@ -68,7 +69,7 @@ export function serveOn(router: Router, path: string, handle: Handle): void {
 export function inProcess(issuer: string, handle: Handle): InProcess {
   return {
     async call({ method, url, headers = {}, body = '' }) {
-      const [address, query = ''] = url.split('?', 2) as [string, string?];
+      const [address, query] = splitQuery(url);
       const answer = await handle({ method, path: address.slice(issuer.length), query, headers, body });
       return {
         status: answer.status,

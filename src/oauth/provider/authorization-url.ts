@@ -1,6 +1,7 @@
 /**
  * The authorization URL of a login (RFC 6749 §4.1.1, RFC 7636 §4.3, OpenID Connect Core §3.1.2.1).
  */
+import { splitQuery } from '../../http/path.ts';
 import { PROTOCOL_PARAMETERS } from './option-types.ts';
 import type { ResolvedProviderOptions } from './options.ts';
 
@@ -44,9 +45,9 @@ export function authorizationUrlOf(
     throw new TypeError('A login by OpenID Connect needs a nonce');
   const asked = (scopes ?? options.scopes).filter((scope) => scope !== 'openid');
   const scope = [...(usesOpenId ? ['openid'] : []), ...asked].join(' ');
-  const [address, query = ''] = (
-    isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl
-  ).split('?', 2) as [string, string?];
+  const [address, query] = splitQuery(
+    isServedHere ? new URL(new URL(authorizeUrl).pathname, redirectUri).href : authorizeUrl,
+  );
   const kept = query.split('&').filter((pair) => pair !== '' && !PROTOCOL_PARAMETERS.has(nameOf(pair)));
   const own = { ...authorizeParams, ...params };
   const fixed = new Set([...kept.map(nameOf), ...Object.keys(own)]);

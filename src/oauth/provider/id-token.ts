@@ -1,6 +1,6 @@
 /**
- * Verifies an id_token: a compact JWS with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
- * 8725).
+ * Verifies tokens that a provider signs: id_tokens with claims about a login (OpenID Connect Core §3.1.3.7, RFC 7515, RFC
+ * 8725), and logout tokens (OpenID Connect Back-Channel Logout 1.0 §2.4 and §2.6).
  *
  * The signature is verified first, then the claims are checked. A token cannot choose its own key: the header
  * fields `jwk`, `jku`, `x5u` and `x5c` are ignored (RFC 8725 §3.10). `crit` and header fields that change the
@@ -14,6 +14,7 @@ import { findSigner } from '../../crypto/jwk.ts';
 import { HASHES, openJws } from '../../crypto/jws.ts';
 import { UNSUPPORTED_HEADERS } from '../../crypto/jwt-json.ts';
 import { LATEST_SECONDS } from '../../crypto/jwt.ts';
+import { isRecord } from '../../base/options.ts';
 import { ProviderFault } from '../../auth/provider/failure.ts';
 import { GUID, TENANT } from './option-types.ts';
 import type { KeySet, SignedToken, SignerResult } from '../../crypto/jwk.ts';
@@ -76,7 +77,7 @@ export async function verifyIdToken(
 }
 
 /** Verifies format and signature. `types` matches `typ`, which may also be absent. */
-export async function verifiedToken(
+async function verifiedToken(
   token: string,
   { algorithms, secret }: Pick<IdTokenRules, 'algorithms' | 'secret'>,
   keys: IdTokenKeys,
@@ -160,7 +161,7 @@ export function isExpectedIssuer(
   return iss === issuer.replace(TENANT, tenant) && (tenants === undefined || tenants.includes(tenant));
 }
 
-export function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
+function checkAudience(aud: unknown, azp: unknown, clientId: string): void {
   const audiences: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
   if (!audiences.every((each) => typeof each === 'string') || !audiences.includes(clientId))
     throw refused('aud');
@@ -183,11 +184,11 @@ function checkTimes(claims: JsonObject, { nowSeconds, leewaySeconds, maxAgeSecon
 }
 
 /** Whether a value is an id, such as a subject (OpenID Connect Core §2). */
-export function isIdentifier(value: unknown): value is string {
+function isIdentifier(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_ID_CHARACTERS;
 }
 
-export function isTime(value: unknown): value is number {
+function isTime(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= LATEST_SECONDS;
 }
 
@@ -200,6 +201,49 @@ export function atHashOf(accessToken: string, algorithm: IdTokenAlgorithm): stri
   return digest.subarray(0, digest.length / 2).toString('base64url');
 }
 
-function refused(check: string): ProviderFault {
-  return new ProviderFault('provider_error', `id_token_${check}`);
+export interface LogoutClaims {
+  /** Id of the user at the provider. If undefined, the token applies to each user of the session. */
+  readonly subject: string | undefined;
+  /** Id of the session at the provider. If undefined, the token applies to each session of the user. */
+  readonly providerSid: string | undefined;
+  readonly jti: string;
+  /** Remaining lifetime in milliseconds, for which `jti` is remembered: a token is valid once. */
+  readonly validMs: number;
+}
+
+export type LogoutRules = Omit<IdTokenRules, 'nonce' | 'accessToken' | 'maxAgeSeconds'>;
+
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+/** Maximum age and maximum lifetime of a logout token, in seconds. */
+const MAX_AGE_SECONDS = 86_400;
+
+/**
+ * Verifies a logout token like an id_token, and returns its claims. A token with a nonce is refused, so that an id_token
+ * cannot be used as a logout token.
+ */
+export async function verifyLogoutToken(
+  token: string,
+  rules: LogoutRules,
+  keys: IdTokenKeys,
+): Promise<LogoutClaims> {
+  const { claims } = await verifiedToken(token, rules, keys, /^(?:application\/)?(?:logout\+)?jwt$/i);
+  const { nowSeconds, leewaySeconds, clientId } = rules;
+  if (!isExpectedIssuer(claims['iss'], claims['tid'], rules)) throw refused('iss', 'logout_token');
+  checkAudience(claims['aud'], claims['azp'], clientId);
+  const { iat, exp, jti, events, sub, sid } = claims;
+  if (!isTime(iat) || iat - leewaySeconds > nowSeconds || iat + MAX_AGE_SECONDS < nowSeconds)
+    throw refused('iat', 'logout_token');
+  if (!isTime(exp) || exp + leewaySeconds <= nowSeconds || exp > iat + MAX_AGE_SECONDS)
+    throw refused('exp', 'logout_token');
+  if (!isIdentifier(jti)) throw refused('jti', 'logout_token');
+  if (!isRecord(events) || !isRecord(events[EVENT])) throw refused('events', 'logout_token');
+  if (Object.hasOwn(claims, 'nonce')) throw refused('nonce', 'logout_token');
+  if ((sub !== undefined && !isIdentifier(sub)) || (sid !== undefined && !isIdentifier(sid)))
+    throw refused('sub', 'logout_token');
+  if (sub === undefined && sid === undefined) throw refused('sub', 'logout_token');
+  return { subject: sub, providerSid: sid, jti, validMs: (exp + leewaySeconds - nowSeconds) * 1_000 };
+}
+
+function refused(check: string, token: 'id_token' | 'logout_token' = 'id_token'): ProviderFault {
+  return new ProviderFault('provider_error', `${token}_${check}`);
 }

@@ -6,6 +6,7 @@
 import { hostCookie } from '../../http/cookies.ts';
 import type { Env } from '../../base/config.ts';
 import type { HttpRequest } from '../../http/contracts.ts';
+import type { CookieOptions } from '../../http/cookies.ts';
 import type { HttpResponse } from '../../http/response.ts';
 import type { LoginRow } from './store.ts';
 
@@ -29,23 +30,15 @@ export class TokenCookies {
     this.#accessTtlSeconds = accessTtlSeconds;
   }
 
-  set(
-    req: HttpRequest,
-    response: HttpResponse,
-    { accessToken, refreshToken, login, nowMicros }: IssuedTokens,
-  ): void {
-    this.#write(ACCESS, accessToken, this.#accessTtlSeconds, req, response);
-    this.#write(
-      REFRESH,
-      refreshToken,
-      Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000),
-      req,
-      response,
-    );
+  set(req: HttpRequest, response: HttpResponse, tokens: IssuedTokens): void {
+    const { accessToken, refreshToken, login, nowMicros } = tokens;
+    const refreshTtlSeconds = Math.floor((login.absoluteExpiresAt - nowMicros) / 1_000_000);
+    response.setCookie(...this.#cookie(req, ACCESS, accessToken, this.#accessTtlSeconds));
+    response.setCookie(...this.#cookie(req, REFRESH, refreshToken, refreshTtlSeconds));
   }
 
   clear(req: HttpRequest, response: HttpResponse): void {
-    for (const base of [ACCESS, REFRESH] as const) this.#write(base, '', 0, req, response);
+    for (const base of [ACCESS, REFRESH] as const) response.setCookie(...this.#cookie(req, base, '', 0));
   }
 
   accessTokenOf(req: HttpRequest): string | undefined {
@@ -56,20 +49,14 @@ export class TokenCookies {
     return req.cookies[hostCookie(REFRESH, req, this.#env).name];
   }
 
-  #write(
+  /** Returns the arguments of setCookie() for a token. */
+  #cookie(
+    req: HttpRequest,
     base: keyof typeof SAME_SITE,
     value: string,
     maxAgeSeconds: number,
-    req: HttpRequest,
-    response: HttpResponse,
-  ): void {
+  ): [name: string, value: string, options: CookieOptions] {
     const { name, secure } = hostCookie(base, req, this.#env);
-    response.setCookie(name, value, {
-      path: '/',
-      httpOnly: true,
-      sameSite: SAME_SITE[base],
-      secure,
-      maxAgeSeconds,
-    });
+    return [name, value, { sameSite: SAME_SITE[base], secure, maxAgeSeconds }];
   }
 }

@@ -127,7 +127,7 @@ export class DpopNonces {
   accepts(nonce: unknown): boolean {
     const parts = typeof nonce === 'string' ? NONCE.exec(nonce) : null;
     if (parts === null) return false;
-    const [, window, mac] = parts as unknown as [string, string, string];
+    const [, window = '', mac = ''] = parts;
     return (
       Math.abs(parseInt(window, 36) - this.#window()) <= 1 &&
       this.#keys.keys.some(({ key }) => timingSafeEqual(Buffer.from(macOf(window, key)), Buffer.from(mac)))

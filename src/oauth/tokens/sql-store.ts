@@ -214,7 +214,11 @@ export class SqlTokenStore implements TokenStore {
   async validAfter(sub: string): Promise<number> {
     return Number(
       (await this.#run((database) =>
-        database.scalar('SELECT valid_after FROM svc_oauth_subject WHERE sub = ?', [sub]),
+        database.scalar(
+          'SELECT valid_after FROM svc_oauth_subject WHERE sub = ?',
+          [sub],
+          database.storeLimit,
+        ),
       )) ?? 0,
     );
   }
@@ -258,7 +262,7 @@ export class SqlTokenStore implements TokenStore {
 
   #rows(columns: string, where: string, params: readonly Parameter[]): Promise<Row[]> {
     return this.#run((database) =>
-      database.fetchAll(`SELECT ${columns} FROM svc_oauth_login WHERE ${where}`, params),
+      database.fetchAll(`SELECT ${columns} FROM svc_oauth_login WHERE ${where}`, params, database.storeLimit),
     );
   }
 
@@ -267,7 +271,7 @@ export class SqlTokenStore implements TokenStore {
   }
 
   async #execute(sql: string, params: readonly Parameter[]): Promise<number> {
-    return (await this.#run((database) => database.execute(sql, params))).affectedRows;
+    return (await this.#run((database) => database.execute(sql, params, database.storeLimit))).affectedRows;
   }
 
   #run<T>(ask: (database: Database) => Promise<T>): Promise<T> {

@@ -47,7 +47,7 @@ const RESERVED = [
 const PRIVATE =
   /^export (?=(?:function (?:functionsOf|isJson|isJsonLines|isText)|interface (?:Operation|Scheme))\b)/gm;
 
-interface Read extends ReadOperation {
+interface NamedOperation extends ReadOperation {
   readonly id: string;
   readonly path: string;
 }
@@ -62,14 +62,14 @@ export function clientText(document: object): string {
 
 class ClientWriter {
   readonly #root: JsonObject;
-  readonly #operations: readonly Read[];
+  readonly #operations: readonly NamedOperation[];
   readonly #runtime: string;
   readonly #types: TypeWriter;
-  readonly #webhooks: readonly Sent[];
+  readonly #webhooks: readonly SentOperation[];
   /** Callbacks, by the id of the operation that declares them. */
-  readonly #callbacks: readonly (readonly [id: string, sent: readonly Sent[]])[];
+  readonly #callbacks: readonly (readonly [id: string, sent: readonly SentOperation[]])[];
 
-  constructor(root: JsonObject, operations: readonly Read[], runtime: string) {
+  constructor(root: JsonObject, operations: readonly NamedOperation[], runtime: string) {
     this.#root = root;
     this.#operations = operations;
     this.#runtime = runtime;
@@ -87,7 +87,7 @@ class ClientWriter {
   text(): string {
     const info = record(this.#root['info']);
     const title = [text(info['title']) ?? 'svc', text(info['version'])].filter((word) => word !== undefined);
-    return [
+    const parts = [
       comment(
         `Client of ${title.join(' ')}, written by \`svc openapi --client\`. Do not edit: write it again.`,
       ),
@@ -103,10 +103,8 @@ class ClientWriter {
         .replace(/^\/\*\*[^]*?\*\/\n/, '')
         .replace(PRIVATE, '')
         .trim(),
-      '',
-    ]
-      .filter((part, index, parts) => part !== '' || index === parts.length - 1)
-      .join('\n');
+    ].filter((part) => part !== '');
+    return `${parts.join('\n')}\n`;
   }
 
   #servers(): string {
@@ -133,30 +131,28 @@ class ClientWriter {
 
   /** Returns types for code that receives the webhooks and callbacks of the application. */
   #receiving(): string {
-    const members = (requests: readonly Sent[], indent: string): string =>
+    const members = (requests: readonly SentOperation[], indent: string): string =>
       requests.map((request) => this.#received(request, indent)).join('');
     const byOperation = this.#callbacks
       .filter(([, requests]) => requests.length > 0)
       .map(([id, requests]) => `  ${key(id)}: {\n${members(requests, '    ')}  };\n`);
-    const interfaces = [
-      [
+    return [
+      interfaceText(
         'Webhooks',
         'Requests that the application sends, by name, for the code that receives them.',
         members(this.#webhooks, '  '),
-      ],
-      [
+      ),
+      interfaceText(
         'Callbacks',
         'Requests that the application sends because of an operation, by its name.',
         byOperation.join(''),
-      ],
-    ] as const;
-    return interfaces
-      .filter(([, , text]) => text !== '')
-      .map(([name, about, text]) => `/** ${about} */\nexport interface ${name} {\n${text}}\n`)
+      ),
+    ]
+      .filter((part) => part !== '')
       .join('\n');
   }
 
-  #received({ name, read: { operation, parameters, body } }: Sent, indent: string): string {
+  #received({ name, read: { operation, parameters, body } }: SentOperation, indent: string): string {
     const inner = `${indent}  `;
     const groups = PLACES.map(([place, group]) => {
       const lines = parameters
@@ -173,30 +169,31 @@ class ClientWriter {
   }
 
   /** Returns the type of the first parameter of an operation's function. */
-  #input({ parameters, body }: Read): string {
+  #input({ parameters, body }: NamedOperation): string {
     const indent = '    ';
-    const groups: string[] = [];
-    let needs = false;
-    for (const [place, name] of PLACES) {
+    const groups = PLACES.flatMap(([place, name]) => {
       const found = parameters.filter((parameter) => parameter['in'] === place);
-      if (found.length === 0) continue;
       const isRequired = found.some((parameter) => parameter['required'] === true);
       const lines = found.map((parameter) => this.#parameter(parameter, indent));
-      groups.push(indent + declared(name, `{\n${lines.join('')}${indent}}`, isRequired));
-      needs ||= isRequired;
-    }
+      const type = `{\n${lines.join('')}${indent}}`;
+      return found.length === 0 ? [] : [{ isRequired, member: declared(name, type, isRequired) }];
+    });
     const content = contentOf(body);
     if (content !== undefined) {
       const [type, media] = content;
-      const isBodyRequired = body?.['required'] === true;
-      const json = isJson(type) ? this.#types.type(media['schema'], 'request', indent) : 'RawBody';
-      const isForm = FORMS.has(type);
-      const written = isForm ? this.#form(media, indent) : json;
-      groups.push(indent + declared(isForm ? 'form' : 'body', written, isBodyRequired));
-      needs ||= isBodyRequired;
+      const isRequired = body?.['required'] === true;
+      const member = FORMS.has(type)
+        ? declared('form', this.#form(media, indent), isRequired)
+        : declared(
+            'body',
+            isJson(type) ? this.#types.type(media['schema'], 'request', indent) : 'RawBody',
+            isRequired,
+          );
+      groups.push({ isRequired, member });
     }
     if (groups.length === 0) return 'input?: Record<string, never>';
-    return `input${needs ? '' : '?'}: {\n${groups.join('')}  }`;
+    const isRequired = groups.some((group) => group.isRequired);
+    return `input${isRequired ? '' : '?'}: {\n${groups.map(({ member }) => indent + member).join('')}  }`;
   }
 
   #parameter(parameter: JsonObject, indent: string, place: Place = 'parameter'): string {
@@ -230,14 +227,16 @@ class ClientWriter {
    * Returns the result type of an operation: a union with one type for each success status, and one for each
    * group of failures with the same body.
    */
-  #result({ responses }: Read): string {
+  #result({ responses }: NamedOperation): string {
     const successes: string[] = [];
     const failures = new Map<string, string[]>();
-    const bodies = Object.entries(responses).map(
-      ([status, response]) => [status, this.#body(record(response['content']))] as const,
-    );
+    const bodies = Object.entries(responses).map(([status, response]) => {
+      const body = this.#body(record(response['content']));
+      // a document that describes no content of an error leaves it open, so resultOf() reads what was sent
+      return [status, isFailure(status) && body === 'undefined' ? 'unknown' : body] as const;
+    });
     for (const [status, body] of bodies) {
-      if (/^[45]|^default$/.test(status)) failures.set(body, [...(failures.get(body) ?? []), status]);
+      if (isFailure(status)) failures.set(body, [...(failures.get(body) ?? []), status]);
       else successes.push(`Success<${statusType(status, [])}, ${body}>`);
     }
     const known = bodies.map(([status]) => status);
@@ -321,6 +320,11 @@ ${rows.join('')}};
   }
 }
 
+/** Returns an exported interface; empty without members. */
+function interfaceText(name: string, about: string, members: string): string {
+  return members === '' ? '' : `/** ${about} */\nexport interface ${name} {\n${members}}\n`;
+}
+
 const STATUSES = `${statusUnion('ClientErrorStatus', 400)}${statusUnion('ServerErrorStatus', 500)}/** Every status of a failure. */
 export type ErrorStatus = ClientErrorStatus | ServerErrorStatus;
 `;
@@ -343,8 +347,8 @@ function statusUnion(name: string, first: number): string {
  * Returns the operations of a document. An operation without an `operationId` is named after its method and
  * path.
  */
-function readOperations(root: JsonObject): Read[] {
-  const found: Read[] = [];
+function readOperations(root: JsonObject): NamedOperation[] {
+  const found: NamedOperation[] = [];
   const taken = new Set<string>();
   for (const [path, item] of Object.entries(record(root['paths'])))
     for (const read of operationsOf(root, item)) {
@@ -354,7 +358,7 @@ function readOperations(root: JsonObject): Read[] {
   return found;
 }
 
-interface Sent {
+interface SentOperation {
   readonly name: string;
   readonly read: ReadOperation;
 }
@@ -363,7 +367,7 @@ interface Sent {
  * Returns the operations of several path items. An operation has the name of its path item. If a path item
  * has several operations, the method is added, as in `paid post`.
  */
-function readSent(root: JsonObject, items: JsonObject): Sent[] {
+function readSent(root: JsonObject, items: JsonObject): SentOperation[] {
   return Object.entries(items).flatMap(([name, item]) => {
     const operations = operationsOf(root, item);
     return operations.map((read) => ({
@@ -377,7 +381,7 @@ function readSent(root: JsonObject, items: JsonObject): Sent[] {
  * Returns the callbacks of an operation. If a callback has several URLs, each URL gives an item whose name
  * contains the URL.
  */
-function readCallbacks(root: JsonObject, operation: JsonObject): Sent[] {
+function readCallbacks(root: JsonObject, operation: JsonObject): SentOperation[] {
   const callbacks = callbacksOf(root, operation);
   return callbacks.flatMap(([name, url, item]) => {
     const isOnly = callbacks.filter(([other]) => other === name).length === 1;
@@ -420,6 +424,10 @@ function schemeText(scheme: JsonObject): string {
  */
 function keyOfTable(name: string): string {
   return name === '__proto__' ? `['__proto__']` : key(name);
+}
+
+function isFailure(status: string): boolean {
+  return /^[45]|^default$/.test(status);
 }
 
 function statusType(status: string, except: readonly string[]): string {

@@ -174,7 +174,7 @@ export interface Operation {
   readonly body?: string;
   /** Names of list parameters whose items are sent as one text, separated by commas. */
   readonly joined?: readonly string[];
-  /** Media types of responses by status. An empty list means that the response has no content. */
+  /** Media types of responses by status. An empty list means that a success has no content. */
   readonly responses: Readonly<Record<string, readonly string[]>>;
   /** Security schemes. Any one inner list is sufficient; all schemes of that list are needed. */
   readonly security?: readonly (readonly string[])[];
@@ -204,49 +204,77 @@ export function functionsOf(
   return Object.fromEntries(
     Object.entries(operations).map(([name, operation]) => [
       name,
-      (input: Input = {}, call: CallOptions = {}) => send(operation, schemes, options, input, call),
+      (input: Input = {}, call: CallOptions = {}) => send({ operation, schemes, options }, input, call),
     ]),
   );
 }
 
-async function send(
-  operation: Operation,
-  schemes: Readonly<Record<string, Scheme>>,
-  { baseUrl, fetch: given = fetch, headers: usual, credentials, auth = {}, retry: always }: BaseOptions,
-  input: Input,
-  { signal, headers: own, retry = always }: CallOptions,
-): Promise<unknown> {
-  const headers = new Headers(usual);
-  const query = queryOf(input.query, operation.joined);
-  const cookies = textsOf(input.cookies, operation.joined).map(([name, text]) => `${name}=${text}`);
-  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {})))
-    headers.set(name, text);
-  for (const [scheme, text] of await credentialsOf(operation, auth)) {
-    const { in: place, name = '' } = schemes[scheme] ?? { in: 'bearer' };
-    if (place === 'query') query.push(`${encodeURIComponent(name)}=${encodeURIComponent(text)}`);
-    else if (place === 'cookie') cookies.push(`${name}=${text}`);
-    else if (place === 'header') headers.set(name, text);
-    else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
-  }
-  // browsers ignore the field Cookie, and send their own cookies
-  if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
-  for (const [name, text] of Object.entries(own ?? {})) headers.set(name, text);
-  const init: RequestInit & { duplex?: 'half' } = { method: operation.method, headers, redirect: 'manual' };
-  if (signal !== undefined) init.signal = signal;
-  if (credentials !== undefined) init.credentials = credentials;
-  addBody(init, headers, operation, input);
-  const address = `${baseUrl.replace(/\/$/, '')}${pathOf(operation.path, input.params)}`;
-  const url = query.length === 0 ? address : `${address}?${query.join('&')}`;
+/** An operation of one client. */
+interface BoundOperation {
+  readonly operation: Operation;
+  readonly schemes: Readonly<Record<string, Scheme>>;
+  readonly options: BaseOptions;
+}
+
+async function send(endpoint: BoundOperation, input: Input, call: CallOptions): Promise<unknown> {
+  const { operation, options } = endpoint;
+  const { signal, retry = options.retry } = call;
+  const { url, headers, init } = await requestOf(endpoint, input, call);
   const isRepeatable = IDEMPOTENT.test(operation.method) || headers.has('Idempotency-Key');
   let left = retry && isRepeatable && init.duplex === undefined ? (retry.times ?? 2) : 0;
   for (;;) {
-    const response = await given(url, init);
+    const response = await (options.fetch ?? fetch)(url, init);
     const seconds = left-- > 0 ? secondsUntilRetry(response) : undefined;
     if (!retry || seconds === undefined || seconds > (retry.maxSeconds ?? 30))
       return resultOf(operation, response);
     await response.body?.cancel();
     await sleep(seconds * 1_000, signal);
   }
+}
+
+interface BuiltRequest {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly init: RequestInit & { readonly duplex?: 'half' };
+}
+
+async function requestOf(
+  { operation, schemes, options }: BoundOperation,
+  input: Input,
+  { signal, headers: own = {} }: CallOptions,
+): Promise<BuiltRequest> {
+  const { baseUrl, credentials, auth = {} } = options;
+  const { method, path, joined, body: type } = operation;
+  const headers = new Headers(options.headers);
+  const query = queryOf(input.query, joined);
+  const cookies = textsOf(input.cookies, joined).map(cookieOf);
+  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {}), QUOTED))
+    headers.set(name, text);
+  for (const [scheme, text] of await credentialsOf(operation, auth)) {
+    const { in: place, name = '' } = schemes[scheme] ?? { in: 'bearer' };
+    if (place === 'query') query.push(`${encodeURIComponent(name)}=${encodeURIComponent(text)}`);
+    else if (place === 'cookie') cookies.push(cookieOf([name, text]));
+    else if (place === 'header') headers.set(name, text);
+    else headers.set('Authorization', place === 'basic' ? `Basic ${base64(text)}` : `Bearer ${text}`);
+  }
+  // browsers ignore the field Cookie, and send their own cookies
+  if (cookies.length > 0) headers.set('Cookie', cookies.join('; '));
+  for (const [name, text] of Object.entries(own)) headers.set(name, text);
+  const body = bodyOf(operation, input);
+  // for multipart, fetch() adds the content type with the boundary
+  if (type !== undefined && body !== undefined && !(body instanceof FormData))
+    headers.set('Content-Type', type);
+  const init = {
+    method,
+    headers,
+    redirect: 'manual',
+    ...(signal && { signal }),
+    ...(credentials && { credentials }),
+    ...(body !== undefined && { body }),
+    ...(body instanceof ReadableStream && { duplex: 'half' as const }),
+  } as const;
+  const address = `${baseUrl.replace(/\/$/, '')}${pathOf(path, input.params)}`;
+  return { url: query.length === 0 ? address : `${address}?${query.join('&')}`, headers, init };
 }
 
 /** Methods that may be repeated (RFC 9110 §9.2.2). */
@@ -296,16 +324,35 @@ function queryOf(values: Input['query'], joined: readonly string[] = []): string
   });
 }
 
+/** Returns a cookie as svc reads it: the value may contain any character, and cannot add another cookie. */
+function cookieOf([name, text]: readonly [string, string]): string {
+  return `${name}=${encodeURIComponent(text)}`;
+}
+
+/** Quoted strings of header fields (RFC 9110 §5.6.4), whose commas separate no items. */
+const QUOTED = /"(?:[^"\\]|\\.)*"/g;
+
 /**
  * Converts parameters to texts. A list gives one text for each item, or one comma-separated text if `joined`
- * contains its name.
+ * contains its name. Commas in matches of `kept` separate no items.
+ * @throws TypeError for an item with a comma in a comma-separated text, because it would become two items
  */
-function textsOf(values: Input['query'] = {}, joined: readonly string[] = []): [string, string][] {
+function textsOf(
+  values: Input['query'] = {},
+  joined: readonly string[] = [],
+  kept: RegExp | string = '',
+): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
-    const texts = Array.isArray(value) ? value.map(textOf) : [textOf(value)];
-    if (joined.includes(name)) return texts.length === 0 ? [] : [[name, texts.join(',')]];
-    return texts.map((text) => [name, text]);
+    if (!Array.isArray(value)) return [[name, textOf(value)]];
+    const texts = value.map(textOf);
+    if (!joined.includes(name)) return texts.map((text) => [name, text]);
+    const split = texts.find((text) => text.replace(kept, '').includes(','));
+    if (split !== undefined)
+      throw new TypeError(
+        `The list "${name}" has the item "${split}", whose comma would make it two items: pass items without commas`,
+      );
+    return texts.length === 0 ? [] : [[name, texts.join(',')]];
   });
 }
 
@@ -339,22 +386,12 @@ function base64(text: string): string {
   return btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 }
 
-function addBody(
-  init: RequestInit & { duplex?: 'half' },
-  headers: Headers,
-  { body: type, joined }: Operation,
-  { body, form }: Input,
-): void {
-  if (type === undefined || (body === undefined && form === undefined)) return;
-  if (type === 'multipart/form-data') {
-    init.body = formOf(form, joined); // fetch() adds the boundary to the content type
-    return;
-  }
-  headers.set('Content-Type', type);
-  if (type === 'application/x-www-form-urlencoded') init.body = queryOf(form, joined).join('&');
-  else if (isJson(type)) init.body = JSON.stringify(body);
-  else init.body = body as RawBody;
-  if (body instanceof ReadableStream) init.duplex = 'half';
+/** Returns the body of a request in its media type; undefined for a request without a body. */
+function bodyOf({ body: type, joined }: Operation, { body, form }: Input): RawBody | undefined {
+  if (type === undefined || (body === undefined && form === undefined)) return undefined;
+  if (type === 'multipart/form-data') return formOf(form, joined);
+  if (type === 'application/x-www-form-urlencoded') return queryOf(form, joined).join('&');
+  return isJson(type) ? JSON.stringify(body) : (body as RawBody);
 }
 
 function formOf(form: Input['form'] = {}, joined: readonly string[] = []): FormData {
@@ -376,7 +413,7 @@ async function resultOf({ responses }: Operation, response: Response): Promise<u
     const what = response.type === 'opaqueredirect' ? 'a redirect' : `status ${status}`;
     throw new UnexpectedResponse(response, `${what}, which is not documented`);
   }
-  const data = await dataOf(response, types);
+  const data = await (ok || types.length > 0 ? dataOf(response, types) : undescribed(response));
   return ok ? { ok, status, data, response } : { ok, status, error: data, response };
 }
 
@@ -396,6 +433,16 @@ async function dataOf(response: Response, types: readonly string[]): Promise<unk
     return JSON.parse(text);
   } catch (cause) {
     throw new UnexpectedResponse(response, 'content that is not JSON', { cause });
+  }
+}
+
+/** Returns the content of an error that the document does not describe: a value of JSON, or else text. */
+async function undescribed(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    return text;
   }
 }
 

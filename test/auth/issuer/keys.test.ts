@@ -189,6 +189,36 @@ for (const [what, endpoint, scripted, reason] of [
   });
 }
 
+for (const jwksUri of [
+  undefined,
+  null,
+  7,
+  '',
+  'jwks',
+  '/jwks',
+  'ftp://127.0.0.1/jwks',
+  ['https://127.0.0.1'],
+])
+  test(`discovery with the jwks_uri ${JSON.stringify(jwksUri)} is a failure`, async () => {
+    await using at = await site();
+    at.fake.metadata = { jwks_uri: jwksUri };
+    assert.equal(await at.ask(), 503);
+    assert.deepEqual(reasons(at.events), ['discovery_jwks_uri']);
+    assert.equal(at.fake.count('jwks'), 0);
+  });
+
+for (const [ageMs, expected] of [
+  [3_599_999, 1],
+  [3_600_000, 2],
+] as const)
+  test(`the discovery document is used for an hour (${expected} fetches within ${ageMs} ms)`, async () => {
+    await using at = await site();
+    assert.equal(await at.ask(), 200);
+    await at.clock.advance(ageMs);
+    await at.ask(at.token({ kid: 'waits for the fetch' }));
+    assert.deepEqual([at.fake.count('discovery'), at.fake.count('jwks')], [expected, 2]);
+  });
+
 test('an answer without keys is a failure, too', async () => {
   await using at = await site();
   at.fake.failNext('jwks', { body: { keys: {} } });

@@ -10,3 +10,4 @@ export const app: Svc = new Svc({ title: 'Search', trustProxy: 1 });
 app.use(new SecurityHeadersMiddleware());
 const pageSize = app.config.get('pageSize', 20);
 app.get('/hits', { response: list(Hit) }, () => Array.from({ length: pageSize }, () => ({ title: 'Lamp' })));
+app.get('/footer', { response: str }, () => app.config.get('footer', ''));

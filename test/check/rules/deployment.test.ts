@@ -19,6 +19,7 @@ import { findUnnamedHosts } from '../../../src/check/rules/deployment.ts';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { TrustedHostMiddleware } from '../../../src/http/middleware/trusted-host.ts';
 import { Depends } from '../../../src/routing/di.ts';
+import type { Deployment } from '../../../src/check/sources.ts';
 import type { Svc } from '../../../src/app/svc.ts';
 import type { IdempotencyOptions } from '../../../src/http/middleware/idempotency.ts';
 import type { RouteSpec } from '../../../src/routing/spec.ts';
@@ -363,7 +364,10 @@ app.post('/news', { public: 'a' }, async ({ req, body }) => { await logins.take(
 ${run}
 `;
     const project = readProject([join(folder(t, { 'app.ts': text }), 'app.ts')]);
-    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), isServedByMany);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), {
+      isServedByMany,
+      hasAuthSecret: true,
+    });
     return findings
       .filter(({ rule }) => rule === 'SVC403')
       .map(({ message }) => message.split(' ')[0]!)
@@ -390,6 +394,23 @@ ${run}
   }
 });
 
+test('svc check reports MCP sessions that only one of several processes knows, because no authSecret is set (SVC403)', (t) => {
+  const judged = (options: string, deployment: Deployment, run = ''): number[] => {
+    const text = `import { Svc } from 'svc';\nexport const app = new Svc();\napp.mountMcp('/mcp'${options});\n${run}`;
+    const project = readProject([join(folder(t, { 'app.ts': text }), 'app.ts')]);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), deployment);
+    return findings.filter(({ rule }) => rule === 'SVC403').map(({ place }) => place!.line);
+  };
+  const open = { isServedByMany: true, hasAuthSecret: false };
+  assert.deepEqual(judged('', open), [3]);
+  assert.deepEqual(judged(", { hosts: ['a.example'] }", open), [3]);
+  const one = { isServedByMany: false, hasAuthSecret: false };
+  assert.deepEqual(judged('', one, 'await app.run({ workers: 4 });'), [3]);
+  assert.deepEqual(judged('', one), []);
+  assert.deepEqual(judged(', { sessions: false }', open), []);
+  assert.deepEqual(judged('', { isServedByMany: true, hasAuthSecret: true }), []);
+});
+
 test('svc check reports a store in memory where a setting starts several processes, unless its middleware does (SVC403)', (t) => {
   const judged = (text: string): string[] => {
     const imports = `import { IdempotencyMiddleware, MemoryRateLimitStore, MemoryRecordStore, RateLimitMiddleware, RateLimiter, RecordRateLimitStore, SessionMiddleware, Svc } from 'svc';
@@ -397,7 +418,10 @@ import { RedisRecordStore } from 'svc/db';
 const app = new Svc();
 `;
     const project = readProject([join(folder(t, { 'app.ts': imports + text }), 'app.ts')]);
-    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), true);
+    const { findings } = examineSources(project, CORE_RULES, undefined, [], new Map(), {
+      isServedByMany: true,
+      hasAuthSecret: true,
+    });
     return findings.filter(({ rule }) => rule === 'SVC403').map(({ message }) => message.split(' ')[0]!);
   };
   for (const [text, ...reported] of [

@@ -62,6 +62,33 @@ test('svc check reports an index that keeps the writers of a table of PostgreSQL
   assert.deepEqual(found(t, 'sqlite::memory:', index(plain)), []);
 });
 
+test('svc check reports an index that PostgreSQL builds concurrently unless it exists, because a failed build leaves it invalid (SVC423)', (t) => {
+  const index = (text: string): Record<string, string> => ({
+    ...FIRST,
+    '0002_index.up.sql': `-- svc: no-transaction\n${text}\n`,
+  });
+  for (const text of [
+    'create index concurrently if not exists person_mail on person (mail);',
+    'create unique index concurrently if not exists app.person_mail on person (mail);',
+    'drop index concurrently if exists person_name;create index concurrently if not exists person_mail on person (mail);',
+  ])
+    assert.deepEqual(
+      found(t, 'postgres://app@db/app', index(text)).map((each) => each.replace('app.', '')),
+      ['0002_index.up.sql:2 a build of the index "person_mail" that fails leaves it invalid'],
+    );
+  const kept = 'create index concurrently if not exists person_mail on person (mail);';
+  for (const text of [
+    'create index concurrently person_mail on person (mail);',
+    `drop index concurrently if exists person_mail;\n${kept}`,
+    'create index if not exists pet_name on pet (name);',
+  ])
+    assert.deepEqual(found(t, 'postgres://app@db/app', index(text)), [], text);
+  assert.deepEqual(
+    found(t, 'sqlite::memory:', index('create index if not exists person_mail on person (mail);')),
+    [],
+  );
+});
+
 test('svc check says nothing of migrations that cannot be read, which other rules report', (t) => {
   assert.deepEqual(found(t, 'sqlite::memory:', { '0002_gap.up.sql': 'select 1;\n' }), []);
 });

@@ -60,7 +60,20 @@ test('parsecAnswer() signs the nonces of server and client, and readParsecSalt()
   );
   assert.notDeepEqual(other.publicKey, publicKey);
   assert.deepEqual([readParsecSalt(Buffer.concat([Buffer.from([0x50, 10]), salt])).rounds], [1024 * 1024]);
-  for (const wrong of [[], [0x50], [0x50, 0], [0x51, 0, ...salt], [0x50, 11, ...salt], [0x50, 255, ...salt]])
+  assert.deepEqual(readParsecSalt(Buffer.from([0x50, 1, ...salt.subarray(0, 8)])), {
+    salt: salt.subarray(0, 8),
+    rounds: 2048,
+  });
+  const short = [0x50, 1, ...salt.subarray(0, 7)];
+  for (const wrong of [
+    [],
+    [0x50],
+    [0x50, 0],
+    short,
+    [0x51, 0, ...salt],
+    [0x50, 11, ...salt],
+    [0x50, 255, ...salt],
+  ])
     assert.throws(() => readParsecSalt(Buffer.from(wrong)), ProtocolViolation);
 });
 

@@ -144,3 +144,21 @@ test('openDatabase() with a MySQL or MariaDB URL refuses options and parameters 
     fault('E_DB_OPTION'),
   );
 });
+
+test('parseMySqlUrl() refuses to change the parameters that svc sets, in any case', () => {
+  for (const name of [
+    'time_zone',
+    'character_set_client',
+    'character_set_results',
+    'character_set_connection',
+    'names',
+    'autocommit',
+    'pseudo_thread_id',
+    'Time_Zone',
+  ])
+    assert.throws(
+      () => parse(`mysql://app@db/x?set.${name}=x`),
+      /must not be changed, because svc sets/,
+      name,
+    );
+});

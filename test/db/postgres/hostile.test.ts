@@ -819,6 +819,25 @@ test('PostgreSQL client: the connection ends when the session encoding changes f
   assert.equal(connection.isBroken, true);
 });
 
+test('PostgreSQL client: a login succeeds wherever the bytes of the server are split, also before text of another protocol', async (t) => {
+  const welcome = Buffer.concat([
+    write.authentication(0),
+    write.parameterStatus('application_name', 'HTTP/1.1'),
+    KEY,
+    write.ready(),
+  ]);
+  for (let at = 1; at < welcome.length; at++) {
+    const host = await serving(t, async (socket, next) => {
+      await next();
+      socket.write(welcome.subarray(0, at));
+      setImmediate(() => setImmediate(() => socket.write(welcome.subarray(at))));
+    });
+    const connection = await connect(host);
+    assert.equal(connection.parameters.get('application_name'), 'HTTP/1.1');
+    connection.destroy();
+  }
+});
+
 test('PostgreSQL client: a reply is parsed to the same values wherever its bytes are split', async (t) => {
   for (let at = 1; at < ANSWER.length; at += 3) {
     const connection = await welcomed(t, async (socket, next) => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConnectionLost } from '../../../src/db/index.ts';
+import { ConnectionLost, openDatabase } from '../../../src/db/index.ts';
 import { PostgresListener } from '../../../src/db/postgres/listener.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { fakePostgres } from '../../support/fake-postgres.ts';
 import type { PostgresSession } from '../../../src/db/postgres/url.ts';
 
 /** A fake session that listens until the test ends it. */
@@ -229,3 +230,29 @@ test('PostgresListener.close() stops further attempts to reconnect to an unreach
   await listener.close();
   assert.equal(clock.pending, 0);
 });
+
+for (const [what, query, pid, isRefused] of [
+  ['a server', '', '0', false],
+  ['a server, without a statement cache', '?statement_cache=0', '7', false],
+  ['a pooler that changes the session', '?statement_cache=0', '8', true],
+] as const)
+  test(
+    `listen() of a database opens its own connection, and needs one session (${what})`,
+    { timeout: 15_000 },
+    async (t) => {
+      const none = { columns: [], rows: [], tag: 'LISTEN' };
+      const { port, texts } = await fakePostgres(t, {
+        listen: none,
+        unlisten: none,
+        'select pg_catalog.pg_backend_pid()': { columns: [['pid', 23]], rows: [[pid]] },
+      });
+      await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d${query}`, { pool: { max: 1 } });
+      // the only connection of the pool is in use
+      await db.transaction(async () => {
+        const listening = db.listen('jobs', () => undefined);
+        if (isRefused) await assert.rejects(listening, fault('E_DB_OPTION'));
+        else await (await listening)[Symbol.asyncDispose]();
+      });
+      assert.equal(texts.includes('listen "jobs"'), !isRefused);
+    },
+  );

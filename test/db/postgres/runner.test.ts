@@ -1,24 +1,11 @@
 /** Statements of one connection to PostgreSQL, against a server that answers each message. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
-import { test, type TestContext } from 'node:test';
-import { connectPostgres } from '../../../src/db/postgres/connect.ts';
-import { ManualClock } from '../../../src/base/manual-clock.ts';
-import * as write from '../../support/postgres-bytes.ts';
-import { PLAIN } from '../../support/postgres.ts';
-import type { PostgresConnection } from '../../../src/db/postgres/connection.ts';
+import { test } from 'node:test';
+import { ConnectionLost, DatabaseError, StatementError } from '../../../src/db/errors.ts';
+import { connectedToFake, type Result } from '../../support/fake-postgres.ts';
 
 const TEXT = 25;
 const ITEM = 16_500;
-
-/** Result of a statement: columns and rows. */
-interface Result {
-  readonly columns: readonly (readonly [name: string, typeOid?: number, tableOid?: number])[];
-  readonly rows: readonly (readonly (string | null)[])[];
-  /** Default: `SELECT` and the number of rows. */
-  readonly tag?: string;
-}
 
 /** Reply to the query for the tables and types of columns, for one column. */
 const FOUND: Result = {
@@ -26,123 +13,12 @@ const FOUND: Result = {
   rows: [['item', 'character varying(20)', 'label', null, null]],
 };
 
-interface Served {
-  readonly connection: PostgresConnection;
-  /** Texts that the server has run, in order. */
-  readonly texts: string[];
-  /** Types of the messages that the server has received after the login. */
-  readonly messages: string[];
-}
-
-/** Connects to a server that returns these results, by the beginning of the text. */
-async function served(
-  t: TestContext,
-  results: Readonly<Record<string, Result>>,
-  statementCache = 256,
-): Promise<Served> {
-  const texts: string[] = [];
-  const messages: string[] = [];
-  const server = createServer((socket) => {
-    const prepared = new Map<string, string>();
-    let text = '';
-    let bytes = Buffer.alloc(0);
-    let isLoggedIn = false;
-    const resultOf = (): Result =>
-      Object.entries(results).find(([start]) => text.startsWith(start))?.[1] ??
-      assert.fail(`unexpected statement: ${text}`);
-    const names = (body: Buffer): string[] => body.toString('latin1').split('\0');
-    const answer = (type: string, body: Buffer): Buffer => {
-      switch (type) {
-        case 'P': {
-          const [name, sql] = names(body) as [string, string];
-          prepared.set(name, (text = sql));
-          return write.message('1');
-        }
-        case 'D':
-          text = prepared.get(names(body.subarray(1))[0]!)!;
-          return Buffer.concat([
-            write.message('t', write.int16(0)),
-            resultOf().columns.length === 0
-              ? write.message('n')
-              : write.rowDescription(...resultOf().columns),
-          ]);
-        case 'B':
-          text = prepared.get(names(body)[1]!)!;
-          return write.message('2');
-        case 'E':
-          texts.push(text);
-          return Buffer.concat([
-            ...resultOf().rows.map((row) => write.dataRow(...row)),
-            write.commandComplete(resultOf().tag ?? `SELECT ${resultOf().rows.length}`),
-          ]);
-        case 'C':
-          return write.message('3');
-        case 'S':
-          return write.ready();
-        default:
-          return assert.fail(`unexpected message ${type}`);
-      }
-    };
-    socket.on('error', () => undefined);
-    socket.on('data', (chunk: Buffer) => {
-      if (!isLoggedIn) {
-        isLoggedIn = true;
-        socket.write(
-          Buffer.concat([
-            write.authentication(0),
-            write.parameterStatus('server_version', '15.0'),
-            write.backendKey(7, Buffer.alloc(4)),
-            write.ready(),
-          ]),
-        );
-        return;
-      }
-      bytes = Buffer.concat([bytes, chunk]);
-      const replies: Buffer[] = [];
-      while (bytes.length >= 5 && bytes.length > bytes.readInt32BE(1)) {
-        const end = 1 + bytes.readInt32BE(1);
-        const type = String.fromCharCode(bytes[0]!);
-        messages.push(type);
-        replies.push(answer(type, bytes.subarray(5, end)));
-        bytes = bytes.subarray(end);
-      }
-      socket.write(Buffer.concat(replies));
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const clock = new ManualClock();
-  const connection = await connectPostgres(
-    { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
-    {
-      user: 'u',
-      password: undefined,
-      database: 'd',
-      parameters: {},
-      hasPlainStartup: false,
-      slowStatementMs: 0,
-      mustWrite: false,
-      statementCache,
-      int8: 'auto',
-      log: undefined,
-      clock,
-      tls: PLAIN,
-    },
-    { signal: undefined, deadlineMs: clock.monotonicMs() + 10_000, timeoutMs: 10_000 },
-  );
-  t.after(() => {
-    connection.destroy();
-    server.close();
-  });
-  return { connection, texts, messages };
-}
-
 for (const [what, statementCache, expected] of [
   ['with a statement cache, PostgreSQL is asked at the first two uses', 256, 2],
   ['without a statement cache, PostgreSQL is asked each time', 0, 3],
 ] as const) {
   test(`PostgreSQL client: ${what} for the tables and types of a statement's columns`, async (t) => {
-    const { connection, texts } = await served(
+    const { connection, texts } = await connectedToFake(
       t,
       {
         'select label': { columns: [['label', TEXT, ITEM]], rows: [['a'], ['b']] },
@@ -161,7 +37,7 @@ for (const [what, statementCache, expected] of [
 }
 
 test('PostgreSQL client: fetchArrays() keeps the columns of each statement apart', async (t) => {
-  const { connection, texts } = await served(t, {
+  const { connection, texts } = await connectedToFake(t, {
     'select label': { columns: [['label', TEXT, ITEM]], rows: [] },
     'select other': { columns: [['other', TEXT, ITEM]], rows: [] },
     'select r.relname': FOUND,
@@ -175,7 +51,7 @@ test('PostgreSQL client: fetchArrays() keeps the columns of each statement apart
 });
 
 test('PostgreSQL client: a column that the server does not find has no table and no type', async (t) => {
-  const { connection } = await served(t, {
+  const { connection } = await connectedToFake(t, {
     'select label': { columns: [['label', TEXT, 0]], rows: [] },
     'select r.relname': { ...FOUND, rows: [] },
   });
@@ -191,7 +67,11 @@ for (const [statementCache, expected] of [
   [256, ['PDSBEBEBES', 'BEBEBES', 'BEBEBES']],
 ] as const)
   test(`PostgreSQL client: executeMany() runs a statement for all rows with one Sync (statement cache: ${statementCache})`, async (t) => {
-    const { connection, texts, messages } = await served(t, { 'insert into item': INSERT }, statementCache);
+    const { connection, texts, messages } = await connectedToFake(
+      t,
+      { 'insert into item': INSERT },
+      statementCache,
+    );
     const seen: string[] = [];
     for (let round = 0; round < 3; round++) {
       const rows = [['a'], ['b'], ['c']];
@@ -207,7 +87,7 @@ test('PostgreSQL client: fetchArrays() returns the current columns if the table 
     'select *': { columns: [['label', TEXT, ITEM]], rows: [['a']] },
     'select r.relname': FOUND,
   };
-  const { connection } = await served(t, results);
+  const { connection } = await connectedToFake(t, results);
   const read = async (): Promise<unknown> => {
     const { columns, rows } = await connection.fetchArrays('select * from item', [], undefined);
     return [columns.map(({ name }) => name), rows];
@@ -220,4 +100,135 @@ test('PostgreSQL client: fetchArrays() returns the current columns if the table 
   results['select *'] = { columns, rows: [['a', 'b']] };
   results['select r.relname'] = { ...FOUND, rows: [...FOUND.rows, ...FOUND.rows] };
   for (let round = 0; round < 2; round++) assert.deepEqual(await read(), [['label', 'price'], [['a', 'b']]]);
+});
+
+// ── COPY that was not asked for ──
+
+const COPY_IN: Result = { columns: [], rows: [], copy: 'in' };
+const COPY_OUT: Result = { columns: [], rows: [], copy: 'out', tag: 'COPY 1' };
+const ONE: Result = { columns: [['one', TEXT]], rows: [['1']] };
+
+test('PostgreSQL client: COPY FROM STDIN is refused as a statement and in a script, and the connection stays open', async (t) => {
+  const { connection } = await connectedToFake(t, { 'copy item from stdin': COPY_IN, 'select 1': ONE });
+  const refused = (error: unknown): boolean =>
+    error instanceof StatementError &&
+    error.sqlstate === '57014' &&
+    error.sql === 'copy item from stdin' &&
+    /use insertMany\(\)/.test(error.message);
+  for (let round = 0; round < 3; round++) {
+    await assert.rejects(connection.execute('copy item from stdin', [], undefined), refused);
+    await assert.rejects(connection.script('copy item from stdin', undefined), refused);
+    assert.equal(await connection.scalar('select 1', [], undefined), '1');
+  }
+  assert.equal(connection.isIdle, true);
+});
+
+test('PostgreSQL client: COPY FROM STDIN ends the connection if another statement was sent behind it', async (t) => {
+  const { connection } = await connectedToFake(t, { 'copy item from stdin': COPY_IN, 'select 1': ONE });
+  await connection.execute('copy item from stdin', [], undefined).catch(() => undefined);
+  await connection.scalar('select 1', [], undefined);
+  // both statements are prepared now, and are sent together
+  const found = await Promise.allSettled([
+    connection.execute('copy item from stdin', [], undefined),
+    connection.scalar('select 1', [], undefined),
+  ]);
+  for (const each of found) {
+    assert.ok(each.status === 'rejected' && each.reason instanceof ConnectionLost);
+    assert.match(
+      String((each.reason.cause as Error).message),
+      /cannot be run together with other statements/,
+    );
+  }
+  assert.equal(connection.isBroken, true);
+});
+
+test('PostgreSQL client: COPY TO STDOUT runs as a statement without rows, and is refused by methods that return rows', async (t) => {
+  const { connection } = await connectedToFake(t, { 'copy item to stdout': COPY_OUT, 'select 1': ONE });
+  for (let round = 0; round < 3; round++) {
+    assert.equal((await connection.execute('copy item to stdout', [], undefined)).affectedRows, 1);
+    await connection.script('copy item to stdout', undefined);
+    for (const read of ['fetchAll', 'fetchOne', 'scalar', 'fetchArrays'] as const)
+      await assert.rejects(
+        connection[read]('copy item to stdout', [], undefined),
+        (error) =>
+          error instanceof StatementError &&
+          error.sqlstate === '0A000' &&
+          /use stream\(\)/.test(error.message),
+      );
+    assert.equal(await connection.scalar('select 1', [], undefined), '1');
+  }
+  assert.equal(connection.isIdle, true);
+});
+
+// ── insertMany() ──
+
+const INTEGER = 20;
+const FLOAT = 701;
+
+for (const [what, type, value, copied] of [
+  ['an integer', INTEGER, 7, '7'],
+  ['a number with a fraction', FLOAT, 1.5, '1.5'],
+  ['minus zero', FLOAT, -0, '-0'],
+  ['text', TEXT, 'grüße', 'grüße'],
+  ['empty text', TEXT, '', ''],
+  ['NULL', TEXT, null, '\\N'],
+  ['the text of NULL', TEXT, '\\N', '\\\\N'],
+  ['the text of the end of the data', TEXT, '\\.', '\\\\.'],
+  ['a line feed', TEXT, 'a\nb', 'a\\nb'],
+  ['a carriage return', TEXT, 'a\rb', 'a\\rb'],
+  ['a tab', TEXT, 'a\tb', 'a\\tb'],
+  ['several of them', TEXT, '\t\\\r\n\t', '\\t\\\\\\r\\n\\t'],
+] as const)
+  test(`PostgreSQL client: insertMany() copies ${what} as one column of one line`, async (t) => {
+    const {
+      connection,
+      copied: data,
+      texts,
+    } = await connectedToFake(t, {
+      'select c.relkind': { columns: [['can', TEXT]], rows: [] },
+      'insert into item': { columns: [], rows: [], parameters: [INTEGER, type, TEXT] },
+      'copy item (a, b, c) from stdin': { columns: [], rows: [], copy: 'in', tag: 'COPY 64' },
+    });
+    const rows = Array.from({ length: 64 }, (_, index) => [index, value, 'end']);
+    assert.equal(await connection.insertMany('item', ['a', 'b', 'c'], rows, undefined), 64);
+    assert.ok(texts.includes('copy item (a, b, c) from stdin'));
+    assert.equal(data.join(''), rows.map(([id]) => `${id}\t${copied}\tend\n`).join(''));
+  });
+
+// ── outdated statements ──
+
+const STALE = { C: '0A000', M: 'cached plan must not change result type', R: 'RevalidateCachedQuery' };
+const NO_TABLE = { C: '42P01', M: 'relation "item" does not exist' };
+
+for (const limit of [undefined, { signal: undefined, deadlineMs: Infinity, timeoutMs: 0 }])
+  test(`PostgreSQL client: a statement that was prepared runs again if only its plan is outdated (${limit === undefined ? 'without' : 'with'} a limit)`, async (t) => {
+    const failures: Record<string, string>[] = [];
+    const { connection, texts, messages } = await connectedToFake(t, {
+      'select label': { columns: [['label', TEXT]], rows: [['a']], failures },
+    });
+    const read = () => connection.scalar('select label from item', [], limit);
+    for (let use = 0; use < 3; use++) assert.equal(await read(), 'a');
+    failures.push(STALE);
+    messages.length = 0;
+    assert.equal(await read(), 'a');
+    assert.equal(texts.length, 5);
+    assert.ok(messages.includes('P'), 'prepared again');
+    failures.push(NO_TABLE);
+    await assert.rejects(read(), { sqlstate: '42P01' });
+    assert.equal(texts.length, 6);
+    assert.equal(connection.isIdle, true);
+  });
+
+test('PostgreSQL client: an error like that of an outdated plan is thrown if the statement was not prepared before', async (t) => {
+  const failures = [STALE, STALE];
+  const { connection, texts } = await connectedToFake(t, {
+    'select label': { columns: [['label', TEXT]], rows: [['a']], failures },
+  });
+  for (let use = 1; use <= 2; use++) {
+    await assert.rejects(
+      connection.scalar('select label from item', [], undefined),
+      (error) => error instanceof DatabaseError && error.sqlstate === STALE.C,
+    );
+    assert.equal(texts.length, use);
+  }
 });

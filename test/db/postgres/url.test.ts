@@ -173,3 +173,21 @@ test('parsePostgresUrl() refuses contradictory parameters, and suggests a name f
     );
   }
 });
+
+test('parsePostgresUrl() refuses to change the parameters that svc sets, in any case', () => {
+  for (const name of [
+    'client_encoding',
+    'datestyle',
+    'intervalstyle',
+    'standard_conforming_strings',
+    'user',
+    'database',
+    'replication',
+    'DateStyle',
+  ])
+    assert.throws(
+      () => parse(`postgres://u@db/d?set.${name}=x`),
+      /must not be changed, because svc sets/,
+      name,
+    );
+});

@@ -448,6 +448,36 @@ test('Redis connection: the first word of an error reply determines the class of
   );
 });
 
+test('Redis connection: a transaction without commands has no results, and nothing is sent', async (t) => {
+  const { redis, fake } = await opened(t, echo);
+  const before = fake.commands.length;
+  assert.deepEqual(await redis.transaction([]), []);
+  assert.deepEqual(await redis.command(['ECHO', 'a']), 'a');
+  assert.equal(fake.commands.length, before + 1);
+});
+
+for (const count of [0, 1, 2, 3])
+  test(`Redis connection: close() waits for the replies to all pending commands (${count} commands)`, async (t) => {
+    const held: (() => void)[] = [];
+    const arrived = Promise.withResolvers<void>();
+    const { redis } = await opened(
+      t,
+      (command, socket) => {
+        if (held.push(() => socket.write(`+${command[1]}\r\n`)) === count) arrived.resolve();
+        return undefined;
+      },
+      { clock: new ManualClock() },
+    );
+    const commands = Array.from({ length: count }, (_, index) => redis.command(['GET', `${index}`]));
+    if (count > 0) await arrived.promise;
+    const closing = redis.close();
+    for (const [index, answer] of held.entries()) {
+      answer();
+      assert.equal(await commands[index], `${index}`);
+    }
+    await closing;
+  });
+
 test('Redis connection: a script is sent by its digest, or as text if the server does not know the digest', async (t) => {
   const script = new RedisScript('return 1');
   assert.equal(script.sha1, 'e0e1f9fabfc9d4800c877a703b823ac0578ff8db');

@@ -56,7 +56,7 @@ test('parseRedisUrl() refuses the value of an unset environment variable, and a 
     () => parseRedisUrl('redis://:hunter2@cache\n'),
     (error) =>
       fault('E_REDIS_URL')(error) &&
-      /white space/.test((error as Error).message) &&
+      /"redis:\/\/:…@cache\n": .*white space/s.test((error as Error).message) &&
       !(error as Error).message.includes('hunter2'),
   );
 });

@@ -559,7 +559,14 @@ test('SQLite limits how many callers wait for its connection, and how long each 
   await new Promise(setImmediate);
   const abort = new AbortController();
   const waiting = [
-    assert.rejects(db.scalar('select 1'), PoolTimeout),
+    assert.rejects(
+      db.scalar('select 1'),
+      (error) =>
+        error instanceof PoolTimeout &&
+        error.message.endsWith(
+          '; inside the callback of transaction(), run every statement on the transaction that the callback receives',
+        ),
+    ),
     assert.rejects(db.scalar('select 2', [], { signal: abort.signal }), QueryCanceled),
   ];
   await assert.rejects(
@@ -896,13 +903,30 @@ test('when eight connections open a new SQLite file at the same time, all of the
   rmSync(path);
 });
 
-test('close() of a SQLite database ends every reader process, even if one of them was killed before close()', async (t) => {
-  const readers: ChildProcess[] = [];
-  const see = (message: unknown): void => void readers.push((message as { process: ChildProcess }).process);
+/** Returns the processes that this test starts. */
+function startedProcesses(t: TestContext): readonly ChildProcess[] {
+  const started: ChildProcess[] = [];
+  const see = (message: unknown): void => void started.push((message as { process: ChildProcess }).process);
   subscribe('child_process', see);
   t.after(() => {
     unsubscribe('child_process', see);
   });
+  return started;
+}
+
+test('a SQLite reader process ignores the signals that a terminal or a supervisor sends to all processes', async (t) => {
+  const readers = startedProcesses(t);
+  const { db } = await inFile(t, { readers: 1 });
+  await db.scalar('select 1', [], { longRead: true });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    assert.ok(readers[0]!.kill(signal));
+    assert.equal(await db.scalar('select 7', [], { longRead: true }), 7, signal);
+  }
+  assert.equal(readers.length, 1);
+});
+
+test('close() of a SQLite database ends every reader process, even if one of them was killed before close()', async (t) => {
+  const readers = startedProcesses(t);
   const { db, path } = await inFile(t, { readers: 2 });
   await db.execute('create table t (a)');
   await Promise.all([1, 2].map(() => db.fetchAll('select 1', [], { longRead: true })));

@@ -4,8 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { NDJSONResponse, StreamingResponse, Svc, TextResponse } from 'svc';
+import { EventStreamResponse, NDJSONResponse, StreamingResponse, Svc, TextResponse } from 'svc';
 import { slicesOf } from '../../../src/http/server/send.ts';
 import { SLICE_BYTES } from '../../../src/http/server/connections.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
@@ -188,4 +189,58 @@ test('if a closing server abandons an unfinished HTTP/1.0 response, it resets th
   while (!isClosed) await clock.advance(100);
   assert.equal(await ended, 'ECONNRESET');
   more.resolve();
+});
+
+/** A clock whose durations are the time that sources pretend to compute. */
+class ComputingClock extends ManualClock {
+  computedMs = 0;
+  override monotonicMs(): number {
+    return this.computedMs;
+  }
+}
+
+test('while a source computes its chunks without a pause, other work gets a turn of the event loop after each 10 ms', async () => {
+  const clock = new ComputingClock();
+  const app = new Svc({ logger: collectedLog().logger, clock });
+  let perTurn = 0;
+  let most = 0;
+  const compute = (): string => {
+    clock.computedMs += 4;
+    most = Math.max(most, ++perTurn);
+    return 'x';
+  };
+  const CHUNKS = 200;
+  function* texts(): Generator<string> {
+    for (let index = 0; index < CHUNKS; index++) yield compute();
+  }
+  async function* later(): AsyncGenerator<string> {
+    yield* texts();
+  }
+  app
+    .get('/texts', () => new StreamingResponse(texts()))
+    .get('/later', () => new StreamingResponse(later()))
+    .get(
+      '/readable',
+      () => new StreamingResponse(Readable.from(later(), { objectMode: true, highWaterMark: 1 })),
+    )
+    .get('/web', () => new Response(ReadableStream.from(later()).pipeThrough(new TextEncoderStream())))
+    .get('/values', () => new NDJSONResponse(texts()))
+    .get('/events', () => new EventStreamResponse(texts()));
+  const server = await app.run({ port: 0, handleSignals: false });
+  let ticker: NodeJS.Immediate;
+  const tick = (): void => {
+    perTurn = 0;
+    ticker = setImmediate(tick);
+  };
+  tick();
+  try {
+    for (const path of ['/texts', '/later', '/readable', '/web', '/values', '/events']) {
+      most = 0;
+      await (await fetch(`${server.url}${path}`)).text();
+      assert.ok(most >= 1 && most <= 10, `${path}: ${most} chunks in one turn`); // web streams compute some ahead
+    }
+  } finally {
+    clearImmediate(ticker!);
+    await server.close();
+  }
 });

@@ -530,8 +530,13 @@ for (const env of ['production', 'test'] as const) {
     );
     const body = (await response.json()) as Record<string, unknown>;
     assert.deepEqual(
-      [body['code'], body['status'], body['request_id']],
-      ['csrf_failed', 403, response.headers.get('x-request-id')],
+      [body['code'], body['status'], body['detail'], body['request_id']],
+      [
+        'csrf_failed',
+        403,
+        'The request was sent by a page of another origin',
+        response.headers.get('x-request-id'),
+      ],
     );
     const [line, ...others] = protectedSite.audited('malicious_csrf');
     assert.deepEqual(

@@ -15,7 +15,7 @@ import {
 } from 'svc';
 import { ManualClock } from 'svc/testing';
 import { parseCookies, serializeCookie } from '../../../src/http/cookies.ts';
-import { ProtectedValues } from '../../../src/http/session/cookie.ts';
+import { ProtectedValues } from '../../../src/crypto/protected-values.ts';
 import { loginAuthority } from '../../../src/http/state.ts';
 import { Keyring } from '../../../src/crypto/keys.ts';
 import { NEXT_SECRET, SECRET, Site, cookieParts, stored } from '../../support/session-site.ts';
@@ -429,6 +429,7 @@ for (const [what, given, expected] of [
   ['private', 'private, max-age=60', 'private, max-age=60'],
   ['no-store', 'no-store', 'no-store'],
   ['a private field', 'private="x", max-age=1', 'private, max-age=1'],
+  ['private fields', 'private="x, public", no-cache="y, public"', 'private, no-cache="y, public"'],
   ['no-cache', 'no-cache', 'private, no-cache'],
   ['nothing between commas', ' , ', 'private'],
   ['both', 'no-store, public', 'private, no-store'],

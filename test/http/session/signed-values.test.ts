@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { Keyring } from '../../../src/crypto/keys.ts';
-import { ProtectedValues } from '../../../src/http/session/cookie.ts';
+import { ProtectedValues } from '../../../src/crypto/protected-values.ts';
 import { seeded } from '../../support/random.ts';
-import type { ValueIssue } from '../../../src/http/session/cookie.ts';
+import type { ValueIssue } from '../../../src/crypto/protected-values.ts';
 
 const OLD = 'kR7#vq2Lw9!xTz4mYb8@cN3$fHs6^jDg';
 const NEW = 'Zp5&uE1*oA7(iQ0)rW4-tK8_gV2+lX6=';

@@ -182,13 +182,13 @@ test('authorizationUrl() contains neither the client secret nor the code verifie
 test('authorizationUrl() keeps the query of the configured endpoint, and contains no parameter twice', () => {
   const { client } = plain({ url: 'https://own.test' } as FakeProvider, {
     authorizeUrl:
-      'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&audience=q',
+      'https://own.test/authorize?tenant=a%20b&prompt=consent&response_type=token&flag&state=x&path=/a?b&audience=q',
     authorizeParams: { access_type: 'online', audience: 'own' },
   });
   const text = client.authorizationUrl({ ...ASKED, extra: { prompt: 'none', login_hint: 'ada' } }) as string;
   assert.ok(
     text.startsWith(
-      'https://own.test/authorize?tenant=a%20b&prompt=consent&flag&audience=q&response_type=code&',
+      'https://own.test/authorize?tenant=a%20b&prompt=consent&flag&path=/a?b&audience=q&response_type=code&',
     ),
     text,
   );

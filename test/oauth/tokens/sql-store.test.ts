@@ -23,6 +23,7 @@ import { oauthDatabase, tokensIn, tokensOver } from '../../support/oauth-tokens.
 import { Ends, folder } from '../../support/run.ts';
 import { loginRow, storeClock, tokenStoreContract } from './store.contract.ts';
 import type { Connection, Dialect, Driver } from '../../../src/db/index.ts';
+import type { Limit } from '../../../src/db/driver.ts';
 
 /** Time limit in milliseconds, longer than all attempts of the store. */
 const MOST_MS = 30_000;
@@ -61,11 +62,15 @@ function failing(
 ): {
   readonly database: Database;
   readonly asked: { readonly sql: string; readonly params: readonly unknown[] }[];
+  /** Time limits of the statements in milliseconds. */
+  readonly limits: (number | undefined)[];
 } {
   const asked: { sql: string; params: readonly unknown[] }[] = [];
+  const limits: (number | undefined)[] = [];
   function answer<T>(result: T) {
-    return (sql: string, params: readonly unknown[]): T => {
+    return (sql: string, params: readonly unknown[], limit: Limit | undefined): T => {
       asked.push({ sql, params });
+      limits.push(limit?.timeoutMs);
       const failure = failures.shift();
       if (failure !== undefined) throw failure;
       return result;
@@ -83,7 +88,8 @@ function failing(
     acquire: () => connection as unknown as Connection,
     release() {},
   } as unknown as Driver;
-  return { database: new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 }), asked };
+  const database = new Database(driver, { clock: new ManualClock(), statementTimeoutMs: 0 });
+  return { database, asked, limits };
 }
 
 function isUnavailable(cause: unknown) {
@@ -183,12 +189,13 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
       (store) => store.cleanUp(1, 1),
     ];
     for (const call of calls) {
-      const { database, asked } = failing('sqlite', [failure]);
+      const { database, asked, limits } = failing('sqlite', [failure]);
       await assert.rejects(
         call(new SqlTokenStore(() => database, new ManualClock())),
         isUnavailable(failure),
       );
       assert.equal(asked.length, 1);
+      assert.deepEqual(limits, [5_000]); // a server that does not answer holds no request for longer
     }
   });
 }

@@ -116,6 +116,14 @@ test('clientText() writes one type for all error responses with the same body', 
   );
 });
 
+test('clientText() writes the type unknown for error responses whose content the document leaves open', () => {
+  const text = written({ responses: { 204: {}, 404: {}, '4XX': {} } });
+  assert.ok(
+    text.includes('Success<204, undefined> | Failure<ClientErrorStatus, unknown>'),
+    text.match(/readA\(.*/)?.[0],
+  );
+});
+
 test('clientText() chooses the types of bodies without a schema, such as streams, texts and files, by their media type', () => {
   const type = (media: string): string | undefined =>
     /Success<200, (.*)>>;$/m.exec(written({ responses: { 200: { content: { [media]: {} } } } }))?.[1];

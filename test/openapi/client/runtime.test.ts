@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { parseCookies } from '../../../src/http/cookies.ts';
 import {
   HttpError,
   UnexpectedResponse,
@@ -55,7 +56,7 @@ test('a generated client percent-encodes parameters, repeats list parameters in 
     query: {
       q: 'ü&',
       tag: ['x', 'y'],
-      ids: [1, 'a,b'],
+      ids: [1, 'a', 'b&'],
       none: undefined,
       empty: [],
       at: new Date(0),
@@ -65,8 +66,33 @@ test('a generated client percent-encodes parameters, repeats list parameters in 
   });
   assert.equal(
     sent[0]!.url,
-    'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b&at=1970-01-01T00%3A00%3A00.000Z&days=1970-01-01T00%3A00%3A00.000Z&like=%7B%22a%22%3A1%7D',
+    'http://a.example/v1/x/a%2Fb%20%3F%23/5?q=%C3%BC%26&tag=x&tag=y&ids=1,a,b%26&at=1970-01-01T00%3A00%3A00.000Z&days=1970-01-01T00%3A00%3A00.000Z&like=%7B%22a%22%3A1%7D',
   );
+});
+
+test('a generated client refuses an item with a comma in a list that is sent as one text, because it would become two items', async () => {
+  const { call, sent } = one({ joined: ['ids'] });
+  await assert.rejects(call({ query: { ids: ['a,b'] } }), TypeError);
+  await assert.rejects(call({ query: { ids: ['"a,b"'] } }), TypeError);
+  await assert.rejects(call({ cookies: { ids: ['a', 'b,c'] } }), TypeError);
+  await assert.rejects(call({ headers: { 'X-Ids': ['a,b'] } }), TypeError);
+  assert.equal(sent.length, 0);
+  await call({ headers: { 'X-Ids': ['"a,b"', 'W/"c"'], 'X-One': 'a,b' }, query: { tag: ['a,b'] } });
+  const [{ headers, url }] = sent as [Sent];
+  assert.deepEqual(
+    [headers.get('x-ids'), headers.get('x-one'), url],
+    ['"a,b",W/"c"', 'a,b', 'http://a.example/v1/?tag=a%2Cb'],
+  );
+});
+
+test('values of a generated client are one cookie each, and svc reads them unchanged', async () => {
+  const schemes: Record<string, Scheme> = { key: { in: 'cookie', name: 'key' } };
+  for (const value of ['plain', '', 'a; admin=1', ' b ', '"q"', '100%25', 'a,b', 'é€😀', 'a=b', '\r\n\0']) {
+    const { call, sent } = one({ security: [['key']] }, { schemes, auth: { key: value } });
+    await call({ cookies: { own: value } });
+    const field = sent[0]!.headers.get('cookie')!;
+    assert.deepEqual({ ...parseCookies(field) }, { own: value, key: value }, field);
+  }
 });
 
 test('a generated client refuses path parameters such as ".." that would lead to another path', async () => {
@@ -189,6 +215,20 @@ test('each result of a generated client has the response and either data or an e
   assert.equal(((await result(206, 'x', 'image/png'))['data'] as Blob).size, 1);
   const plain = await result(203, 'x', 'text/plain');
   assert.equal(plain['data'], plain['response'], 'it is not read');
+});
+
+test('a generated client reads the content of an error that the document leaves open', async () => {
+  for (const [content, type, error] of [
+    ['{"own":true}', 'application/json', { own: true }],
+    ['refused', 'text/plain', 'refused'],
+    ['{', 'application/json', '{'],
+    ['', 'text/plain', undefined],
+  ] as const) {
+    const answer = (): Response => new Response(content, { status: 409, headers: { 'Content-Type': type } });
+    const { call } = one({ responses: { 204: [], '4XX': [] } }, { answer });
+    const result = (await call()) as { readonly ok: boolean; readonly error: unknown };
+    assert.deepEqual([result.ok, result.error], [false, error]);
+  }
 });
 
 test('a generated client rejects with UnexpectedResponse for an undocumented status or media type, and for invalid JSON', async () => {

@@ -14,6 +14,7 @@ import { JUDGEMENTS } from './judgements.ts';
 import { KINDS } from './kinds.ts';
 import { KINDS_OF_FLOW } from './kinds-of-flow.ts';
 import { LAYERS } from './layers.ts';
+import { LIFETIMES } from './lifetimes.ts';
 import { LINKS } from './links.ts';
 import { MESSAGES } from './messages.ts';
 import { MORE_KINDS } from './more-kinds.ts';
@@ -49,6 +50,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...CONSISTENCY,
   ...MESSAGES,
   ...LINKS,
+  ...LIFETIMES,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
