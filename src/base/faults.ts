@@ -62,9 +62,8 @@ export const FAULTS = {
     remedy: 'See: svc --help',
   },
   E_COMPILE: {
-    describe: (findings: readonly Finding[], inEnv?: 'production'): string => {
+    describe: (findings: readonly Finding[], step = 'compile the application'): string => {
       const errors = findings.filter((finding) => finding.severity === 'error');
-      const step = inEnv === undefined ? 'compile the application' : `start the application in ${inEnv}`;
       return (
         `Cannot ${step}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
         errors.map(findingLine).join('')

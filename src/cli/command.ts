@@ -109,7 +109,7 @@ export function assertChecks(app: Svc, isChecked: boolean): void {
   const { findings } = app.check();
   const errors = findings.filter(({ severity }) => severity === 'error');
   if (isChecked && !errors.every(isOfSources))
-    throw new SvcError('E_COMPILE', [findings, 'production'], { findings });
+    throw new SvcError('E_COMPILE', [findings, 'start the application in production'], { findings });
   for (const { rule, subject, message } of errors) app.log.warn('check_failed', { rule, subject, message });
 }
 

@@ -76,9 +76,9 @@ export const DEPLOYMENT_RULES: readonly CoreRule[] = [
     remedy:
       'Lower the limit to what your largest request needs, or remove the limit so that its default applies',
     wrong:
-      'await req.body(), or a route with maxBodyBytes: 5_000_000_000, above the greatest value 1_073_741_824',
+      "await req.body()\n  app.post('/videos', { maxBodyBytes: 5_000_000_000 }, …) // above 1_073_741_824",
     right:
-      "await req.body({ maxBytes: 1_000_000 }), or app.post('/videos', { maxBodyBytes: 1_000_000_000, requestTimeoutMs: 600_000 }, …)",
+      "await req.body({ maxBytes: 1_000_000 })\n  app.post('/videos', { maxBodyBytes: 1_000_000_000, requestTimeoutMs: 600_000 }, …)",
     run: findUnlimited,
   },
   {
