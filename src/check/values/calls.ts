@@ -86,7 +86,7 @@ interface Sent {
 }
 
 /** An assignment, with the assigned value. */
-export interface Kept {
+interface Kept {
   readonly assign: Assign;
   readonly module: SourceModule;
   readonly value: Given;

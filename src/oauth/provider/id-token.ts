@@ -43,7 +43,7 @@ export interface IdTokenRules {
  * Keys of the provider. `current()` returns the known keys. If none of them fits a token, `again()` fetches
  * the keys again, or returns undefined if they were fetched shortly before.
  */
-export interface IdTokenKeys {
+interface IdTokenKeys {
   current(): KeySet | Promise<KeySet>;
   again(): Promise<KeySet> | undefined;
   /** Fetches the keys again after a wrong signature, because a new key may have the id of an old one. */
