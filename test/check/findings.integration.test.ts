@@ -114,6 +114,8 @@ function problems(each: Case, findings: readonly Found[], cwd: string): string[]
 }
 
 const LANES = 3;
+/** Examples that one child process checks. */
+const GROUP = 25;
 /** Rules that only the command reports or places, or that depend on the process. */
 const OF_THE_COMMAND: ReadonlySet<string | undefined> = new Set([
   'SVC001',
@@ -132,31 +134,43 @@ const cases = allCases().filter(({ awaits }) => awaits.every((method) => method 
 const isAlone = ({ kind, imports, args, rule }: Case): boolean =>
   kind === 'clean' || imports !== 'well' || args.length > 0 || OF_THE_COMMAND.has(rule);
 
-test('svc check reports each marked line of the examples in test/check/corpus, and reports no error or warning for unmarked lines', async (t) => {
-  const wrong: string[] = [];
-  let checked = 0;
-  const note = ({ kind, name }: Case, found: readonly string[]): void => {
-    checked++;
-    wrong.push(...found.map((problem) => `${kind}/${name}: ${problem}`));
-  };
-  const shared = cases.filter((each) => !isAlone(each));
-  const waiting = cases.filter(isAlone);
-  assert.ok(waiting.length >= 40, `${waiting.length} by the command`);
-  await Promise.all([
-    together(t, shared).then((all) => all.forEach((found, index) => note(shared[index]!, found))),
-    ...Array.from({ length: LANES - 1 }, async () => {
-      for (let each = waiting.shift(); each !== undefined; each = waiting.shift())
-        note(each, await byCommand(t, each));
-    }),
-  ]);
-  assert.deepEqual(wrong, []);
-  assert.ok(checked >= 180, `${checked}`);
-  // a subtest, because it needs the messages of all cases, and tests run in random order
-  await t.test(
-    'each message of the rules for applications is produced by an example in test/check/corpus or expected by another test',
-    checkMessages,
-  );
-});
+// each example has its own time limit, because the limit of a busy machine for all of them is unknown
+const OPTIONS = { timeout: Infinity, concurrency: LANES };
+
+test(
+  'svc check reports each marked line of the examples in test/check/corpus, and reports no error or warning for unmarked lines',
+  OPTIONS,
+  async (t) => {
+    const shared = cases.filter((each) => !isAlone(each));
+    const alone = cases.filter(isAlone);
+    assert.ok(alone.length >= 40, `${alone.length} by the command`);
+    assert.ok(cases.length >= 180, `${cases.length}`);
+    const names = (some: readonly Case[]): string =>
+      some.map(({ kind, name }) => `${kind}/${name}`).join(', ');
+    const groups = Array.from({ length: Math.ceil(shared.length / GROUP) }, (_, index) =>
+      shared.slice(index * GROUP, (index + 1) * GROUP),
+    );
+    await Promise.all([
+      ...groups.map((group) =>
+        t.test(names(group), async (part) => {
+          const found = await together(part, group);
+          assert.deepEqual(
+            found.flatMap((each, index) => each.map((problem) => `${names([group[index]!])}: ${problem}`)),
+            [],
+          );
+        }),
+      ),
+      ...alone.map((each) =>
+        t.test(names([each]), async (part) => assert.deepEqual(await byCommand(part, each), [])),
+      ),
+    ]);
+    // a subtest, because it needs the messages of all cases, and tests run in random order
+    await t.test(
+      'each message of the rules for applications is produced by an example in test/check/corpus or expected by another test',
+      checkMessages,
+    );
+  },
+);
 
 /** Returns the longest literal part of a message. */
 const longest = (texts: readonly string[]): string =>
