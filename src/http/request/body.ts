@@ -13,8 +13,8 @@
  *
  * A declared body is then validated by routing/call.ts: 400.
  */
-import { isUtf8 } from 'node:buffer';
-import { asBuffer } from '../../base/bytes.ts';
+// imported, because reading the global `Buffer` calls a getter, which takes longer
+import { Buffer, isUtf8 } from 'node:buffer';
 import { BadRequest, HTTPException, SvcError } from '../../base/errors.ts';
 import { isObject, shown, outOfRange } from '../../base/options.ts';
 import { bodyCodingOf, decodeWhole, decodedChunks } from './body-codings.ts';
@@ -384,7 +384,9 @@ function isJsonType(declared: string): boolean {
 /** Decodes UTF-8 without its byte order mark. */
 function decodeUtf8(bytes: Uint8Array): string {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
-  const buffer = asBuffer(bytes);
+  const buffer = Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = buffer.toString('utf8', hasMark ? 3 : 0);
   // toString() decodes invalid bytes to U+FFFD. So only a text with this character needs the check by
   // isUtf8().
