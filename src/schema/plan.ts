@@ -287,7 +287,7 @@ class Plan implements SchemaPlan<object>, Constructed {
   }
 
   build(values: unknown[], input: unknown, extras: Readonly<Record<string, unknown>> | undefined): object {
-    return construct(this, this.#inCallOrder(values), input, extras);
+    return construct(this, this.#slots === undefined ? values : this.#inCallOrder(values), input, extras);
   }
 
   get reserved(): ReadonlySet<string> {
