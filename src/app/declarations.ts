@@ -9,7 +9,7 @@ import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
 import { checkedRule, examine, makeReport } from '../check/check.ts';
 import { APPLICATION_RULES } from '../check/rules/application.ts';
-import { neededSecrets } from '../check/rules/secrets.ts';
+import { isAbsent, neededSecrets } from '../check/rules/secrets.ts';
 import { passesAtStart } from '../check/rules/graph.ts';
 import { ErrorRenderer, ExceptionHandlers, asMiddleware } from '../http/pipeline.ts';
 import { compileApplication, thrown } from '../routing/compile.ts';
@@ -330,6 +330,8 @@ class Plugins {
     if (findings.length > 0) return findings;
     this.#sorted = sorted;
     for (const plugin of sorted) {
+      // SVC205 reports the secret; the plugin could only report it once more
+      if (plugin.secrets?.some((key) => isAbsent(this.#deps.config.peek(key))) === true) continue;
       try {
         plugin.register(this.#hostFor(plugin));
       } catch (error) {

@@ -9,6 +9,7 @@
  * responses may send anything, so the document promises nothing for the statuses of its class.
  */
 import { http } from '../base/node-http.ts';
+import { isRecord } from '../base/options.ts';
 import {
   BadRequest,
   Conflict,
@@ -193,6 +194,14 @@ export class ResponseWriter {
     }
     for (const [range, { description }] of Object.entries(RANGES)) responses[range] ??= { description };
     return responses;
+  }
+
+  /** Returns a response of `meta.openapi`. If it has no content, that of `responses` for its status or range is added. */
+  filled(status: string, response: unknown, responses: Operation['responses']): unknown {
+    if (!isRecord(response) || 'content' in response || '$ref' in response) return response;
+    const usual = responses[status] ?? responses[`${status[0]}XX`];
+    const content = usual !== undefined && '$ref' in usual ? this.#problem() : usual?.content;
+    return content === undefined ? response : { ...response, content };
   }
 
   /** Returns the response `own` with further contents, as alternatives to its own content. */

@@ -288,8 +288,8 @@ class DocumentWriter {
   }
 
   /**
-   * Merges `meta.openapi` of a route into its operation. Responses are merged by status (null removes one),
-   * parameters by `in` and name, other members by name.
+   * Merges `meta.openapi` of a route into its operation. Responses are merged by status (null removes one), and keep
+   * their content if no other is given. Parameters are merged by `in` and name, other members by name.
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
@@ -302,7 +302,12 @@ class DocumentWriter {
         if (isRecord(parts)) this.#brought[section] = { ...this.#brought[section], ...parts };
     }
     const laid: Record<string, unknown> = { ...operation, ...rest };
-    if (isRecord(responses)) laid['responses'] = withoutNulls({ ...operation.responses, ...responses });
+    if (isRecord(responses)) {
+      const given = Object.entries(responses).map(
+        ([status, response]) => [status, this.#responses.filled(status, response, operation.responses)] as const,
+      );
+      laid['responses'] = withoutNulls({ ...operation.responses, ...Object.fromEntries(given) });
+    }
     if (Array.isArray(parameters))
       laid['parameters'] = mergedParameters(operation.parameters ?? [], parameters as readonly Parameter[]);
     // the cast may be wrong: the author of `meta.openapi` is responsible for its types

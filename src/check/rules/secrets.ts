@@ -99,7 +99,7 @@ function judgeSecret(setting: string, value: unknown, place: Place | undefined, 
 }
 
 /** Whether a secret is missing. An empty text or list counts as missing, as in authSecrets(). */
-function isAbsent(value: unknown): boolean {
+export function isAbsent(value: unknown): boolean {
   return (
     value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0)
   );
