@@ -419,8 +419,15 @@ test('svc check reports a route that changes data, authenticates by a session co
 test('when a plugin needs a secret that is missing, svc check reports the secret and the application does not start (SVC205)', async () => {
   const app = make();
   const at = line() + 1;
-  app.register(SECRETIVE);
-  assert.deepEqual(brief(app), [['SVC205', 'setting authSecret', at]]);
+  const register = (): never => {
+    throw new Error('there is no secret');
+  };
+  app.register({ ...SECRETIVE, register });
+  assert.deepEqual(
+    brief(app),
+    [['SVC205', 'setting authSecret', at + 3]],
+    'the plugin itself has no finding',
+  );
   assert.match(
     about(app)[0]!.message,
     /^the plugin login needs the secret "authSecret" \(SVC_AUTH_SECRET\), which is not set$/,
