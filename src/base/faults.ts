@@ -428,13 +428,14 @@ export const FAULTS = {
   },
   E_SCHEMA_DEFAULT: {
     describe: (field: string, problem: string): string =>
-      `Cannot declare the field ${field}: the default of the field ${problem}`,
+      `Cannot declare ${field}: the default of the field ${problem}`,
     remedy: 'Set a default that the field would accept as input',
     rule: 'SVC303',
   },
   E_SCHEMA_FIELD: {
-    describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
-    remedy: 'Write name = Field(str, { minLength: 2 }): a type or default first, then options of the type',
+    describe: (field: string, problem: string): string => `Cannot declare ${field}: ${problem}`,
+    remedy:
+      'Correct the declaration. A field has a type or default first, then options of the type: name = Field(str, { minLength: 2 })',
   },
   E_SCHEMA_FIELD_CALLS: {
     describe: (schema: string, problem: string): string => `Cannot construct ${schema}: ${problem}`,
