@@ -64,10 +64,9 @@ export const FAULTS = {
   E_COMPILE: {
     describe: (findings: readonly Finding[], step = 'compile the application'): string => {
       const errors = findings.filter((finding) => finding.severity === 'error');
-      return (
-        `Cannot ${step}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
-        errors.map(findingLine).join('')
-      );
+      const mistakes = errors.length === 1 ? '1 mistake' : `${errors.length} mistakes`;
+      const list = errors.map(findingLine).join('');
+      return `Cannot ${step}: ${mistakes}${list}`;
     },
     remedy: 'Correct each finding; "svc check" prints the same list with remedies',
   },
