@@ -64,10 +64,9 @@ export const FAULTS = {
   E_COMPILE: {
     describe: (findings: readonly Finding[], step = 'compile the application'): string => {
       const errors = findings.filter((finding) => finding.severity === 'error');
-      return (
-        `Cannot ${step}: ${errors.length} mistake${errors.length === 1 ? '' : 's'}` +
-        errors.map(findingLine).join('')
-      );
+      const mistakes = errors.length === 1 ? '1 mistake' : `${errors.length} mistakes`;
+      const list = errors.map(findingLine).join('');
+      return `Cannot ${step}: ${mistakes}${list}`;
     },
     remedy: 'Correct each finding; "svc check" prints the same list with remedies',
   },
@@ -428,13 +427,14 @@ export const FAULTS = {
   },
   E_SCHEMA_DEFAULT: {
     describe: (field: string, problem: string): string =>
-      `Cannot declare the field ${field}: the default of the field ${problem}`,
+      `Cannot declare ${field}: the default of the field ${problem}`,
     remedy: 'Set a default that the field would accept as input',
     rule: 'SVC303',
   },
   E_SCHEMA_FIELD: {
-    describe: (field: string, problem: string): string => `Cannot declare the field ${field}: ${problem}`,
-    remedy: 'Write name = Field(str, { minLength: 2 }): a type or default first, then options of the type',
+    describe: (field: string, problem: string): string => `Cannot declare ${field}: ${problem}`,
+    remedy:
+      'Correct the declaration. A field has a type or default first, then options of the type: name = Field(str, { minLength: 2 })',
   },
   E_SCHEMA_FIELD_CALLS: {
     describe: (schema: string, problem: string): string => `Cannot construct ${schema}: ${problem}`,

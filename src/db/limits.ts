@@ -215,7 +215,7 @@ export async function sleepWithin(
 }
 
 function canceled(limit: Limit, sql: string | undefined): QueryCanceled {
-  return new QueryCanceled('The caller canceled the statement', { sql, cause: limit.signal!.reason });
+  return new QueryCanceled('The signal of the caller was aborted', { sql, cause: limit.signal!.reason });
 }
 
 /** Returns the error for a promise of the application that did not settle within its limit. */
@@ -225,5 +225,5 @@ function stalled(what: string, { timeoutMs }: Limit): QueryTimeout {
 }
 
 function timedOut(limit: Limit, sql: string | undefined): QueryTimeout {
-  return new QueryTimeout(`The statement was not finished within ${limit.timeoutMs} ms`, { sql });
+  return new QueryTimeout(`The time limit of ${limit.timeoutMs} ms was reached`, { sql });
 }

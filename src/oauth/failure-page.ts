@@ -54,12 +54,9 @@ export class FailurePages {
     if (this.#errorPath !== undefined && (isLogin || failure.error === 'login_required'))
       redirect(response, failure, this.#errorPath);
     // a user whose account could not be linked is still logged in
-    else
-      showFailure(
-        response,
-        failure,
-        isLogin && failure.error !== 'account_taken' ? this.#loginOf(req) : undefined,
-      );
+    else if (isLogin && failure.error !== 'account_taken')
+      showFailure(response, 'The login failed', failure, this.#loginOf(req));
+    else showFailure(response, 'The request failed', failure, undefined);
   }
 
   /**
@@ -97,13 +94,14 @@ function showPage(response: HttpResponse, title: string, head: string, body: str
 
 function showFailure(
   response: HttpResponse,
+  title: string,
   { error, error_description, text = error_description, request_id: id }: Failure,
   again: string | undefined,
 ): void {
   const body = `<p>${escapeHtml(text)}.</p>
 <p>${again === undefined ? 'Go' : `<a href="${escapeHtml(again)}">Log in again</a>, or go`} to the <a href="/">start page</a>.</p>
 <p><small>${escapeHtml(error)}, request ${escapeHtml(id)}</small></p>`;
-  showPage(response, 'That did not work', '', body);
+  showPage(response, title, '', body);
 }
 
 /**

@@ -44,8 +44,8 @@ export interface OAuthPluginOptions {
    */
   readonly onUser?: OnUser | undefined;
   /**
-   * Called when a login or link starts. Returns additional parameters and scopes for the request to the
-   * provider.
+   * Called when a login or link starts. Returns parameters to add to the request, and scopes that replace the
+   * scopes of the provider for this login.
    */
   readonly onLogin?: OnLogin | undefined;
   /** Adds an identity at a provider to a logged-in user. Enables `POST /oauth/{provider}/link`. */
@@ -372,7 +372,7 @@ export interface LoginRequest {
    */
   readonly params?: Readonly<Record<string, string>> | undefined;
   /**
-   * Scopes to request instead of the provider's scopes, for example additional scopes for one feature.
+   * Scopes to request instead of the provider's scopes. To add one, repeat them: `[...github.scopes, 'repo']`.
    * `openid` is added if the provider's scopes contain it.
    */
   readonly scopes?: readonly string[] | undefined;

@@ -77,15 +77,20 @@ export class DependencyGraph {
     return () => resolution.cleanUp('app', undefined, onCleanUpError);
   }
 
-  /** Returns the index of the dependency's value (its slot), or -1 after a mistake. */
-  plan(ordering: Ordering, dependency: Dependency<unknown>, above: Path = []): number {
+  /**
+   * Returns the index of the dependency's value (its slot), or -1 after a mistake. Its function may have no name:
+   * `name` is the name under which a handler or another dependency receives the value.
+   */
+  plan(ordering: Ordering, dependency: Dependency<unknown>, name: string, above: Path = []): number {
     const source = this.#deps.overrides.get(dependency.source) ?? dependency.source;
     this.sources.add(source);
     const { scope } = dependency;
-    const read = readSource(source, dependency.source);
+    const before = above.find((step) => step.source === source);
+    const found = readSource(source, dependency.source);
+    const read = { ...found, label: before?.label ?? (found.run.name || name) };
     const path = [...above, { source, label: read.label, scope }];
     const names = path.map((step) => step.label).join(' → ');
-    if (above.some((step) => step.source === source))
+    if (before !== undefined)
       return this.#mistake(
         ordering,
         'SVC111',
@@ -121,7 +126,7 @@ export class DependencyGraph {
   }
 
   #planOwn(ordering: Ordering, scope: Scope, source: DependencySource, read: ReadSource, path: Path): number {
-    const needs = this.#needsOf(read, (dependency) => this.plan(ordering, dependency, path));
+    const needs = this.#needsOf(read, (dependency, name) => this.plan(ordering, dependency, name, path));
     if (needs.some(([, slot]) => slot === -1)) return -1;
     for (const [, slot] of needs) ordering.planned[slot]!.isNeeded = true;
     const inputs = readTextInputs(read.spec);
@@ -151,6 +156,7 @@ export class DependencyGraph {
     const slot = this.plan(
       shared,
       dependency,
+      label,
       above.filter((step) => step.scope === 'app'),
     );
     if (slot === -1) return -1;
@@ -179,7 +185,7 @@ export class DependencyGraph {
 
   #needsOf(
     read: ReadSource,
-    plan: (dependency: Dependency<unknown>) => number,
+    plan: (dependency: Dependency<unknown>, name: string) => number,
   ): (readonly [name: string, slot: number])[] {
     return Object.keys(read.spec)
       .filter((key) => !PROVIDER_KEYS.has(key))
@@ -194,7 +200,7 @@ export class DependencyGraph {
           ]);
         if (!Dependency.is(need))
           throw new SvcError('E_DEPENDS', [`"${key}" of ${read.label}: ${shown(need)}`]);
-        return [key, plan(need)] as const;
+        return [key, plan(need, key)] as const;
       });
   }
 

@@ -79,7 +79,7 @@ export function planSteps(route: FlatRoute, subject: string, deps: RouteDeps): S
   const { planned } = ordering;
   const slotOf = ([name, dependency]: FlatRoute['routerDeps'][number]): readonly [string, number] => [
     name,
-    deps.graph.plan(ordering, dependency),
+    deps.graph.plan(ordering, dependency, name),
   ];
   const routerNames = route.routerDeps.map(slotOf);
   const ofRouter = planned.length;

@@ -279,7 +279,9 @@ function unionOf(tag: string, members: readonly SchemaClass[], of: Reader): () =
       const plan = of.plan(member);
       const field = plan.fields.find((candidate) => candidate.name === tag);
       if (field?.node.kind !== 'literal')
-        throw of.fault(`${plan.name} has no literal field "${tag}", which the union needs as its tag`);
+        throw of.fault(
+          `the union needs a literal as its tag: write ${tag} = Field(literal('…')) in ${plan.name}`,
+        );
       for (const value of field.node.values) {
         if (taken.has(value))
           throw of.fault(

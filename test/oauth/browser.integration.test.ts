@@ -291,7 +291,7 @@ test('OAuth in a browser: a cancelled login shows an error page, and a callback 
   await page.click('button[name="deny"]', site.url);
   assert.match(
     await page.text(),
-    /^That did not work\n+The login was cancelled[^\n]*\n+Log in again, or go to the start page\.\n+access_denied, request [\w-]+$/,
+    /^The login failed\n+The login was cancelled[^\n]*\n+Log in again, or go to the start page\.\n+access_denied, request [\w-]+$/,
   );
   await pictured(page, 'cancelled');
   assert.equal(await page.run('getComputedStyle(document.body).maxWidth'), '512px', 'its style counts');

@@ -198,7 +198,7 @@ test('OAuth account linking: the page of a refused account does not say that the
   const query = { code: 'c', state: await stateOf(await link(site)) };
   site.fake.user = { sub: 'eve' };
   const page = await (await site.client.get('/oauth/two/callback', { query, headers: OWN })).text();
-  assert.match(page, /<h1>That did not work<\/h1>[^]*account_taken/);
+  assert.match(page, /<h1>The request failed<\/h1>[^]*account_taken/);
   assert.doesNotMatch(page, /logged in|Log in again/i);
 });
 
@@ -282,7 +282,7 @@ test('OAuth account linking: in cookie mode, unlinking an account redirects the 
     site.client.post(`/oauth/${name}/unlink`, { headers: OWN, form });
   const last = await unlink('one');
   assert.deepEqual([last.status, last.headers.get('content-type')], [409, 'text/html; charset=utf-8']);
-  assert.match(await last.text(), /<h1>That did not work<\/h1>[^]*last_login_method/);
+  assert.match(await last.text(), /<h1>The request failed<\/h1>[^]*last_login_method/);
   users.set('two lovelace', 'user-ada');
   assert.equal((await unlink('two', { return_to: 'https://evil.example/' })).status, 400);
   const back = await unlink('two', { return_to: '/settings' });

@@ -1241,6 +1241,21 @@ test('if getters make dependencies circular, compileAll() reports SVC111 at the 
   assert.equal(finding!.place!.file.endsWith('di.test.ts'), true);
 });
 
+test('SVC111 names a dependency whose function has no name by the name under which its value is received', () => {
+  const account: DependencySource = provide({ audit: Depends(() => 1) }, () => 1);
+  const trail: DependencySource = provide(
+    {
+      get entry() {
+        return Depends(entry);
+      },
+    } as object,
+    () => 1,
+  );
+  const entry: DependencySource = provide({ account: Depends(account), trail: Depends(trail) }, () => 1);
+  const [finding] = findings(new Svc().get('/x', { entry: Depends(entry) }, () => 1));
+  assert.match(finding!.message, /: entry → trail → entry$/);
+});
+
 test('if a dependency needs itself, compileAll() reports SVC111, also with cache: false, in a router and in scope "app"', () => {
   const own: DependencySource = provide(
     {

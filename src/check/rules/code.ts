@@ -33,8 +33,9 @@ export const CODE_RULES: readonly CoreRule[] = [
     severity: 'error',
     phase: 'graph',
     why: 'A dependency that needs itself, directly or through other dependencies, can never get a value',
-    remedy: 'Break the cycle: let one dependency read its value from the request or the application',
-    wrong: 'const a = provide({ b: Depends(b) }, …); const b = provide({ a: Depends(a) }, …);',
+    remedy: 'Break the circle: let one dependency read its value from the request or the application',
+    wrong:
+      'const a = provide({ get b() { return Depends(b); } }, …); const b = provide({ a: Depends(a) }, …);',
     right: 'const b = provide({}, ({ req }) => …);',
   },
   {

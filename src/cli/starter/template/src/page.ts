@@ -70,7 +70,7 @@ export function loginPage(
   isDevelopment: boolean,
   error?: string,
 ): HTMLResponse {
-  const reason = LOGIN_ERRORS.get(error ?? '') ?? (error && `That did not work: ${error}.`);
+  const reason = LOGIN_ERRORS.get(error ?? '') ?? (error && `The login failed: ${error}.`);
   const links = providers.map((name, index) => {
     const path = index === 0 ? '/oauth/login' : `/oauth/${name}/login`;
     return html`<a class="button" href="${path}">Log in with ${name}</a>`;
