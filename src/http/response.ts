@@ -436,24 +436,12 @@ export function problem(
   return new HttpResponse(`${text}}`, prepared);
 }
 
-/** Creates the problem document of an exception. `isForm` is true if the route reads a form. */
-export function issueOf(
-  error: HTTPException,
-  requestId: string,
-  trace?: string,
-  isForm = false,
-): HttpResponse {
-  const { detail, code } = error;
-  const issues = isForm ? error.issues?.map(inForm) : error.issues;
+/** Creates the problem document of an exception. */
+export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
+  const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
   setFields(response, error.headers);
   return response;
-}
-
-/** Code without the request, such as conflictOn(), places each issue in the body. The body of the route is a form. */
-function inForm(issue: Issue): Issue {
-  const [place, ...path] = issue.loc;
-  return place === 'body' ? { ...issue, loc: ['form', ...path] } : issue;
 }
 
 const heads = new Map<number, string>();
