@@ -45,7 +45,7 @@ export type { MemoryCacheOptions } from './cache/cache.ts';
 export { cached } from './cache/cached.ts';
 export type { Cached, CachedOptions, CachedStats } from './cache/cached.ts';
 export { systemClock } from './base/clock.ts';
-export type { Clock } from './base/clock.ts';
+export type { Clock, TimerOptions } from './base/clock.ts';
 export { Config } from './base/config.ts';
 export type { CastOptions, Env } from './base/config.ts';
 export { Depends, provide } from './routing/di.ts';

@@ -1,6 +1,6 @@
 /**
  * A queue of received bytes, from which the decoders of all protocols read. This file also converts any
- * buffer or view to bytes.
+ * buffer or view to bytes, and the bytes in a value to text for JSON.
  *
  * Bytes within one chunk are returned without a copy. Small waiting chunks are collected in larger buffers,
  * so a peer that sends single bytes costs one byte of memory for each. Each byte is copied only a few times.
@@ -34,6 +34,51 @@ export function bytesOf(value: unknown): Uint8Array | undefined {
   const bytes = new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   return types.isSharedArrayBuffer(value.buffer) ? new Uint8Array(bytes) : bytes;
 }
+
+/**
+ * Whether a value is written as base64 in JSON: a Uint8Array, also one of another realm, unless its class has a method
+ * toJSON() other than that of Buffer.
+ */
+export function isJsonBytes(value: unknown): value is Uint8Array {
+  if (!types.isUint8Array(value)) return false;
+  const { toJSON } = value as { readonly toJSON?: unknown };
+  return toJSON === undefined || toJSON === Buffer.prototype.toJSON;
+}
+
+/**
+ * Converts a value before JSON.stringify(): bytes become base64, and bigints decimal strings. JSON.stringify() itself
+ * calls toJSON() of a Buffer first, which creates a list with each byte. `above` are the objects around the value.
+ * @throws TypeError for a value that contains itself
+ */
+export function forJson(given: unknown, key: string = '', above: Set<object> = new Set()): unknown {
+  const value = isJsonBytes(given) ? given : ownForm(given, key);
+  if (isJsonBytes(value)) return asBuffer(value).toString('base64');
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value === 'function') return undefined;
+  if (typeof value !== 'object' || value === null || isText(value)) return value;
+  if (above.has(value)) throw new TypeError('The value contains itself');
+  above.add(value);
+  const copy = Array.isArray(value)
+    ? Array.from(value, (member, index) => forJson(member, String(index), above))
+    : Object.fromEntries(Object.entries(value).map(([name, member]) => [name, forJson(member, name, above)]));
+  above.delete(value);
+  return copy;
+}
+
+/** Returns the result of the method toJSON() of a value, or the value if it has no such method. */
+function ownForm(value: unknown, key: string): unknown {
+  if (value === null || !['object', 'function', 'bigint'].includes(typeof value)) return value;
+  const { toJSON } = value as { readonly toJSON?: unknown };
+  return typeof toJSON === 'function' ? toJSON.call(value, key) : value;
+}
+
+/** Whether JSON.stringify() writes an object as one text, without its members. */
+function isText(value: object): boolean {
+  return types.isBoxedPrimitive(value) || (JSON as RawJson).isRawJSON(value);
+}
+
+/** Not in the types of ECMAScript 2024. */
+type RawJson = typeof JSON & { isRawJSON(value: unknown): boolean };
 
 /**
  * A queue of bytes. Pushed chunks belong to the queue, and must not change afterwards. Returned bytes must

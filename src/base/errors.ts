@@ -39,9 +39,10 @@ export class SvcError<C extends FaultCode = FaultCode> extends Error {
   }
 }
 
-/** Returns the code of an error of Node.js, such as `ENOENT`; undefined for any other value. */
+/** Returns the code of an error of Node.js, such as `ENOENT`; undefined for any other value, and for the number of a DOMException. */
 export function errorCode(error: unknown): string | undefined {
-  return ((error ?? {}) as NodeJS.ErrnoException).code;
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  return typeof code === 'string' ? code : undefined;
 }
 
 /**

@@ -116,7 +116,9 @@ function issueOfAttributes(options: CookieOptions): string | undefined {
     return 'the domain must be a host name such as "example.com"';
   if (maxAgeSeconds !== undefined && !Number.isSafeInteger(maxAgeSeconds))
     return 'maxAgeSeconds must be an integer';
-  if (!Object.hasOwn(SAME_SITE, sameSite)) return 'sameSite must be "strict", "lax" or "none"';
+  // the type first, because a list of one name would be converted to the name of a property
+  if (typeof sameSite !== 'string' || !Object.hasOwn(SAME_SITE, sameSite))
+    return 'sameSite must be "strict", "lax" or "none"';
   return sameSite === 'none' && secure === false ? 'sameSite "none" requires secure: true' : undefined;
 }
 

@@ -30,6 +30,7 @@ import type {
 } from './contracts.ts';
 import type { ReplyPlan } from './reply.ts';
 import type { TransportRequest } from './request/request.ts';
+import type { Issue } from '../base/errors.ts';
 import type { DescriptorWatch } from '../observability/descriptors.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Counter } from '../observability/metrics.ts';
@@ -74,6 +75,7 @@ export class ErrorRenderer {
     const found = this.#find(error);
     if (found === undefined) return plainAnswer(error, req, this.#failures);
     try {
+      placeIssues(error, req);
       const reply = found.handler(error, req);
       return isThenable(reply)
         ? this.#later(reply, req, error, found.plan)
@@ -128,6 +130,27 @@ export class ErrorRenderer {
     reportFailure(error, req, this.#failures);
     this.#failures.onUnhandled?.(error, req.id);
   }
+}
+
+/** Issues with the places that the program has given, of errors whose issues were placed in a form. */
+const GIVEN_ISSUES = new WeakMap<HTTPException, readonly Issue[]>();
+
+/**
+ * Code without the request, such as conflictOn(), places each issue in the body. If the body of the route is a form,
+ * the place becomes `form`, as after a failed validation. Another route may throw the same error later.
+ */
+function placeIssues(error: unknown, { bodyRules }: TransportRequest): void {
+  if (!(error instanceof HTTPException) || error.issues === undefined) return;
+  const given = GIVEN_ISSUES.get(error) ?? error.issues;
+  const issues = bodyRules.form === undefined ? given : given.map(inForm);
+  if (issues === error.issues) return;
+  GIVEN_ISSUES.set(error, given);
+  Reflect.set(error, 'issues', issues); // unlike an assignment, does not throw if the error is frozen
+}
+
+function inForm(issue: Issue): Issue {
+  const [place, ...path] = issue.loc;
+  return place === 'body' ? { ...issue, loc: ['form', ...path] } : issue;
 }
 
 /** Returns whether an error is, or was caused by, the end of the request's time limit. */
@@ -355,7 +378,8 @@ function problemFor(
   trace?: string,
 ): HttpResponse {
   try {
-    return issueOf(error, req.id, trace, req.bodyRules.form !== undefined);
+    placeIssues(error, req);
+    return issueOf(error, req.id, trace);
   } catch (failure) {
     // issueOf() throws if the exception has an invalid header field, or a detail that is not a string
     log.error('unhandled_error', errorAfter(failure, error), { ...req.logFields(), status: error.status });

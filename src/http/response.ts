@@ -9,9 +9,8 @@ import { Readable } from 'node:stream';
 import { FORGOTTEN_AWAIT, ignore, isThenable, lossInJson } from '../base/promises.ts';
 import { statusTitle, SvcError } from '../base/errors.ts';
 import { shown } from '../base/options.ts';
-import { bytesOf } from '../base/bytes.ts';
+import { bytesOf, forJson, isJsonBytes } from '../base/bytes.ts';
 import { inspectAsJson } from '../observability/redact.ts';
-import { toBase64 } from '../schema/formats.ts';
 import { HeaderList } from './headers.ts';
 import { needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
@@ -437,24 +436,12 @@ export function problem(
   return new HttpResponse(`${text}}`, prepared);
 }
 
-/** Creates the problem document of an exception. `isForm` is true if the route reads a form. */
-export function issueOf(
-  error: HTTPException,
-  requestId: string,
-  trace?: string,
-  isForm = false,
-): HttpResponse {
-  const { detail, code } = error;
-  const issues = isForm ? error.issues?.map(inForm) : error.issues;
+/** Creates the problem document of an exception. */
+export function issueOf(error: HTTPException, requestId: string, trace?: string): HttpResponse {
+  const { detail, code, issues } = error;
   const response = problem(error.status, requestId, { detail, code, issues, trace });
   setFields(response, error.headers);
   return response;
-}
-
-/** Code without the request, such as conflictOn(), places each issue in the body. The body of the route is a form. */
-function inForm(issue: Issue): Issue {
-  const [place, ...path] = issue.loc;
-  return place === 'body' ? { ...issue, loc: ['form', ...path] } : issue;
 }
 
 const heads = new Map<number, string>();
@@ -487,20 +474,20 @@ export function toJson(value: unknown): string {
   // JSON.stringify writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer with its
   // type, of which the last part begins with a rare letter: so this search takes no time
   if (!text.includes('{}') && !text.includes('{"0":') && !text.includes('Buffer","data":[')) return text;
-  const bytes: Uint8Array[] = [];
+  const bytes = { found: false };
   const problem = lossIn(value, '$', bytes);
   if (problem !== undefined) throw new SvcError('E_REPLY', [problem]);
-  return bytes.length === 0 ? text : slowJson(value)!; // the value has a text, as JSON.stringify() has shown
+  return bytes.found ? slowJson(value)! : text; // the value has a text, as JSON.stringify() has shown
 }
 
 /**
  * Returns an error text such as `$.user.name is a promise: await it` if `value` contains a promise, or an
- * object that JSON.stringify() writes as `{}`. Adds each Uint8Array to `bytes`.
+ * object that JSON.stringify() writes as `{}`. Sets `bytes.found` if it contains bytes.
  */
-function lossIn(value: unknown, path: string, bytes: Uint8Array[]): string | undefined {
+function lossIn(value: unknown, path: string, bytes: { found: boolean }): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  if (value instanceof Uint8Array) {
-    bytes.push(value);
+  if (isJsonBytes(value)) {
+    bytes.found = true;
     return undefined;
   }
   if (isThenable(value)) return `${path} ${FORGOTTEN_AWAIT}`;
@@ -528,12 +515,7 @@ function describe(value: unknown): string {
 /** Like JSON.stringify, but converts bigints and bytes to strings. The error for a cycle names its place. */
 function slowJson(value: unknown): string | undefined {
   try {
-    return JSON.stringify(value, function (this: Readonly<Record<string, unknown>>, key, member: unknown) {
-      if (typeof member === 'bigint') return member.toString();
-      // `member` is what the method toJSON() of a Buffer has returned
-      const given = member instanceof Uint8Array ? member : this[key];
-      return given instanceof Uint8Array ? toBase64(given) : member;
-    });
+    return JSON.stringify(forJson(value));
   } catch (cause) {
     const problem = cycleIn(value, '$', new Set());
     throw problem === undefined ? cause : new SvcError('E_REPLY', [problem], { cause });
@@ -545,7 +527,7 @@ function slowJson(value: unknown): string | undefined {
  * levels.
  */
 function cycleIn(value: unknown, path: string, above: Set<object>): string | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return undefined;
   if (above.has(value)) return `a cycle at ${path}`;
   if (above.size >= 512) return `nesting deeper than 512 levels at ${path.slice(0, 80)}…`;
   above.add(value);

@@ -6,7 +6,8 @@
  *
  * The content of an error is problem details (RFC 9457), described once under `components`. If an exception
  * handler handles the error, the responses that this handler declares apply instead. A handler without declared
- * responses may send anything, so the document promises nothing for the statuses of its class.
+ * responses may send anything, so the document promises nothing for the statuses of its class, nor for statuses of the
+ * same range that only other handlers declare.
  */
 import { http } from '../base/node-http.ts';
 import { isRecord } from '../base/options.ts';
@@ -393,8 +394,12 @@ class ErrorContents {
 
   /** Returns the contents of all statuses whose content is known, or is declared by the route itself. */
   known(own: ReadonlySet<string>): ReadonlyMap<string, readonly ErrorContent[]> {
-    const known = [...this.#found].filter(([status]) => own.has(status) || !this.#open.has(status));
+    const known = [...this.#found].filter(([status]) => own.has(status) || !this.#isOpen(status));
     return new Map(known.map(([status, contents]) => [status, [...contents]]));
+  }
+
+  #isOpen(status: string): boolean {
+    return this.#open.has(status) || (this.#declared.has(status) && this.#open.has(rangeOf(status)));
   }
 
   /** A status that is neither listed nor to be listed joins its range. */

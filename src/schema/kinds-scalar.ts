@@ -20,6 +20,7 @@
  * Responses: a Date becomes RFC 3339 text, and bytes become base64. A safe integer as bigint becomes a number
  * in an integer field. In an `any` field, every bigint becomes decimal text.
  */
+import { isJsonBytes } from '../base/bytes.ts';
 import { FORGOTTEN_AWAIT, isThenable, lossInJson } from '../base/promises.ts';
 import { bool as boolOption, defined, given, int as intOption, setOwn, shown } from '../base/options.ts';
 import {
@@ -337,7 +338,7 @@ function integerOutput(value: unknown): unknown {
 export const anyOutput: Check = (value, run) => {
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null) return anyCheck(value, run);
-  if (value instanceof Uint8Array) return toBase64(value);
+  if (isJsonBytes(value)) return toBase64(value);
   if (typeof (value as { toJSON?: unknown }).toJSON !== 'function') return partsOutput(value, run);
   if (value instanceof Date && Number.isNaN(value.getTime())) return run.fail('type', 'must be a valid Date');
   if (run.depth >= MAX_DEPTH) return tooDeep(run);

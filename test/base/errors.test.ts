@@ -222,6 +222,19 @@ test('statusTitle() returns the name of a registered HTTP status, and "Client Er
   ]);
 });
 
+test('errorCode() returns the code of an error of Node.js, and undefined for any other value', () => {
+  const codes = [
+    Object.assign(new Error('gone'), { code: 'ENOENT' }),
+    new DOMException('gone', 'AbortError'),
+    new Error('gone'),
+    { code: null },
+    'ENOENT',
+    undefined,
+    null,
+  ].map(errors.errorCode);
+  assert.deepEqual(codes, ['ENOENT', ...Array<undefined>(6)]);
+});
+
 test('ClientDisconnected is an Error, but not an HTTPException', () => {
   const error = new ClientDisconnected();
   assert.equal(error.name, 'ClientDisconnected');

@@ -108,6 +108,7 @@ for (const [what, name, value, options] of [
   ['an age that is not a number', 'a', 'b', { maxAgeSeconds: NaN }],
   ['SameSite=None without Secure', 'a', 'b', { sameSite: 'none', secure: false }],
   ['an unknown SameSite', 'a', 'b', { sameSite: 'Lax' }],
+  ['a list as SameSite', 'a', 'b', { sameSite: ['lax'] }],
   ['an inherited SameSite', 'a', 'b', { sameSite: 'constructor' }],
   ['__Secure- without Secure', '__Secure-a', 'b', { secure: false }],
   ['__Host- with a path', '__Host-a', 'b', { path: '/x', secure: true }],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { SvcError } from '../../src/base/errors.ts';
 import { toJson } from '../../src/http/response.ts';
 import { any, compileSerializer } from '../../src/schema/schema.ts';
@@ -201,6 +202,8 @@ for (const [where, make] of WITH_BYTES)
       new Uint8Array(),
       Buffer.alloc(0),
       Buffer.alloc(3).subarray(1),
+      runInNewContext('Uint8Array.of(1, 2)') as Uint8Array,
+      runInNewContext('new Uint8Array()') as Uint8Array,
     ]) {
       const written = compileSerializer(any).toJson(make(bytes));
       assert.ok(written.ok);
@@ -208,6 +211,49 @@ for (const [where, make] of WITH_BYTES)
       assert.ok(written.value.includes(`"${Buffer.from(bytes).toString('base64')}"`));
     }
   });
+
+test('toJson() writes bytes of a class with a method toJSON() as this method says, whatever else the value has', () => {
+  class Hex extends Uint8Array {
+    toJSON(): string {
+      return Buffer.from(this).toString('hex');
+    }
+  }
+  const hash = Hex.of(1, 255);
+  for (const other of [1, {}, 1n, Buffer.from('a'), { 0: 'a' }])
+    for (const value of [
+      { hash, other },
+      { other, hash },
+    ]) {
+      const written = compileSerializer(any).toJson(value);
+      assert.ok(written.ok);
+      assert.equal(toJson(value), written.value);
+      assert.ok(written.value.includes('"hash":"01ff"'), written.value);
+    }
+});
+
+test('toJson() writes a value with bytes and bigints as JSON.stringify() writes it with their texts', () => {
+  const at = { toJSON: (key: string) => ({ toJSON: () => 'second', key }) };
+  const others = {
+    at,
+    list: [undefined, () => 1, Symbol('a'), at, new Date(0)],
+    none: undefined,
+    run: () => 1,
+    of: [new Number(1), new String('a'), new Boolean(false), NaN],
+    ['__proto__']: { a: 1 },
+    raw: (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON('12345678901234567890'),
+    1: 'first',
+  };
+  const twice = { a: 1 };
+  const value = (bytes: unknown, big: unknown): unknown => ({ ...others, bytes, big, twice: [twice, twice] });
+  assert.equal(toJson(value(BYTES, 1n)), JSON.stringify(value('AP9B', '1')));
+  assert.equal(toJson(value(Buffer.from(BYTES), 1)), JSON.stringify(value('AP9B', 1)));
+});
+
+test('toJson() calls toJSON() of a Buffer only once', (t) => {
+  const made = t.mock.method(Buffer.prototype, 'toJSON');
+  toJson({ rows: [{ bytes: Buffer.from('a') }] });
+  assert.equal(made.mock.callCount(), 1);
+});
 
 test('toJson() and a response schema refuse a typed array other than Uint8Array, and the error has its path', () => {
   for (const view of [Float32Array.of(1.5), new Uint16Array(), new DataView(new ArrayBuffer(1))]) {

@@ -7,7 +7,7 @@ import nodeCluster from 'node:cluster';
 import { test } from 'node:test';
 import { Depends, Field, MemoryRoomBus, Svc, createLogger, str, toolClient, toolLog } from 'svc';
 import { TestClient } from 'svc/testing';
-import { LIMITED, gateOf, soon } from '../support/endings.ts';
+import { gateOf, soon } from '../support/endings.ts';
 import type { RoomBus } from 'svc';
 import type { TestContext } from 'node:test';
 
@@ -96,25 +96,21 @@ async function* messagesOf(response: Response): AsyncGenerator<Json> {
   }
 }
 
-test(
-  'a response of a client reaches the process that waits for it, and only from the session of the call',
-  LIMITED,
-  async (t) => {
-    const { here, there, bus, begin } = cluster(t);
-    const [mine, other] = [await begin(), await begin()];
-    const messages = messagesOf(await here.post(call('ask'), mine));
-    const { id, method } = (await soon(messages.next(), 'the request')).value as Json;
-    assert.equal(method, 'elicitation/create');
-    const response = (name: string): Json => ({ id, result: { action: 'accept', content: { name } } });
-    bus.publish('', Buffer.from('from another program on the bus'), true);
-    assert.equal((await there.post(response('Eve'), other)).status, 202);
-    assert.equal((await there.post(response('Ada'), mine)).status, 202);
-    const last = (await soon(messages.next(), 'the result')).value as Json;
-    assert.match(JSON.stringify(last['result']), /Hello Ada/);
-  },
-);
+test('a response of a client reaches the process that waits for it, and only from the session of the call', async (t) => {
+  const { here, there, bus, begin } = cluster(t);
+  const [mine, other] = [await begin(), await begin()];
+  const messages = messagesOf(await here.post(call('ask'), mine));
+  const { id, method } = (await soon(messages.next(), 'the request')).value as Json;
+  assert.equal(method, 'elicitation/create');
+  const response = (name: string): Json => ({ id, result: { action: 'accept', content: { name } } });
+  bus.publish('', Buffer.from('from another program on the bus'), true);
+  assert.equal((await there.post(response('Eve'), other)).status, 202);
+  assert.equal((await there.post(response('Ada'), mine)).status, 202);
+  const last = (await soon(messages.next(), 'the result')).value as Json;
+  assert.match(JSON.stringify(last['result']), /Hello Ada/);
+});
 
-test('a client can cancel a call that runs in another process', LIMITED, async (t) => {
+test('a client can cancel a call that runs in another process', async (t) => {
   const { here, there, begin, waiting } = cluster(t);
   const session = await begin();
   const calling = here.post(call('wait', 7), session);
@@ -125,28 +121,24 @@ test('a client can cancel a call that runs in another process', LIMITED, async (
   assert.equal((await calling).status, 202);
 });
 
-test(
-  'the end of a session and its log level hold in every process that has served the session',
-  LIMITED,
-  async (t) => {
-    const { here, there, begin } = cluster(t);
-    const session = await begin();
-    const levels = async (): Promise<boolean[]> =>
-      Promise.all(
-        [here, there].map(async (each) =>
-          (await (await each.post(call('talk'), session)).text()).includes('said'),
-        ),
-      );
-    assert.deepEqual(await levels(), [false, false]);
-    await there.post({ id: 2, method: 'logging/setLevel', params: { level: 'debug' } }, session);
-    assert.deepEqual(await levels(), [true, true]);
-    assert.equal((await there.end(session)).status, 204);
-    assert.deepEqual(
-      [(await here.post(call('talk'), session)).status, (await there.post(call('talk'), session)).status],
-      [404, 404],
+test('the end of a session and its log level hold in every process that has served the session', async (t) => {
+  const { here, there, begin } = cluster(t);
+  const session = await begin();
+  const levels = async (): Promise<boolean[]> =>
+    Promise.all(
+      [here, there].map(async (each) =>
+        (await (await each.post(call('talk'), session)).text()).includes('said'),
+      ),
     );
-  },
-);
+  assert.deepEqual(await levels(), [false, false]);
+  await there.post({ id: 2, method: 'logging/setLevel', params: { level: 'debug' } }, session);
+  assert.deepEqual(await levels(), [true, true]);
+  assert.equal((await there.end(session)).status, 204);
+  assert.deepEqual(
+    [(await here.post(call('talk'), session)).status, (await there.post(call('talk'), session)).status],
+    [404, 404],
+  );
+});
 
 test('a worker process without authSecret logs once that other workers refuse its MCP sessions', async (t) => {
   const warned = async (isWorker: boolean, authSecret?: string): Promise<unknown[]> => {

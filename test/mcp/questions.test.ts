@@ -24,7 +24,7 @@ import {
   toolLog,
 } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
-import { LIMITED, gateOf, soon, until } from '../support/endings.ts';
+import { gateOf, soon, until } from '../support/endings.ts';
 import type { ClientAbility, SampleQuestion, SvcOptions, ToolClient } from 'svc';
 import type { TestContext } from 'node:test';
 
@@ -406,162 +406,142 @@ function channel(
 const replyOf = (message: Json): string =>
   (message['result'] as { content: { text: string }[] }).content[0]!.text;
 
-test(
-  'MCP request to the client, before version 2026-07-28: the server sends the request before the result of the call, and waits for the response',
-  LIMITED,
-  async (t) => {
-    const { app } = site(t, async (client) => {
-      const user = await client.elicit(NAME);
-      const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
-      const request: SampleQuestion = {
-        messages: 'Greet',
-        maxTokens: 5,
-        tools: [{ name: 'x' }],
-        temperature: 0,
-      };
-      return { user, page, sampled: await client.sample(request), roots: await client.roots() };
-    });
-    const { say, call, nth } = channel(t, app);
-    call();
-    const form = await nth(1);
-    assert.equal(form['method'], 'elicitation/create');
-    say({ id: form['id'], result: accepted({ name: 'Ada' }) });
-    const page = await nth(2);
-    const { elicitationId, ...params } = page['params'] as Json;
-    assert.equal(typeof elicitationId, 'string');
-    assert.deepEqual(params, { mode: 'url', message: 'Pay', url: 'https://pay.example/1' });
-    say({ id: page['id'], result: { action: 'accept' } });
-    const sample = await nth(3);
-    assert.deepEqual(sample['params'], {
-      messages: [{ role: 'user', content: { type: 'text', text: 'Greet' } }],
+test('MCP request to the client, before version 2026-07-28: the server sends the request before the result of the call, and waits for the response', async (t) => {
+  const { app } = site(t, async (client) => {
+    const user = await client.elicit(NAME);
+    const page = await client.elicit({ message: 'Pay', url: 'https://pay.example/1' });
+    const request: SampleQuestion = {
+      messages: 'Greet',
       maxTokens: 5,
-      temperature: 0,
       tools: [{ name: 'x' }],
-    });
-    const sampled = { role: 'assistant', content: { type: 'text', text: 'Hi' }, model: 'm' };
-    say({ id: sample['id'], result: sampled });
-    const roots = await nth(4);
-    assert.equal(roots['method'], 'roots/list');
-    say({ id: roots['id'], result: { roots: [{ uri: 'file:///a' }] } });
-    assert.deepEqual(JSON.parse(replyOf(await nth(5))), {
-      user: accepted({ name: 'Ada' }),
-      page: { action: 'accept' },
-      sampled,
-      roots: [{ uri: 'file:///a' }],
-    });
-  },
-);
+      temperature: 0,
+    };
+    return { user, page, sampled: await client.sample(request), roots: await client.roots() };
+  });
+  const { say, call, nth } = channel(t, app);
+  call();
+  const form = await nth(1);
+  assert.equal(form['method'], 'elicitation/create');
+  say({ id: form['id'], result: accepted({ name: 'Ada' }) });
+  const page = await nth(2);
+  const { elicitationId, ...params } = page['params'] as Json;
+  assert.equal(typeof elicitationId, 'string');
+  assert.deepEqual(params, { mode: 'url', message: 'Pay', url: 'https://pay.example/1' });
+  say({ id: page['id'], result: { action: 'accept' } });
+  const sample = await nth(3);
+  assert.deepEqual(sample['params'], {
+    messages: [{ role: 'user', content: { type: 'text', text: 'Greet' } }],
+    maxTokens: 5,
+    temperature: 0,
+    tools: [{ name: 'x' }],
+  });
+  const sampled = { role: 'assistant', content: { type: 'text', text: 'Hi' }, model: 'm' };
+  say({ id: sample['id'], result: sampled });
+  const roots = await nth(4);
+  assert.equal(roots['method'], 'roots/list');
+  say({ id: roots['id'], result: { roots: [{ uri: 'file:///a' }] } });
+  assert.deepEqual(JSON.parse(replyOf(await nth(5))), {
+    user: accepted({ name: 'Ada' }),
+    page: { action: 'accept' },
+    sampled,
+    roots: [{ uri: 'file:///a' }],
+  });
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if the client responds with an error, with an invalid result or too late, the call has an error result',
-  LIMITED,
-  async (t) => {
-    const clock = new ManualClock();
-    const { app } = site(
-      t,
-      async (client) => (await client.sample({ messages: 'x', maxTokens: 1, timeoutMs: 50 })).model,
-      {
-        clock,
-      },
-    );
-    const { say, call, nth } = channel(t, app);
-    call();
-    say({ id: (await nth(1))['id'], error: { code: -1, message: 'the user said no' } });
-    assert.match(
-      replyOf(await nth(2)),
-      /^424 Failed Dependency: The client refused the request of the server: the user said no/,
-    );
-    call();
-    say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
-    assert.match(
-      replyOf(await nth(4)),
-      /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
-    );
-    call();
-    const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
-    say({
-      id: (await nth(5))['id'],
-      result: { role: 'assistant', content: { type: 'x', tree }, model: 'm' },
-    });
-    assert.match(
-      replyOf(await nth(6)),
-      /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
-    );
-    call();
-    const request = await nth(7);
-    clock.advance(50);
-    const cancelled = await nth(8);
-    assert.deepEqual(
-      [cancelled['method'], (cancelled['params'] as Json)['requestId']],
-      ['notifications/cancelled', request['id']],
-    );
-    assert.match(
-      replyOf(await nth(9)),
-      /^408 Request Timeout: The client did not respond to the request of the server within 50 ms/,
-    );
-    say({ id: request['id'], result: {} });
-    say({ id: 'unknown', result: {} });
-    say({ id: { toString: 1, valueOf: 1 }, result: {} });
-    say({ id: 9, method: 'ping' });
-    assert.equal((await nth(10))['id'], 9);
-  },
-);
+test('MCP request to the client, before version 2026-07-28: if the client responds with an error, with an invalid result or too late, the call has an error result', async (t) => {
+  const clock = new ManualClock();
+  const { app } = site(
+    t,
+    async (client) => (await client.sample({ messages: 'x', maxTokens: 1, timeoutMs: 50 })).model,
+    {
+      clock,
+    },
+  );
+  const { say, call, nth } = channel(t, app);
+  call();
+  say({ id: (await nth(1))['id'], error: { code: -1, message: 'the user said no' } });
+  assert.match(
+    replyOf(await nth(2)),
+    /^424 Failed Dependency: The client refused the request of the server: the user said no/,
+  );
+  call();
+  say({ id: (await nth(3))['id'], result: { role: 'assistant', content: 'text', model: 'm' } });
+  assert.match(
+    replyOf(await nth(4)),
+    /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
+  );
+  call();
+  const tree = JSON.parse(`${'['.repeat(65)}${']'.repeat(65)}`) as unknown;
+  say({
+    id: (await nth(5))['id'],
+    result: { role: 'assistant', content: { type: 'x', tree }, model: 'm' },
+  });
+  assert.match(
+    replyOf(await nth(6)),
+    /^400 Bad Request: The client's response to the request "sample-1" does not have the form/,
+  );
+  call();
+  const request = await nth(7);
+  clock.advance(50);
+  const cancelled = await nth(8);
+  assert.deepEqual(
+    [cancelled['method'], (cancelled['params'] as Json)['requestId']],
+    ['notifications/cancelled', request['id']],
+  );
+  assert.match(
+    replyOf(await nth(9)),
+    /^408 Request Timeout: The client did not respond to the request of the server within 50 ms/,
+  );
+  say({ id: request['id'], result: {} });
+  say({ id: 'unknown', result: {} });
+  say({ id: { toString: 1, valueOf: 1 }, result: {} });
+  say({ id: 9, method: 'ping' });
+  assert.equal((await nth(10))['id'], 9);
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: requests without a response are limited in number, and are cancelled when their call ends',
-  LIMITED,
-  async (t) => {
-    const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
-    const { say, sent, nth } = channel(t, app);
-    for (let id = 1; id <= 11; id++) say({ id, method: 'tools/call', params: ASK });
-    await until(() => sent.some(({ id, method }) => id === 11 && method === undefined));
-    const requests = sent.filter((message) => message['method'] === 'roots/list');
-    assert.equal(requests.length, 1_000);
-    const refused = sent.find((message) => message['id'] === 11)!;
-    assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 requests to this client/);
-    const cancelled = sent.filter(({ method }) => method === 'notifications/cancelled');
-    assert.equal(cancelled.length, 90, 'the requests to the client of the call that has ended');
-    say({ id: 12, method: 'tools/call', params: ASK });
-    await nth(sent.length + 89);
-    assert.equal(sent.filter(({ method }) => method === 'roots/list').length, 1_090);
-  },
-);
+test('MCP request to the client, before version 2026-07-28: requests without a response are limited in number, and are cancelled when their call ends', async (t) => {
+  const { app } = site(t, (client) => Promise.all(Array.from({ length: 91 }, () => client.roots())));
+  const { say, sent, nth } = channel(t, app);
+  for (let id = 1; id <= 11; id++) say({ id, method: 'tools/call', params: ASK });
+  await until(() => sent.some(({ id, method }) => id === 11 && method === undefined));
+  const requests = sent.filter((message) => message['method'] === 'roots/list');
+  assert.equal(requests.length, 1_000);
+  const refused = sent.find((message) => message['id'] === 11)!;
+  assert.match(replyOf(refused), /^503 Service Unavailable: Already 1000 requests to this client/);
+  const cancelled = sent.filter(({ method }) => method === 'notifications/cancelled');
+  assert.equal(cancelled.length, 90, 'the requests to the client of the call that has ended');
+  say({ id: 12, method: 'tools/call', params: ASK });
+  await nth(sent.length + 89);
+  assert.equal(sent.filter(({ method }) => method === 'roots/list').length, 1_090);
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if the client cancels a call, the server cancels the requests of this call to the client',
-  LIMITED,
-  async (t) => {
-    const gate = gateOf(t);
-    const { app } = site(t, async (client) =>
-      client.elicit(NAME).catch((error: unknown) => {
-        gate.resolve();
-        throw error;
-      }),
-    );
-    const { say, call, nth } = channel(t, app);
-    call();
-    const request = await nth(1);
-    say({ method: 'notifications/cancelled', params: { requestId: 1 } });
-    await soon(gate.promise, 'the end of the request to the client');
-    assert.equal(((await nth(2))['params'] as Json)['requestId'], request['id']);
-  },
-);
+test('MCP request to the client, before version 2026-07-28: if the client cancels a call, the server cancels the requests of this call to the client', async (t) => {
+  const gate = gateOf(t);
+  const { app } = site(t, async (client) =>
+    client.elicit(NAME).catch((error: unknown) => {
+      gate.resolve();
+      throw error;
+    }),
+  );
+  const { say, call, nth } = channel(t, app);
+  call();
+  const request = await nth(1);
+  say({ method: 'notifications/cancelled', params: { requestId: 1 } });
+  await soon(gate.promise, 'the end of the request to the client');
+  assert.equal(((await nth(2))['params'] as Json)['requestId'], request['id']);
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if the client lacks a capability, no request is sent, and the call has an error result',
-  LIMITED,
-  async (t) => {
-    const { app } = site(t, (client) => client.elicit(NAME));
-    const { call, nth } = channel(t, app, { sampling: {} });
-    call();
-    const answer = await nth(1);
-    assert.equal((answer['result'] as Json)['isError'], true);
-    assert.match(
-      replyOf(answer),
-      /^400 Bad Request: Cannot send a request to the client: the client does not declare/,
-    );
-  },
-);
+test('MCP request to the client, before version 2026-07-28: if the client lacks a capability, no request is sent, and the call has an error result', async (t) => {
+  const { app } = site(t, (client) => client.elicit(NAME));
+  const { call, nth } = channel(t, app, { sampling: {} });
+  call();
+  const answer = await nth(1);
+  assert.equal((answer['result'] as Json)['isError'], true);
+  assert.match(
+    replyOf(answer),
+    /^400 Bad Request: Cannot send a request to the client: the client does not declare/,
+  );
+});
 
 /** Sends requests of a legacy client over HTTP. */
 function legacy(send: (init: { body: string; headers: Record<string, string> }) => Promise<Response>): {
@@ -610,127 +590,105 @@ function messagesOf(response: Response): { next(): Promise<Json>; leave(): Promi
   return { next, leave: () => reader.cancel() };
 }
 
-test(
-  'MCP request to the client, before version 2026-07-28: over HTTP, a client that does not respond cannot prevent requests to other clients',
-  LIMITED,
-  async (t) => {
-    const { client: http } = site(t, (client) =>
-      Promise.all(Array.from({ length: 50 }, () => client.roots())),
-    );
-    const { post, begin } = legacy((init) => http.post('/mcp', init));
-    const ask = async (principal: string, capabilities: Json = {}): Promise<Response> => {
-      const session = await begin(capabilities, { 'x-principal': principal });
-      return post({ id: 1, method: 'tools/call', params: ASK }, { ...session, 'x-principal': principal });
-    };
-    const roots = { roots: {} };
-    const open: ReturnType<typeof messagesOf>[] = [];
-    const opened = async (principal: string): Promise<string> => {
-      const stream = messagesOf(await ask(principal, roots));
-      open.push(stream);
-      for (let count = 0; count < 50; count++) {
-        const message = await stream.next();
-        if (message['method'] !== 'roots/list') return replyOf(message);
-      }
-      return 'open';
-    };
-    for (let session = 0; session < 5; session++) assert.equal(await opened('greedy'), 'open');
-    const refused = (await (await ask('greedy', roots)).json()) as Json;
-    assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 requests to this client/);
-    assert.equal(await opened('modest'), 'open');
-    assert.equal(await opened(''), 'open', 'a client without a name counts by its address');
-    for (const stream of open) await stream.leave();
-    assert.equal(await opened('greedy'), 'open', 'there is room again');
-    await open.at(-1)!.leave();
-  },
-);
+test('MCP request to the client, before version 2026-07-28: over HTTP, a client that does not respond cannot prevent requests to other clients', async (t) => {
+  const { client: http } = site(t, (client) => Promise.all(Array.from({ length: 50 }, () => client.roots())));
+  const { post, begin } = legacy((init) => http.post('/mcp', init));
+  const ask = async (principal: string, capabilities: Json = {}): Promise<Response> => {
+    const session = await begin(capabilities, { 'x-principal': principal });
+    return post({ id: 1, method: 'tools/call', params: ASK }, { ...session, 'x-principal': principal });
+  };
+  const roots = { roots: {} };
+  const open: ReturnType<typeof messagesOf>[] = [];
+  const opened = async (principal: string): Promise<string> => {
+    const stream = messagesOf(await ask(principal, roots));
+    open.push(stream);
+    for (let count = 0; count < 50; count++) {
+      const message = await stream.next();
+      if (message['method'] !== 'roots/list') return replyOf(message);
+    }
+    return 'open';
+  };
+  for (let session = 0; session < 5; session++) assert.equal(await opened('greedy'), 'open');
+  const refused = (await (await ask('greedy', roots)).json()) as Json;
+  assert.match(replyOf(refused), /^503 Service Unavailable: Already 250 requests to this client/);
+  assert.equal(await opened('modest'), 'open');
+  assert.equal(await opened(''), 'open', 'a client without a name counts by its address');
+  for (const stream of open) await stream.leave();
+  assert.equal(await opened('greedy'), 'open', 'there is room again');
+  await open.at(-1)!.leave();
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: over HTTP, the stream of the call carries the request, and only its session can respond',
-  LIMITED,
-  async (t) => {
-    const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
-    const { post, begin } = legacy((init) => client.post('/mcp', init));
-    const [mine, other] = [await begin(), await begin()];
-    const response = await post({ id: 1, method: 'tools/call', params: ASK }, mine);
-    assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
-    const { next } = messagesOf(response);
-    const { id, method } = await next();
-    assert.equal(method, 'elicitation/create');
-    assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
-    assert.equal((await post({ id: { toString: 1, valueOf: 1 }, result: {} }, mine)).status, 202);
-    assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
-    assert.equal(replyOf(await next()), 'Ada');
-    const silent = await post(
-      { id: 2, method: 'tools/call', params: ASK },
-      { ...mine, accept: 'application/json' },
-    );
-    assert.match(replyOf((await silent.json()) as Json), /Cannot send a request to the client/);
-  },
-);
+test('MCP request to the client, before version 2026-07-28: over HTTP, the stream of the call carries the request, and only its session can respond', async (t) => {
+  const { client } = site(t, async (asked) => (await asked.elicit(NAME)).content?.name);
+  const { post, begin } = legacy((init) => client.post('/mcp', init));
+  const [mine, other] = [await begin(), await begin()];
+  const response = await post({ id: 1, method: 'tools/call', params: ASK }, mine);
+  assert.match(response.headers.get('content-type')!, /^text\/event-stream/);
+  const { next } = messagesOf(response);
+  const { id, method } = await next();
+  assert.equal(method, 'elicitation/create');
+  assert.equal((await post({ id, result: accepted({ name: 'Eve' }) }, other)).status, 202);
+  assert.equal((await post({ id: { toString: 1, valueOf: 1 }, result: {} }, mine)).status, 202);
+  assert.equal((await post({ id, result: accepted({ name: 'Ada' }) }, mine)).status, 202);
+  assert.equal(replyOf(await next()), 'Ada');
+  const silent = await post(
+    { id: 2, method: 'tools/call', params: ASK },
+    { ...mine, accept: 'application/json' },
+  );
+  assert.match(replyOf((await silent.json()) as Json), /Cannot send a request to the client/);
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if the client closes the stream, the request rejects with ClientDisconnected',
-  LIMITED,
-  async (t) => {
-    const ended = gateOf<unknown>(t, undefined);
-    const { client } = site(t, (asked) => asked.elicit(NAME).catch((error: unknown) => ended.resolve(error)));
-    const { post, begin } = legacy((init) => client.post('/mcp', init));
-    const response = await post({ id: 1, method: 'tools/call', params: ASK }, await begin());
-    const { next, leave } = messagesOf(response);
-    await next();
-    await leave();
-    assert.equal(
-      ((await soon(ended.promise, 'the end of the request to the client')) as Error).name,
-      'ClientDisconnected',
-    );
-  },
-);
+test('MCP request to the client, before version 2026-07-28: if the client closes the stream, the request rejects with ClientDisconnected', async (t) => {
+  const ended = gateOf<unknown>(t, undefined);
+  const { client } = site(t, (asked) => asked.elicit(NAME).catch((error: unknown) => ended.resolve(error)));
+  const { post, begin } = legacy((init) => client.post('/mcp', init));
+  const response = await post({ id: 1, method: 'tools/call', params: ASK }, await begin());
+  const { next, leave } = messagesOf(response);
+  await next();
+  await leave();
+  assert.equal(
+    ((await soon(ended.promise, 'the end of the request to the client')) as Error).name,
+    'ClientDisconnected',
+  );
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if a slow client loses log messages, it still gets the request',
-  LIMITED,
-  async (t) => {
-    const { app, client } = site(t, () => 'unused');
-    const talk = { client: Depends(toolClient), tell: Depends(toolLog) };
-    app.tool('talk', talk, async ({ client: asked, tell }) => {
-      for (let i = 0; i < 1_500; i++) tell('error', i);
-      return (await asked.elicit(NAME)).action;
-    });
-    const { post, begin } = legacy((init) => client.post('/mcp', init));
-    const mine = await begin();
-    const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: { name: 'talk' } }, mine));
-    let message = await next();
-    while (message['method'] === 'notifications/message') message = await next();
-    assert.equal(message['method'], 'elicitation/create');
-    await post({ id: message['id'], result: { action: 'decline' } }, mine);
-    assert.equal(replyOf(await next()), 'decline');
-  },
-);
+test('MCP request to the client, before version 2026-07-28: if a slow client loses log messages, it still gets the request', async (t) => {
+  const { app, client } = site(t, () => 'unused');
+  const talk = { client: Depends(toolClient), tell: Depends(toolLog) };
+  app.tool('talk', talk, async ({ client: asked, tell }) => {
+    for (let i = 0; i < 1_500; i++) tell('error', i);
+    return (await asked.elicit(NAME)).action;
+  });
+  const { post, begin } = legacy((init) => client.post('/mcp', init));
+  const mine = await begin();
+  const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: { name: 'talk' } }, mine));
+  let message = await next();
+  while (message['method'] === 'notifications/message') message = await next();
+  assert.equal(message['method'], 'elicitation/create');
+  await post({ id: message['id'], result: { action: 'decline' } }, mine);
+  assert.equal(replyOf(await next()), 'decline');
+});
 
-test(
-  'MCP request to the client, before version 2026-07-28: if the server stops, requests to the client without a response end with 408',
-  LIMITED,
-  async (t) => {
-    const handler = async (client: ToolClient): Promise<string> => (await client.elicit(NAME)).action;
-    const { call, nth, finish } = channel(t, site(t, handler).app);
-    call();
-    await nth(1);
-    await soon(finish(), 'the end of the conversation');
-    assert.equal((await nth(2))['method'], 'notifications/cancelled');
-    assert.match(replyOf(await nth(3)), /^408 Request Timeout: .*before the server stopped/);
+test('MCP request to the client, before version 2026-07-28: if the server stops, requests to the client without a response end with 408', async (t) => {
+  const handler = async (client: ToolClient): Promise<string> => (await client.elicit(NAME)).action;
+  const { call, nth, finish } = channel(t, site(t, handler).app);
+  call();
+  await nth(1);
+  await soon(finish(), 'the end of the conversation');
+  assert.equal((await nth(2))['method'], 'notifications/cancelled');
+  assert.match(replyOf(await nth(3)), /^408 Request Timeout: .*before the server stopped/);
 
-    const run = { port: 0, handleSignals: false, drainSeconds: 20 };
-    const { url, close } = await site(t, handler).app.run(run);
-    t.after(() => close());
-    const { post, begin } = legacy((init) => fetch(`${url}/mcp`, { method: 'POST', ...init }));
-    const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: ASK }, await begin()));
-    await next();
-    const closing = close();
-    assert.equal((await next())['method'], 'notifications/cancelled');
-    assert.match(replyOf(await next()), /^408 Request Timeout: .*before the server stopped/);
-    await soon(closing, 'the end of the server');
-  },
-);
+  const run = { port: 0, handleSignals: false, drainSeconds: 20 };
+  const { url, close } = await site(t, handler).app.run(run);
+  t.after(() => close());
+  const { post, begin } = legacy((init) => fetch(`${url}/mcp`, { method: 'POST', ...init }));
+  const { next } = messagesOf(await post({ id: 1, method: 'tools/call', params: ASK }, await begin()));
+  await next();
+  const closing = close();
+  assert.equal((await next())['method'], 'notifications/cancelled');
+  assert.match(replyOf(await next()), /^408 Request Timeout: .*before the server stopped/);
+  await soon(closing, 'the end of the server');
+});
 
 /* ── every version ── */
 

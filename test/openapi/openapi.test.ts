@@ -1000,6 +1000,20 @@ test('OpenAPI document: an exception handler without a declared response leaves 
   }
 });
 
+test('OpenAPI document: an exception handler without a declared response also leaves the statuses open that other handlers declare in its range', () => {
+  class Own extends Error {}
+  class Other extends Error {}
+  const app = make();
+  app.exceptionHandler(Own, { response: { 404: Failure, 409: Failure, 303: Failure } }, never);
+  app.exceptionHandler(Other, () => ['plain words', 409]);
+  app.get('/items', { response: Failure }, never);
+  app.get('/declared', { response: { 200: Failure, 409: Invalid } }, never);
+  const { responses } = operation(app, '/items');
+  assert.deepEqual(Object.keys(responses), ['200', '303', '4XX', '5XX']);
+  assert.deepEqual(responses['4XX'], { description: 'The request was refused' });
+  assert.deepEqual(Object.keys(operation(app, '/declared').responses), ['200', '303', '409', '4XX', '5XX']);
+});
+
 test("OpenAPI document: the declared responses to an application's error have their statuses, and the ranges stay problem details", () => {
   class Own extends Error {}
   class Other extends Error {}

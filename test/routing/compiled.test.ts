@@ -23,6 +23,7 @@ import {
   reply,
   str,
   union,
+  Conflict,
   Depends,
   file,
   provide,
@@ -425,6 +426,47 @@ test('route option "form": fields are converted, repeated fields become lists, a
     ],
   );
   assert.equal((await it.client.post('/', { json: {} })).status, 415);
+});
+
+test('on a route with a form, exception handlers and responses have the issues of the body in the form', async () => {
+  class Login extends Schema {
+    name = Field(str);
+  }
+  class Taken extends Conflict {}
+  const issues = [
+    { loc: ['body', 'name'], code: 'taken', message: 'is taken' },
+    { loc: ['query', 'page'], code: 'c', message: 'm' },
+  ];
+  const errors = [new Conflict('no', { issues }), new Taken('no', { issues })];
+  await using it = setUp((app) => {
+    app.exceptionHandler(Taken, (error) => [{ errors: error.issues }, 409]);
+    app.exceptionHandler(RangeError, () => {
+      throw errors[0]!;
+    });
+    const fail = (index: number) => () => {
+      throw errors[index] ?? new RangeError();
+    };
+    for (const index of [0, 1, 2]) {
+      app.post(`/form/${index}`, { form: Login }, fail(index));
+      app.post(`/body/${index}`, { body: Login }, fail(index));
+    }
+  });
+  const data = { name: 'Ada' };
+  for (const index of [0, 1, 2])
+    for (const [place, request] of [
+      ['body', { json: data }],
+      ['form', { form: data }],
+      ['body', { json: data }], // the same error is thrown again
+    ] as const) {
+      const response = await it.client.post(`/${place}/${index}`, request);
+      assert.deepEqual(
+        ((await response.json()) as Problem).errors.map(({ loc }) => loc),
+        [
+          [place, 'name'],
+          ['query', 'page'],
+        ],
+      );
+    }
 });
 
 test('the values of the route options "query", "headers" and "cookies" are converted, get defaults, and contain declared fields only', async () => {

@@ -20,7 +20,7 @@ import { HttpServer } from '../../src/http/server/server.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { served } from '../support/served.ts';
-import { LIMITED, gateOf, soon } from '../support/endings.ts';
+import { gateOf, soon } from '../support/endings.ts';
 import { RawClient } from '../support/raw-http.ts';
 import type { Context, DependencySource, Finding, Issue, SvcOptions } from '../../src/index.ts';
 import type { TestClientOptions } from '../../src/testing/index.ts';
@@ -1000,71 +1000,11 @@ async function onSocket(t: TestContext, app: Svc): Promise<{ server: HttpServer;
 }
 
 for (const isFailing of [false, true]) {
-  test(
-    `if the client disconnects and the handler later ${isFailing ? 'fails' : 'returns'}, dependencies are cleaned up before the request stops counting as in flight`,
-    LIMITED,
-    async (t) => {
-      const { logger, events } = collectedLog();
-      const app = new Svc({ logger });
-      const { steps, dependency, asyncDependency } = recorder();
-      const [entered, gate, over] = [Promise.withResolvers<void>(), gateOf(t), Promise.withResolvers<void>()];
-      const last = function* (): Generator<number, void> {
-        try {
-          yield 1;
-        } finally {
-          over.resolve();
-        }
-      };
-      app.get(
-        '/',
-        {
-          last: Depends(last),
-          db: Depends(asyncDependency('db')),
-          tx: Depends(dependency('tx'), { scope: 'handler' }),
-          tasks: Depends(BackgroundTasks),
-        },
-        async ({ tasks, signal }) => {
-          tasks.add(() => steps.push('task'));
-          const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
-          entered.resolve();
-          await left;
-          await gate.promise;
-          if (isFailing) signal.throwIfAborted();
-          return 'nobody reads it';
-        },
-      );
-      const { server, client } = await onSocket(t, app);
-      client.get('/');
-      await entered.promise;
-      client.socket.destroy();
-      const closing = server.close(5_000);
-      await client.ended();
-      assert.equal(server.inFlight, 1);
-      gate.resolve();
-      await over.promise;
-      assert.equal(await closing, 0);
-      assert.equal(server.inFlight, 0);
-      await app.shutdown();
-      assert.deepEqual(
-        steps.filter((step) => step !== 'tx opens' && step !== 'db opens'),
-        isFailing
-          ? ['tx got ClientDisconnected', 'db got ClientDisconnected']
-          : ['tx commits', 'db got ClientDisconnected', 'task'],
-      );
-      assert.deepEqual(logged(events, 'cleanup_failed'), []);
-      assert.deepEqual(logged(events, 'unhandled_error'), []);
-    },
-  );
-}
-
-test(
-  'if the client disconnects during the response, ClientDisconnected is thrown into generator dependencies',
-  LIMITED,
-  async (t) => {
-    const { logger } = collectedLog();
+  test(`if the client disconnects and the handler later ${isFailing ? 'fails' : 'returns'}, dependencies are cleaned up before the request stops counting as in flight`, async (t) => {
+    const { logger, events } = collectedLog();
     const app = new Svc({ logger });
-    const { steps, dependency } = recorder();
-    const over = Promise.withResolvers<void>();
+    const { steps, dependency, asyncDependency } = recorder();
+    const [entered, gate, over] = [Promise.withResolvers<void>(), gateOf(t), Promise.withResolvers<void>()];
     const last = function* (): Generator<number, void> {
       try {
         yield 1;
@@ -1076,96 +1016,138 @@ test(
       '/',
       {
         last: Depends(last),
-        db: Depends(dependency('db')),
+        db: Depends(asyncDependency('db')),
         tx: Depends(dependency('tx'), { scope: 'handler' }),
+        tasks: Depends(BackgroundTasks),
       },
-      () => 'x'.repeat(50_000_000),
+      async ({ tasks, signal }) => {
+        tasks.add(() => steps.push('task'));
+        const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
+        entered.resolve();
+        await left;
+        await gate.promise;
+        if (isFailing) signal.throwIfAborted();
+        return 'nobody reads it';
+      },
     );
     const { server, client } = await onSocket(t, app);
-    client.socket.once('data', () => client.socket.destroy());
     client.get('/');
-    await over.promise;
-    await server.close(1_000);
-    await app.shutdown();
-    assert.deepEqual(steps, ['db opens', 'tx opens', 'tx commits', 'db got ClientDisconnected']);
-  },
-);
-
-test(
-  'if the client disconnects while it sends the request body, ClientDisconnected is thrown into the generator dependencies of routers',
-  LIMITED,
-  async (t) => {
-    const { logger, events } = collectedLog();
-    const app = new Svc({ logger });
-    const { steps, dependency } = recorder();
-    const [opened, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    const first = function* (): Generator<number, void> {
-      opened.resolve();
-      try {
-        yield 1;
-      } finally {
-        over.resolve();
-      }
-    };
-    const router = new Router({ deps: { first: Depends(first), db: Depends(dependency('db')) } });
-    router.post('/', { body: list(int) }, () => steps.push('never'));
-    app.includeRouter(router);
-    const { server, client } = await onSocket(t, app);
-    client.send(
-      'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n[1',
-    );
-    await opened.promise;
-    client.socket.destroy();
-    await over.promise;
-    await server.close(1_000);
-    await app.shutdown();
-    assert.deepEqual(steps, ['db opens', 'db got ClientDisconnected']);
-    assert.deepEqual(logged(events, 'unhandled_error'), []);
-  },
-);
-
-test(
-  'if the client has disconnected, or the clean-up of a dependency fails, the source of a streamed response is closed unread',
-  LIMITED,
-  async (t) => {
-    const { logger } = collectedLog();
-    const app = new Svc({ logger });
-    const [entered, gate] = [Promise.withResolvers<void>(), gateOf(t)];
-    let ended = 0;
-    const pieces = (): AsyncIterable<string> => ({
-      [Symbol.asyncIterator]: () => ({
-        next: async () => ({ value: 'x', done: false }),
-        return: async () => {
-          ended++;
-          return { value: undefined, done: true };
-        },
-      }),
-    });
-    const fails = function* (): Generator<number, void> {
-      yield 1;
-      throw new Error('commit');
-    };
-    const { StreamingResponse } = await import('../../src/index.ts');
-    app.get('/left', async ({ signal }) => {
-      const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
-      entered.resolve();
-      await left;
-      await gate.promise;
-      return new StreamingResponse(pieces());
-    });
-    app.get('/failed', { tx: Depends(fails, { scope: 'handler' }) }, () => new StreamingResponse(pieces()));
-    const { server, client } = await onSocket(t, app);
-    assert.equal((await client.get('/failed').answer()).status, 500);
-    assert.equal(ended, 1);
-    client.get('/left');
     await entered.promise;
     client.socket.destroy();
     const closing = server.close(5_000);
+    await client.ended();
+    assert.equal(server.inFlight, 1);
     gate.resolve();
-    await closing;
-    assert.equal(ended, 2);
-  },
-);
+    await over.promise;
+    assert.equal(await closing, 0);
+    assert.equal(server.inFlight, 0);
+    await app.shutdown();
+    assert.deepEqual(
+      steps.filter((step) => step !== 'tx opens' && step !== 'db opens'),
+      isFailing
+        ? ['tx got ClientDisconnected', 'db got ClientDisconnected']
+        : ['tx commits', 'db got ClientDisconnected', 'task'],
+    );
+    assert.deepEqual(logged(events, 'cleanup_failed'), []);
+    assert.deepEqual(logged(events, 'unhandled_error'), []);
+  });
+}
+
+test('if the client disconnects during the response, ClientDisconnected is thrown into generator dependencies', async (t) => {
+  const { logger } = collectedLog();
+  const app = new Svc({ logger });
+  const { steps, dependency } = recorder();
+  const over = Promise.withResolvers<void>();
+  const last = function* (): Generator<number, void> {
+    try {
+      yield 1;
+    } finally {
+      over.resolve();
+    }
+  };
+  app.get(
+    '/',
+    {
+      last: Depends(last),
+      db: Depends(dependency('db')),
+      tx: Depends(dependency('tx'), { scope: 'handler' }),
+    },
+    () => 'x'.repeat(50_000_000),
+  );
+  const { server, client } = await onSocket(t, app);
+  client.socket.once('data', () => client.socket.destroy());
+  client.get('/');
+  await over.promise;
+  await server.close(1_000);
+  await app.shutdown();
+  assert.deepEqual(steps, ['db opens', 'tx opens', 'tx commits', 'db got ClientDisconnected']);
+});
+
+test('if the client disconnects while it sends the request body, ClientDisconnected is thrown into the generator dependencies of routers', async (t) => {
+  const { logger, events } = collectedLog();
+  const app = new Svc({ logger });
+  const { steps, dependency } = recorder();
+  const [opened, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const first = function* (): Generator<number, void> {
+    opened.resolve();
+    try {
+      yield 1;
+    } finally {
+      over.resolve();
+    }
+  };
+  const router = new Router({ deps: { first: Depends(first), db: Depends(dependency('db')) } });
+  router.post('/', { body: list(int) }, () => steps.push('never'));
+  app.includeRouter(router);
+  const { server, client } = await onSocket(t, app);
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n[1');
+  await opened.promise;
+  client.socket.destroy();
+  await over.promise;
+  await server.close(1_000);
+  await app.shutdown();
+  assert.deepEqual(steps, ['db opens', 'db got ClientDisconnected']);
+  assert.deepEqual(logged(events, 'unhandled_error'), []);
+});
+
+test('if the client has disconnected, or the clean-up of a dependency fails, the source of a streamed response is closed unread', async (t) => {
+  const { logger } = collectedLog();
+  const app = new Svc({ logger });
+  const [entered, gate] = [Promise.withResolvers<void>(), gateOf(t)];
+  let ended = 0;
+  const pieces = (): AsyncIterable<string> => ({
+    [Symbol.asyncIterator]: () => ({
+      next: async () => ({ value: 'x', done: false }),
+      return: async () => {
+        ended++;
+        return { value: undefined, done: true };
+      },
+    }),
+  });
+  const fails = function* (): Generator<number, void> {
+    yield 1;
+    throw new Error('commit');
+  };
+  const { StreamingResponse } = await import('../../src/index.ts');
+  app.get('/left', async ({ signal }) => {
+    const left = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    entered.resolve();
+    await left;
+    await gate.promise;
+    return new StreamingResponse(pieces());
+  });
+  app.get('/failed', { tx: Depends(fails, { scope: 'handler' }) }, () => new StreamingResponse(pieces()));
+  const { server, client } = await onSocket(t, app);
+  assert.equal((await client.get('/failed').answer()).status, 500);
+  assert.equal(ended, 1);
+  client.get('/left');
+  await entered.promise;
+  client.socket.destroy();
+  const closing = server.close(5_000);
+  gate.resolve();
+  await closing;
+  assert.equal(ended, 2);
+});
 
 for (const how of ['the handler runs', 'the handler has answered'] as const) {
   test(`if the signal of a Request for app.fetch() aborts while ${how}, ClientDisconnected is thrown into generator dependencies`, async () => {

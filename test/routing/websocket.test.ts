@@ -28,7 +28,7 @@ import { ManualClock, TestClient, TestWebSocket, WebSocketRefused } from 'svc/te
 import { isPublic } from '../../src/check/check.ts';
 import { FIRST } from '../support/certificates.ts';
 import { FakeTracer } from '../support/fake-tracer.ts';
-import { LIMITED, LIMITED_SUITE, gateOf, until } from '../support/endings.ts';
+import { gateOf, until } from '../support/endings.ts';
 import { RawClient } from '../support/raw-http.ts';
 import { frame } from '../support/ws-frames.ts';
 import type { HttpRequest, Next, SvcOptions, WebSocketClose } from 'svc';
@@ -121,7 +121,7 @@ function chat(options: SvcOptions = {}): Svc {
   return app;
 }
 
-describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines', LIMITED_SUITE, () => {
+describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines', () => {
   test('the answer to a WebSocket handshake equals the example of RFC 6455 §1.3', async (t) => {
     const { answer, raw } = await shake(t, chat(), { 'Sec-WebSocket-Protocol': 'chat.v1, chat.v2' });
     assert.equal(answer.status, 101);
@@ -246,7 +246,7 @@ describe('WebSocket handshakes are accepted or refused as RFC 6455 §4.2 defines
   });
 });
 
-describe('the server refuses a WebSocket handshake whose Origin is not allowed', LIMITED_SUITE, () => {
+describe('the server refuses a WebSocket handshake whose Origin is not allowed', () => {
   const origin = (value: string): TestWebSocketOptions => ({ headers: { origin: value } });
 
   test("by default, the Origin of a WebSocket handshake must be the application's own origin", async (t) => {
@@ -313,7 +313,7 @@ describe('the server refuses a WebSocket handshake whose Origin is not allowed',
 });
 
 for (const listen of [false, true])
-  describe(`a TestClient with listen: ${listen} connects to WebSocket routes`, LIMITED_SUITE, () => {
+  describe(`a TestClient with listen: ${listen} connects to WebSocket routes`, () => {
     test('a WebSocket route converts path parameters, validates inputs and resolves dependencies like any other route', async (t) => {
       const { app } = make();
       class Query extends Schema {
@@ -848,7 +848,7 @@ for (const listen of [false, true])
     });
   });
 
-describe('invalid declarations of WebSocket routes are refused or reported', LIMITED_SUITE, () => {
+describe('invalid declarations of WebSocket routes are refused or reported', () => {
   test('a WebSocket route refuses an unknown option, and suggests the most similar name', () => {
     const { app } = make();
     assert.throws(() => app.websocket('/x', { heartbeat: 5 } as never), {
@@ -984,108 +984,94 @@ describe('invalid declarations of WebSocket routes are refused or reported', LIM
   });
 });
 
-test(
-  'while a short WebSocket message waits for its handler, the packet in which it arrived is not kept in memory',
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    const gate = gateOf(t);
-    const got = Promise.withResolvers<Uint8Array>();
-    app.websocket('/chat').onMessage(async (_socket, message) => {
-      if (typeof message !== 'string') return got.resolve(message);
-      await gate.promise;
+test('while a short WebSocket message waits for its handler, the packet in which it arrived is not kept in memory', async (t) => {
+  const { app } = make();
+  const gate = gateOf(t);
+  const got = Promise.withResolvers<Uint8Array>();
+  app.websocket('/chat').onMessage(async (_socket, message) => {
+    if (typeof message !== 'string') return got.resolve(message);
+    await gate.promise;
+  });
+  const { raw } = await shake(t, app);
+  raw.send(
+    Buffer.concat([
+      frame({ payload: 'first' }),
+      frame({ opcode: 2, payload: Uint8Array.of(7) }),
+      ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
+    ]),
+  );
+  await until(() => raw.unread >= 100 * 127); // the pongs show that all frames are read
+  gate.resolve();
+  const message = await got.promise;
+  assert.deepEqual([...message], [7]);
+  assert.equal(message.buffer.byteLength, 1);
+});
+
+test("a WebSocket over TLS accepts the application's https origin, and carries messages in both directions", async (t) => {
+  const { app } = make();
+  app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
+  t.after(() => server.close());
+  const shakeOver = (origin: string): Promise<TestWebSocket | number> =>
+    new Promise((resolve, reject) => {
+      const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
+      request({
+        port: server.port,
+        host: '127.0.0.1',
+        path: '/x',
+        headers,
+        rejectUnauthorized: false,
+        agent: false,
+      })
+        .once('error', reject)
+        .once('upgrade', (_incoming, stream, head) => resolve(new TestWebSocket(stream, new Headers(), head)))
+        .once('response', (incoming) => resolve(incoming.resume().statusCode!))
+        .end();
     });
-    const { raw } = await shake(t, app);
-    raw.send(
-      Buffer.concat([
-        frame({ payload: 'first' }),
-        frame({ opcode: 2, payload: Uint8Array.of(7) }),
-        ...Array.from({ length: 100 }, () => frame({ opcode: 9, payload: 'p'.repeat(125) })),
-      ]),
-    );
-    await until(() => raw.unread >= 100 * 127); // the pongs show that all frames are read
-    gate.resolve();
-    const message = await got.promise;
-    assert.deepEqual([...message], [7]);
-    assert.equal(message.buffer.byteLength, 1);
-  },
-);
+  assert.equal(await shakeOver('http://localhost'), 403);
+  const socket = await shakeOver('https://localhost');
+  assert.ok(socket instanceof TestWebSocket);
+  for (const text of ['a', 'b'.repeat(1_000), 'c'.repeat(200_000)]) {
+    socket.send(text);
+    assert.equal(await socket.receive(), text);
+  }
+  assert.equal((await socket.close(1000)).code, 1000);
+});
 
-test(
-  "a WebSocket over TLS accepts the application's https origin, and carries messages in both directions",
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    app.websocket('/x', { compression: true }).onMessage((socket, message) => socket.send(message));
-    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1, tls: FIRST });
-    t.after(() => server.close());
-    const shakeOver = (origin: string): Promise<TestWebSocket | number> =>
-      new Promise((resolve, reject) => {
-        const headers = { ...HANDSHAKE, Host: 'localhost', Origin: origin };
-        request({
-          port: server.port,
-          host: '127.0.0.1',
-          path: '/x',
-          headers,
-          rejectUnauthorized: false,
-          agent: false,
-        })
-          .once('error', reject)
-          .once('upgrade', (_incoming, stream, head) =>
-            resolve(new TestWebSocket(stream, new Headers(), head)),
-          )
-          .once('response', (incoming) => resolve(incoming.resume().statusCode!))
-          .end();
-      });
-    assert.equal(await shakeOver('http://localhost'), 403);
-    const socket = await shakeOver('https://localhost');
-    assert.ok(socket instanceof TestWebSocket);
-    for (const text of ['a', 'b'.repeat(1_000), 'c'.repeat(200_000)]) {
-      socket.send(text);
-      assert.equal(await socket.receive(), text);
-    }
-    assert.equal((await socket.close(1000)).code, 1000);
-  },
-);
+test('a stopping server leaves WebSockets open until its deadline, and then closes them', async (t) => {
+  const clock = new ManualClock();
+  const { app } = make({ clock });
+  const closes: WebSocketClose[] = [];
+  app
+    .websocket('/x', { closeTimeoutMs: 60_000 })
+    .onOpen((socket) => socket.send('open'))
+    .onClose((_socket, close) => void closes.push(close));
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
+  const raw = await RawClient.open(server.port);
+  t.after(async () => {
+    await raw[Symbol.asyncDispose]();
+    await server.close();
+  });
+  raw.send(
+    `GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('')}\r\n`,
+  );
+  assert.equal((await raw.answer()).status, 101);
+  const closing = server.close();
+  await clock.advance(999);
+  assert.deepEqual(closes, []);
+  await clock.advance(1);
+  await advancedUntil(clock, closing); // the client sends no pong
+  const said = await raw.ended();
+  assert.deepEqual(
+    said.subarray(0, 10),
+    Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]),
+  );
+  assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
+});
 
-test(
-  'a stopping server leaves WebSockets open until its deadline, and then closes them',
-  LIMITED,
-  async (t) => {
-    const clock = new ManualClock();
-    const { app } = make({ clock });
-    const closes: WebSocketClose[] = [];
-    app
-      .websocket('/x', { closeTimeoutMs: 60_000 })
-      .onOpen((socket) => socket.send('open'))
-      .onClose((_socket, close) => void closes.push(close));
-    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 1 });
-    const raw = await RawClient.open(server.port);
-    t.after(async () => {
-      await raw[Symbol.asyncDispose]();
-      await server.close();
-    });
-    raw.send(
-      `GET /x HTTP/1.1\r\n${Object.entries(HANDSHAKE)
-        .map(([name, value]) => `${name}: ${value}\r\n`)
-        .join('')}\r\n`,
-    );
-    assert.equal((await raw.answer()).status, 101);
-    const closing = server.close();
-    await clock.advance(999);
-    assert.deepEqual(closes, []);
-    await clock.advance(1);
-    await advancedUntil(clock, closing); // the client sends no pong
-    const said = await raw.ended();
-    assert.deepEqual(
-      said.subarray(0, 10),
-      Buffer.concat([Buffer.from('8104', 'hex'), Buffer.from('open'), Buffer.from('881203e9', 'hex')]),
-    );
-    assert.deepEqual(closes, [{ code: 1001, reason: 'the server stops', wasClean: false }]);
-  },
-);
-
-test('a stopping server answers a WebSocket handshake with 503', LIMITED, async (t) => {
+test('a stopping server answers a WebSocket handshake with 503', async (t) => {
   const { app } = make();
   const gate = gateOf(t);
   app.get('/slow', async () => {
@@ -1116,33 +1102,29 @@ test('a stopping server answers a WebSocket handshake with 503', LIMITED, async 
   await closing;
 });
 
-test(
-  'the heartbeat of a WebSocket pings an idle client, and closes the socket if no pong arrives',
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    const clock = new ManualClock();
-    const closed = Promise.withResolvers<WebSocketClose>();
-    app
-      .websocket('/x', { heartbeatMs: 8_000 })
-      .onClose((_socket, close) => closed.resolve(close))
-      .onMessage(() => undefined);
-    const client = clientOf(t, app, { clock });
-    const alive = await client.websocket('/x');
-    const dead = await client.websocket('/x');
+test('the heartbeat of a WebSocket pings an idle client, and closes the socket if no pong arrives', async (t) => {
+  const { app } = make();
+  const clock = new ManualClock();
+  const closed = Promise.withResolvers<WebSocketClose>();
+  app
+    .websocket('/x', { heartbeatMs: 8_000 })
+    .onClose((_socket, close) => closed.resolve(close))
+    .onMessage(() => undefined);
+  const client = clientOf(t, app, { clock });
+  const alive = await client.websocket('/x');
+  const dead = await client.websocket('/x');
+  await turn();
+  dead.pause();
+  for (let second = 0; second < 30; second++) {
+    clock.advance(1_000);
     await turn();
-    dead.pause();
-    for (let second = 0; second < 30; second++) {
-      clock.advance(1_000);
-      await turn();
-    }
-    assert.equal((await closed.promise).code, 1006);
-    assert.equal((await dead.closed).code, 1006);
-    assert.equal((await alive.close(1000)).code, 1000);
-  },
-);
+  }
+  assert.equal((await closed.promise).code, 1006);
+  assert.equal((await dead.closed).code, 1006);
+  assert.equal((await alive.close(1000)).code, 1000);
+});
 
-test('a WebSocket that is idle longer than its limit is closed with 1000', LIMITED, async (t) => {
+test('a WebSocket that is idle longer than its limit is closed with 1000', async (t) => {
   const { app } = make();
   const clock = new ManualClock();
   app.websocket('/x', { idleTimeoutMs: 8_000 }).onMessage(() => undefined);
@@ -1158,7 +1140,7 @@ test('a WebSocket that is idle longer than its limit is closed with 1000', LIMIT
   assert.equal((await busy.close(4000)).code, 4000);
 });
 
-test('ping() of a WebSocket returns the round-trip time', LIMITED, async (t) => {
+test('ping() of a WebSocket returns the round-trip time', async (t) => {
   const { app } = make();
   const times: (number | undefined)[] = [];
   const done = Promise.withResolvers<void>();
@@ -1175,84 +1157,76 @@ test('ping() of a WebSocket returns the round-trip time', LIMITED, async (t) => 
   assert.equal(times[2], undefined);
 });
 
-test(
-  "ping() of a WebSocket ignores a pong whose payload differs from the ping's (RFC 6455 §5.5.3)",
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    const answers: (number | undefined)[] = [];
-    const answersSoFar = Promise.withResolvers<number>();
-    app
-      .websocket('/chat', { allowMissingOrigin: true })
-      .onOpen((socket) => {
-        void socket.ping().then((answer) => {
-          answers.push(answer);
-        });
-      })
-      .onMessage((socket) => {
-        answersSoFar.resolve(answers.length);
-        socket.close();
+test("ping() of a WebSocket ignores a pong whose payload differs from the ping's (RFC 6455 §5.5.3)", async (t) => {
+  const { app } = make();
+  const answers: (number | undefined)[] = [];
+  const answersSoFar = Promise.withResolvers<number>();
+  app
+    .websocket('/chat', { allowMissingOrigin: true })
+    .onOpen((socket) => {
+      void socket.ping().then((answer) => {
+        answers.push(answer);
       });
-    const { raw, answer } = await shake(t, app);
-    assert.equal(answer.status, 101);
-    for (const payload of ['', 'nobody asked', '\0\0\0']) raw.send(frame({ opcode: 10, payload }));
-    raw.send(frame({ payload: 'and now?' })).send(frame({ opcode: 8, payload: '' }));
-    assert.equal(await answersSoFar.promise, 0);
-    const bytes = await raw.ended();
-    assert.deepEqual([bytes[0], bytes[1]], [0x89, 4], 'a ping with a payload');
-    assert.deepEqual(answers, [undefined], 'closed before it was answered');
-  },
-);
-
-test(
-  'the methods of a WebSocket throw if the handler passes an invalid message, close code or room name',
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    const errors: unknown[] = [];
-    app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
-      const attempts: (() => unknown)[] = [
-        () => socket.send(5 as never),
-        () => socket.send(null as never),
-        () => socket.close(1005),
-        () => socket.close(999),
-        () => socket.join(''),
-        () => socket.join('x'.repeat(257)),
-        () => socket.sendJson(undefined),
-        () => {
-          socket.join('a');
-          socket.join('b');
-          socket.join('a');
-          socket.join('c');
-        },
-        () => socket[Symbol.asyncIterator](),
-      ];
-      for (const attempt of attempts)
-        try {
-          attempt();
-        } catch (error) {
-          errors.push((error as { code?: string }).code);
-        }
-      socket.close(4000);
-      socket.send('late');
-      socket.join('late');
+    })
+    .onMessage((socket) => {
+      answersSoFar.resolve(answers.length);
+      socket.close();
     });
-    const socket = await clientOf(t, app).websocket('/x');
-    socket.send('x');
-    assert.equal((await socket.closed).code, 4000);
-    assert.deepEqual(errors, [
-      'E_WEBSOCKET_DATA',
-      'E_WEBSOCKET_DATA',
-      'E_WEBSOCKET_CLOSE',
-      'E_WEBSOCKET_CLOSE',
-      'E_ROOM',
-      'E_ROOM',
-      'E_REPLY',
-      'E_ROOM',
-      'E_WEBSOCKET_ITERATED',
-    ]);
-  },
-);
+  const { raw, answer } = await shake(t, app);
+  assert.equal(answer.status, 101);
+  for (const payload of ['', 'nobody asked', '\0\0\0']) raw.send(frame({ opcode: 10, payload }));
+  raw.send(frame({ payload: 'and now?' })).send(frame({ opcode: 8, payload: '' }));
+  assert.equal(await answersSoFar.promise, 0);
+  const bytes = await raw.ended();
+  assert.deepEqual([bytes[0], bytes[1]], [0x89, 4], 'a ping with a payload');
+  assert.deepEqual(answers, [undefined], 'closed before it was answered');
+});
+
+test('the methods of a WebSocket throw if the handler passes an invalid message, close code or room name', async (t) => {
+  const { app } = make();
+  const errors: unknown[] = [];
+  app.websocket('/x', { maxRooms: 2 }).onMessage((socket) => {
+    const attempts: (() => unknown)[] = [
+      () => socket.send(5 as never),
+      () => socket.send(null as never),
+      () => socket.close(1005),
+      () => socket.close(999),
+      () => socket.join(''),
+      () => socket.join('x'.repeat(257)),
+      () => socket.sendJson(undefined),
+      () => {
+        socket.join('a');
+        socket.join('b');
+        socket.join('a');
+        socket.join('c');
+      },
+      () => socket[Symbol.asyncIterator](),
+    ];
+    for (const attempt of attempts)
+      try {
+        attempt();
+      } catch (error) {
+        errors.push((error as { code?: string }).code);
+      }
+    socket.close(4000);
+    socket.send('late');
+    socket.join('late');
+  });
+  const socket = await clientOf(t, app).websocket('/x');
+  socket.send('x');
+  assert.equal((await socket.closed).code, 4000);
+  assert.deepEqual(errors, [
+    'E_WEBSOCKET_DATA',
+    'E_WEBSOCKET_DATA',
+    'E_WEBSOCKET_CLOSE',
+    'E_WEBSOCKET_CLOSE',
+    'E_ROOM',
+    'E_ROOM',
+    'E_REPLY',
+    'E_ROOM',
+    'E_WEBSOCKET_ITERATED',
+  ]);
+});
 
 /** Resolves when everything that is in flight in memory has arrived. */
 async function turn(): Promise<void> {
@@ -1266,7 +1240,7 @@ function bytesOf(path: string): string {
     .join('')}\r\n`;
 }
 
-test('the response that refuses a WebSocket handshake may have any length', LIMITED, async (t) => {
+test('the response that refuses a WebSocket handshake may have any length', async (t) => {
   const { app } = make();
   const text = 'x'.repeat(3_000_000);
   app.websocket('/x', { use: [() => new TextResponse(text, { status: 403 })] }).onOpen(() => undefined);
@@ -1278,86 +1252,78 @@ test('the response that refuses a WebSocket handshake may have any length', LIMI
   assert.equal((await raw.ended()).length, 0);
 });
 
-test(
-  'a stopping server waits until its deadline for the client to read the response to a WebSocket handshake',
-  LIMITED,
-  async (t) => {
-    const clock = new ManualClock();
-    const { app } = make({ clock });
-    app
-      .websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] })
-      .onOpen(() => undefined);
-    const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
-    const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-    t.after(async () => {
-      await taking[Symbol.asyncDispose]();
-      await silent[Symbol.asyncDispose]();
-      await server.close();
-    });
-    silent.socket.pause();
-    silent.send(bytesOf('/x'));
-    taking.send(bytesOf('/x'));
-    await until(() => taking.unread > 0);
-    let isClosed = false;
-    const closing = server.close().then(() => {
-      isClosed = true;
-    });
-    assert.equal((await taking.answer()).body.length, 12_000_000);
-    await clock.advance(2_999);
-    assert.equal(isClosed, false);
-    await advancedUntil(clock, closing);
-  },
-);
+test('a stopping server waits until its deadline for the client to read the response to a WebSocket handshake', async (t) => {
+  const clock = new ManualClock();
+  const { app } = make({ clock });
+  app
+    .websocket('/x', { use: [() => new TextResponse('x'.repeat(12_000_000), { status: 403 })] })
+    .onOpen(() => undefined);
+  const server = await app.run({ port: 0, handleSignals: false, drainSeconds: 3 });
+  const [taking, silent] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+  t.after(async () => {
+    await taking[Symbol.asyncDispose]();
+    await silent[Symbol.asyncDispose]();
+    await server.close();
+  });
+  silent.socket.pause();
+  silent.send(bytesOf('/x'));
+  taking.send(bytesOf('/x'));
+  await until(() => taking.unread > 0);
+  let isClosed = false;
+  const closing = server.close().then(() => {
+    isClosed = true;
+  });
+  assert.equal((await taking.answer()).body.length, 12_000_000);
+  await clock.advance(2_999);
+  assert.equal(isClosed, false);
+  await advancedUntil(clock, closing);
+});
 
-test(
-  'if a client disconnects during its WebSocket handshake, no socket is opened, unless the client has already sent a frame',
-  LIMITED,
-  async (t) => {
-    const { app } = make();
-    const received: unknown[] = [];
-    const gate = gateOf(t);
-    let left = 0;
-    const scoped = Depends(
-      async function* () {
-        await gate.promise;
-        try {
-          yield 1;
-        } finally {
-          left++;
-        }
-      },
-      { scope: 'request' },
-    );
-    app
-      .websocket('/x', { scoped, heartbeatMs: false })
-      .onOpen(() => void received.push('open'))
-      .onMessage((_socket, message) => void received.push(message))
-      .onClose((_socket, { code }) => void received.push(code));
-    const server = await app.run({ port: 0, handleSignals: false, shutdownTimeoutSeconds: 60 });
-    const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
-    t.after(async () => {
-      await silent[Symbol.asyncDispose]();
-      await talking[Symbol.asyncDispose]();
-      await server.close();
-    });
-    silent.send(bytesOf('/x')).socket.end();
-    talking
-      .send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })]))
-      .socket.end();
-    await until(() => app.operations.inFlight() === 2);
-    await new Promise((resolve) => setTimeout(resolve, 50)); // both handlers have ended
-    gate.resolve();
-    assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
-    assert.equal((await silent.ended()).length, 0);
-    assert.equal((await talking.answer()).status, 101);
-    await talking.ended();
-    await until(() => left === 2);
-    assert.deepEqual(received, ['open', 'last words', 1006]);
-    await server.close(); // no timer is left
-  },
-);
+test('if a client disconnects during its WebSocket handshake, no socket is opened, unless the client has already sent a frame', async (t) => {
+  const { app } = make();
+  const received: unknown[] = [];
+  const gate = gateOf(t);
+  let left = 0;
+  const scoped = Depends(
+    async function* () {
+      await gate.promise;
+      try {
+        yield 1;
+      } finally {
+        left++;
+      }
+    },
+    { scope: 'request' },
+  );
+  app
+    .websocket('/x', { scoped, heartbeatMs: false })
+    .onOpen(() => void received.push('open'))
+    .onMessage((_socket, message) => void received.push(message))
+    .onClose((_socket, { code }) => void received.push(code));
+  const server = await app.run({ port: 0, handleSignals: false, shutdownTimeoutSeconds: 60 });
+  const [silent, talking] = [await RawClient.open(server.port), await RawClient.open(server.port)];
+  t.after(async () => {
+    await silent[Symbol.asyncDispose]();
+    await talking[Symbol.asyncDispose]();
+    await server.close();
+  });
+  silent.send(bytesOf('/x')).socket.end();
+  talking
+    .send(Buffer.concat([Buffer.from(bytesOf('/x'), 'latin1'), frame({ payload: 'last words' })]))
+    .socket.end();
+  await until(() => app.operations.inFlight() === 2);
+  await new Promise((resolve) => setTimeout(resolve, 50)); // both handlers have ended
+  gate.resolve();
+  assert.equal((await silent.answer()).status, 101, 'it is open for its peer to read');
+  assert.equal((await silent.ended()).length, 0);
+  assert.equal((await talking.answer()).status, 101);
+  await talking.ended();
+  await until(() => left === 2);
+  assert.deepEqual(received, ['open', 'last words', 1006]);
+  await server.close(); // no timer is left
+});
 
-describe('with a tracer, a WebSocket has spans', LIMITED_SUITE, () => {
+describe('with a tracer, a WebSocket has spans', () => {
   test('the span of a handshake lasts until the WebSocket has closed, and each message has a span below it', async (t) => {
     const tracer = new FakeTracer();
     const { app } = make({ tracer });

@@ -15,13 +15,6 @@ export function gateOf<T = void>(t: TestContext, value?: T): PromiseWithResolver
 }
 
 /**
- * Options of a test with open sockets: without a time limit, waiting in vain would keep its process alive.
- */
-export const LIMITED = { timeout: 15_000 } as const;
-/** Options of a suite, which apply to the suite and to each of its tests. */
-export const LIMITED_SUITE = { timeout: 30_000 } as const;
-
-/**
  * Milliseconds that a test waits for something that usually takes milliseconds. After one wait in vain, later
  * waits in the same file are shorter, because they probably wait for the same thing.
  */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Forbidden, InternalError, Svc, createLogger } from 'svc';
 import { TestClient } from 'svc/testing';
-import { LIMITED_SUITE, gateOf } from '../support/endings.ts';
+import { gateOf } from '../support/endings.ts';
 import { turn } from '../support/turn.ts';
 import type { TestContext } from 'node:test';
 
@@ -38,7 +38,7 @@ function failing(): Svc {
 }
 
 for (const listen of [false, true])
-  describe(`TestClient with listen: ${listen} reports errors of WebSocket handlers`, LIMITED_SUITE, () => {
+  describe(`TestClient with listen: ${listen} reports errors of WebSocket handlers`, () => {
     const raising = (t: TestContext, app = failing()): TestClient => {
       const client = new TestClient(app, { listen });
       t.after(() => client.close().catch(() => undefined));

@@ -248,7 +248,7 @@ async function requestOf(
   const headers = new Headers(options.headers);
   const query = queryOf(input.query, joined);
   const cookies = textsOf(input.cookies, joined).map(cookieOf);
-  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {}), QUOTED))
+  for (const [name, text] of textsOf(input.headers, Object.keys(input.headers ?? {}), HEADER_ITEM))
     headers.set(name, text);
   for (const [scheme, text] of await credentialsOf(operation, auth)) {
     const { in: place, name = '' } = schemes[scheme] ?? { in: 'bearer' };
@@ -329,28 +329,30 @@ function cookieOf([name, text]: readonly [string, string]): string {
   return `${name}=${encodeURIComponent(text)}`;
 }
 
-/** Quoted strings of header fields (RFC 9110 §5.6.4), whose commas separate no items. */
-const QUOTED = /"(?:[^"\\]|\\.)*"/g;
+/** A text that is one item of a list that is separated by commas. */
+const ITEM = /^[^,]*$/;
+/** One item of a header field. Commas in a quoted string (RFC 9110 §5.6.4) separate no items, so each must be complete. */
+const HEADER_ITEM = /^(?:[^",]|"(?:[^"\\]|\\.)*")*$/;
 
 /**
  * Converts parameters to texts. A list gives one text for each item, or one comma-separated text if `joined`
- * contains its name. Commas in matches of `kept` separate no items.
- * @throws TypeError for an item with a comma in a comma-separated text, because it would become two items
+ * contains its name.
+ * @throws TypeError for a text that does not match `item` in a comma-separated text
  */
 function textsOf(
   values: Input['query'] = {},
   joined: readonly string[] = [],
-  kept: RegExp | string = '',
+  item: RegExp = ITEM,
 ): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
     if (value === undefined || value === null) return [];
     if (!Array.isArray(value)) return [[name, textOf(value)]];
     const texts = value.map(textOf);
     if (!joined.includes(name)) return texts.map((text) => [name, text]);
-    const split = texts.find((text) => text.replace(kept, '').includes(','));
+    const split = texts.find((text) => !item.test(text));
     if (split !== undefined)
       throw new TypeError(
-        `The list "${name}" has the item "${split}", whose comma would make it two items: pass items without commas`,
+        `The list "${name}" has the item "${split}", which would not arrive as one item: pass items without commas, and with closed quotation marks in header fields`,
       );
     return texts.length === 0 ? [] : [[name, texts.join(',')]];
   });

@@ -135,241 +135,211 @@ for (const [what, said, pattern] of [
   });
 }
 
-test(
-  'MySQL client: when the server sends an error about its shutdown right after a reply, the running statement rejects with ConnectionLost',
-  { timeout: 30_000 },
-  async (t) => {
-    const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
-    const { url } = await fakeMySql(t, greeting(), (received, count) =>
-      count === 0
-        ? packet(2, OK)
-        : received.includes('max_allowed_packet')
-          ? MOST
-          : received[4] === 0x16
-            ? Buffer.concat([prepared(), leave])
-            : packet(1, OK),
-    );
-    const db = await opens(url);
-    t.after(() => db.close());
-    await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
-    assert.equal(db.load.inUse, 0);
-  },
-);
+test('MySQL client: when the server sends an error about its shutdown right after a reply, the running statement rejects with ConnectionLost', async (t) => {
+  const leave = packet(0, Buffer.of(0xff, 0x1d, 0x04), '#08S01Server shutdown in progress'); // 1053
+  const { url } = await fakeMySql(t, greeting(), (received, count) =>
+    count === 0
+      ? packet(2, OK)
+      : received.includes('max_allowed_packet')
+        ? MOST
+        : received[4] === 0x16
+          ? Buffer.concat([prepared(), leave])
+          : packet(1, OK),
+  );
+  const db = await opens(url);
+  t.after(() => db.close());
+  await assert.rejects(db.execute('update a set b = 1'), ConnectionLost);
+  assert.equal(db.load.inUse, 0);
+});
 
-test(
-  'MySQL client: after a canceled SELECT returned a normal result instead of an error, the connection can be used again',
-  { timeout: 30_000 },
-  async (t) => {
-    const rows = Buffer.concat([
-      packet(1, Buffer.of(1)),
-      packet(2, column('sleep(5)')),
-      packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)),
-      packet(4, END),
-    ]); // 1: MySQL's SLEEP() was interrupted
-    let asking: Socket | undefined;
-    const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
-      if (count === 0) return packet(2, OK);
-      if (received.includes('max_allowed_packet')) return MOST;
-      if (received[4] === 0x16) return prepared();
-      if (received.includes('kill query')) asking!.write(rows);
-      else if (received[4] === 0x17) asking = socket;
-      return received[4] === 0x17 ? undefined : packet(1, OK);
-    });
-    const db = await openDatabase(url);
-    t.after(() => db.close());
-    await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
-    assert.equal(db.load.idle, 1);
-  },
-);
+test('MySQL client: after a canceled SELECT returned a normal result instead of an error, the connection can be used again', async (t) => {
+  const rows = Buffer.concat([
+    packet(1, Buffer.of(1)),
+    packet(2, column('sleep(5)')),
+    packet(3, Buffer.of(0, 0, 1, 0, 0, 0, 0, 0, 0, 0)),
+    packet(4, END),
+  ]); // 1: MySQL's SLEEP() was interrupted
+  let asking: Socket | undefined;
+  const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
+    if (count === 0) return packet(2, OK);
+    if (received.includes('max_allowed_packet')) return MOST;
+    if (received[4] === 0x16) return prepared();
+    if (received.includes('kill query')) asking!.write(rows);
+    else if (received[4] === 0x17) asking = socket;
+    return received[4] === 0x17 ? undefined : packet(1, OK);
+  });
+  const db = await openDatabase(url);
+  t.after(() => db.close());
+  await assert.rejects(db.scalar('select sleep(5)', [], { timeoutMs: 50 }), QueryTimeout);
+  assert.equal(db.load.idle, 1);
+});
 
 for (const [what, isInterrupted] of [
   ['returns a normal result', false],
   ['reports the interruption', true],
 ] as const) {
-  test(
-    `MySQL client: after a canceled statement ${what}, its connection can be used again ${isInterrupted ? 'at once' : 'after a harmless query, so that a late cancellation ends only this query'}`,
-    { timeout: 30_000 },
-    async (t) => {
-      const clock = new ManualClock();
-      const asked = Promise.withResolvers<void>();
-      const order: string[] = [];
-      let asking: Socket | undefined;
-      const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
-        if (count === 0) return packet(2, OK);
-        if (received.includes('max_allowed_packet')) return MOST;
-        if (received[4] === 0x16) return prepared();
-        if (received[4] === 0x17) {
-          if (asking === undefined) setImmediate(asked.resolve);
-          else order.push('next');
-          asking ??= socket;
-          return order.length === 0 ? undefined : packet(1, OK);
-        }
-        if (received.includes('kill query')) {
-          order.push('kill');
-          asking!.write(
-            isInterrupted
-              ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted')
-              : packet(1, OK),
-          ); // 1317
-        } else if (received.includes('do 0')) order.push('question');
-        return packet(1, OK);
-      });
-      const db = await openDatabase(url, { clock, pool: { max: 1 } });
-      t.after(() => db.close());
-      const running = db
-        .execute('update a set b = 1', [], { timeoutMs: 50 })
-        .catch((error: unknown) => error);
-      await asked.promise;
-      await clock.advance(50);
-      await running;
-      await db.execute('update a set b = 1');
-      assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
-    },
-  );
+  test(`MySQL client: after a canceled statement ${what}, its connection can be used again ${isInterrupted ? 'at once' : 'after a harmless query, so that a late cancellation ends only this query'}`, async (t) => {
+    const clock = new ManualClock();
+    const asked = Promise.withResolvers<void>();
+    const order: string[] = [];
+    let asking: Socket | undefined;
+    const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
+      if (count === 0) return packet(2, OK);
+      if (received.includes('max_allowed_packet')) return MOST;
+      if (received[4] === 0x16) return prepared();
+      if (received[4] === 0x17) {
+        if (asking === undefined) setImmediate(asked.resolve);
+        else order.push('next');
+        asking ??= socket;
+        return order.length === 0 ? undefined : packet(1, OK);
+      }
+      if (received.includes('kill query')) {
+        order.push('kill');
+        asking!.write(
+          isInterrupted
+            ? packet(1, Buffer.of(0xff, 0x25, 0x05), '#70100Query execution was interrupted')
+            : packet(1, OK),
+        ); // 1317
+      } else if (received.includes('do 0')) order.push('question');
+      return packet(1, OK);
+    });
+    const db = await openDatabase(url, { clock, pool: { max: 1 } });
+    t.after(() => db.close());
+    const running = db.execute('update a set b = 1', [], { timeoutMs: 50 }).catch((error: unknown) => error);
+    await asked.promise;
+    await clock.advance(50);
+    await running;
+    await db.execute('update a set b = 1');
+    assert.deepEqual(order, isInterrupted ? ['kill', 'next'] : ['kill', 'question', 'next']);
+  });
 }
 
-test(
-  'MySQL client: a statement is refused before it runs when client and server count different numbers of placeholders',
-  { timeout: 30_000 },
-  async (t) => {
-    let executions = 0;
-    const { url } = await fakeMySql(t, greeting(), (received, count) => {
-      if (count === 0) return packet(2, OK);
-      if (received.includes('max_allowed_packet')) return MOST;
-      if (received[4] === 0x17) executions++;
-      return received[4] === 0x16 ? prepared(2) : packet(1, OK);
-    });
-    const db = await openDatabase(url);
-    t.after(() => db.close());
-    await assert.rejects(
-      db.execute('update a set b = ?', [1]),
-      (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT',
-    );
-    assert.deepEqual([executions, db.load.inUse], [0, 0]);
-  },
-);
+test('MySQL client: a statement is refused before it runs when client and server count different numbers of placeholders', async (t) => {
+  let executions = 0;
+  const { url } = await fakeMySql(t, greeting(), (received, count) => {
+    if (count === 0) return packet(2, OK);
+    if (received.includes('max_allowed_packet')) return MOST;
+    if (received[4] === 0x17) executions++;
+    return received[4] === 0x16 ? prepared(2) : packet(1, OK);
+  });
+  const db = await openDatabase(url);
+  t.after(() => db.close());
+  await assert.rejects(
+    db.execute('update a set b = ?', [1]),
+    (error) => error instanceof SvcError && error.code === 'E_DB_PARAMETER_COUNT',
+  );
+  assert.deepEqual([executions, db.load.inUse], [0, 0]);
+});
 
-test(
-  'MySQL client: when the server does not answer a COMMIT within its time limit, the COMMIT is canceled, and its outcome is unknown',
-  { timeout: 30_000 },
-  async (t) => {
-    const clock = new ManualClock();
-    const asked = Promise.withResolvers<void>(),
-      reported = Promise.withResolvers<void>();
-    const { url } = await fakeMySql(t, greeting(), (received, count) => {
-      if (count === 0) return packet(2, OK);
-      if (received.includes('max_allowed_packet')) return MOST;
-      if (received.includes('kill query')) reported.resolve();
-      else if (received.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
-      else if (received.toString('latin1', 5) !== 'commit') return packet(1, OK);
-      else setImmediate(asked.resolve);
-      return undefined;
-    });
-    const db = await openDatabase(url, { clock, statementTimeoutMs: 1_000 });
-    t.after(() => db.close());
-    const committing = assert.rejects(
-      db.transaction(async () => undefined),
-      CommitOutcomeUnknown,
-    );
-    await asked.promise;
-    await clock.advance(1_000);
-    await reported.promise;
-    await clock.advance(5_000);
-    await committing;
-    assert.equal(db.load.inUse, 0);
-  },
-);
+test('MySQL client: when the server does not answer a COMMIT within its time limit, the COMMIT is canceled, and its outcome is unknown', async (t) => {
+  const clock = new ManualClock();
+  const asked = Promise.withResolvers<void>(),
+    reported = Promise.withResolvers<void>();
+  const { url } = await fakeMySql(t, greeting(), (received, count) => {
+    if (count === 0) return packet(2, OK);
+    if (received.includes('max_allowed_packet')) return MOST;
+    if (received.includes('kill query')) reported.resolve();
+    else if (received.includes('start transaction')) return packet(1, Buffer.from([0, 0, 0, 3, 0, 0, 0]));
+    else if (received.toString('latin1', 5) !== 'commit') return packet(1, OK);
+    else setImmediate(asked.resolve);
+    return undefined;
+  });
+  const db = await openDatabase(url, { clock, statementTimeoutMs: 1_000 });
+  t.after(() => db.close());
+  const committing = assert.rejects(
+    db.transaction(async () => undefined),
+    CommitOutcomeUnknown,
+  );
+  await asked.promise;
+  await clock.advance(1_000);
+  await reported.promise;
+  await clock.advance(5_000);
+  await committing;
+  assert.equal(db.load.inUse, 0);
+});
 
 for (const statementCache of [100, 0])
-  test(
-    `MySQL client: a statement is prepared once while it is in the cache of statements, and a batch ends with its last reply (statementCache: ${statementCache})`,
-    { timeout: 15_000 },
-    async (t) => {
-      const commands: number[] = [];
-      let isInTransaction = false;
-      const { url } = await fakeMySql(t, greeting(), (received, count) => {
-        if (count === 0) return packet(2, OK);
-        if (received.includes('max_allowed_packet')) return MOST;
-        if (received.includes('start transaction')) isInTransaction = true;
-        if (received.includes('commit')) isInTransaction = false;
-        const found = packetsIn(received).map((body) => body[0]!);
-        commands.push(...found);
-        return Buffer.concat(
-          found.map((command) =>
-            command === 0x16
-              ? prepared(1)
-              : command === 0x19
-                ? Buffer.alloc(0)
-                : packet(1, Buffer.from([0, 1, 0, isInTransaction ? 3 : 2, 0, 0, 0])),
-          ),
-        );
-      });
-      const db = await openDatabase(url, { statementCache, pool: { max: 1 } });
-      t.after(() => db.close());
-      for (let run = 0; run < 3; run++)
-        assert.equal((await db.execute('update a set b = ?', [run])).affectedRows, 1);
-      const count = (command: number): number => commands.filter((each) => each === command).length;
-      assert.deepEqual([count(0x16), count(0x17)], statementCache === 0 ? [3, 3] : [1, 3]);
-      assert.equal(await db.executeMany('update a set b = ?', [[1], [2], [3]]), 3);
-      assert.equal(count(0x17), 6);
-      assert.equal(await db.executeMany('update a set b = ?', []), 0);
-      assert.deepEqual([count(0x17), db.load.inUse], [6, 0]);
-    },
-  );
+  test(`MySQL client: a statement is prepared once while it is in the cache of statements, and a batch ends with its last reply (statementCache: ${statementCache})`, async (t) => {
+    const commands: number[] = [];
+    let isInTransaction = false;
+    const { url } = await fakeMySql(t, greeting(), (received, count) => {
+      if (count === 0) return packet(2, OK);
+      if (received.includes('max_allowed_packet')) return MOST;
+      if (received.includes('start transaction')) isInTransaction = true;
+      if (received.includes('commit')) isInTransaction = false;
+      const found = packetsIn(received).map((body) => body[0]!);
+      commands.push(...found);
+      return Buffer.concat(
+        found.map((command) =>
+          command === 0x16
+            ? prepared(1)
+            : command === 0x19
+              ? Buffer.alloc(0)
+              : packet(1, Buffer.from([0, 1, 0, isInTransaction ? 3 : 2, 0, 0, 0])),
+        ),
+      );
+    });
+    const db = await openDatabase(url, { statementCache, pool: { max: 1 } });
+    t.after(() => db.close());
+    for (let run = 0; run < 3; run++)
+      assert.equal((await db.execute('update a set b = ?', [run])).affectedRows, 1);
+    const count = (command: number): number => commands.filter((each) => each === command).length;
+    assert.deepEqual([count(0x16), count(0x17)], statementCache === 0 ? [3, 3] : [1, 3]);
+    assert.equal(await db.executeMany('update a set b = ?', [[1], [2], [3]]), 3);
+    assert.equal(count(0x17), 6);
+    assert.equal(await db.executeMany('update a set b = ?', []), 0);
+    assert.deepEqual([count(0x17), db.load.inUse], [6, 0]);
+  });
 
 for (const [what, make] of [
   ['text', (length: number) => 'ü'.repeat(length / 2)],
   ['bytes', (length: number) => Buffer.alloc(length, 7)],
   ['a value of json()', (length: number) => json('x'.repeat(length - 2))],
 ] as const)
-  test(
-    `MySQL client: a large value is sent in chunks before its statement (${what})`,
-    { timeout: 30_000 },
-    async (t) => {
-      const commands: number[] = [];
-      const sent: Buffer[] = [];
-      let pending = Buffer.alloc(0);
-      const { url } = await fakeMySql(t, greeting(), (received, count) => {
-        if (count === 0) return packet(2, OK);
-        pending = Buffer.concat([pending, received]);
-        if (pending.includes('max_allowed_packet')) {
-          pending = Buffer.alloc(0);
-          return MOST;
-        }
-        const replies: Buffer[] = [];
-        while (pending.length >= 4 && pending.length >= 4 + pending.readUIntLE(0, 3)) {
-          const end = 4 + pending.readUIntLE(0, 3);
-          const [command, body] = [pending[4]!, pending.subarray(5, end)];
-          pending = pending.subarray(end);
-          commands.push(command);
-          if (command === 0x18) {
-            assert.equal(body.readUInt16LE(4), 1); // index of the value
-            sent.push(body.subarray(6));
-          } else if (command !== 0x19) replies.push(command === 0x16 ? prepared(2) : packet(1, OK));
-        }
-        return Buffer.concat(replies);
-      });
-      const db = await openDatabase(url, { pool: { max: 1 } });
-      t.after(() => db.close());
-      const value = make(2_500_000);
-      commands.length = 0;
-      await db.execute('insert into a values (?, ?)', [1, value]);
-      assert.deepEqual(commands, [0x16, 0x18, 0x18, 0x18, 0x17]);
-      const text = what === 'a value of json()' ? String(value) : value;
-      assert.ok(Buffer.concat(sent).equals(Buffer.from(text as string)));
-      if (what !== 'text') return;
-      commands.length = 0;
-      await assert.rejects(
-        db.execute('insert into a values (?, ?)', [1, `${String(value)}\ud800`]),
-        (error) =>
-          error instanceof DataError &&
-          error.sqlstate === '22021' &&
-          error.errno === 1366 &&
-          /parameter 2\b/.test(error.message),
-      );
-      assert.ok(!commands.includes(0x17) && !commands.includes(0x18), String(commands));
-    },
-  );
+  test(`MySQL client: a large value is sent in chunks before its statement (${what})`, async (t) => {
+    const commands: number[] = [];
+    const sent: Buffer[] = [];
+    let pending = Buffer.alloc(0);
+    const { url } = await fakeMySql(t, greeting(), (received, count) => {
+      if (count === 0) return packet(2, OK);
+      pending = Buffer.concat([pending, received]);
+      if (pending.includes('max_allowed_packet')) {
+        pending = Buffer.alloc(0);
+        return MOST;
+      }
+      const replies: Buffer[] = [];
+      while (pending.length >= 4 && pending.length >= 4 + pending.readUIntLE(0, 3)) {
+        const end = 4 + pending.readUIntLE(0, 3);
+        const [command, body] = [pending[4]!, pending.subarray(5, end)];
+        pending = pending.subarray(end);
+        commands.push(command);
+        if (command === 0x18) {
+          assert.equal(body.readUInt16LE(4), 1); // index of the value
+          sent.push(body.subarray(6));
+        } else if (command !== 0x19) replies.push(command === 0x16 ? prepared(2) : packet(1, OK));
+      }
+      return Buffer.concat(replies);
+    });
+    const db = await openDatabase(url, { pool: { max: 1 } });
+    t.after(() => db.close());
+    const value = make(2_500_000);
+    commands.length = 0;
+    await db.execute('insert into a values (?, ?)', [1, value]);
+    assert.deepEqual(commands, [0x16, 0x18, 0x18, 0x18, 0x17]);
+    const text = what === 'a value of json()' ? String(value) : value;
+    assert.ok(Buffer.concat(sent).equals(Buffer.from(text as string)));
+    if (what !== 'text') return;
+    commands.length = 0;
+    await assert.rejects(
+      db.execute('insert into a values (?, ?)', [1, `${String(value)}\ud800`]),
+      (error) =>
+        error instanceof DataError &&
+        error.sqlstate === '22021' &&
+        error.errno === 1366 &&
+        /parameter 2\b/.test(error.message),
+    );
+    assert.ok(!commands.includes(0x17) && !commands.includes(0x18), String(commands));
+  });
 
 for (const [plugin, proof] of [
   ['mysql_native_password', nativePassword],

@@ -72,41 +72,37 @@ for (const [query, options, settings, more] of [
   });
 
 for (const pipelining of [1, 0])
-  test(
-    `MySQL client: several statements on one connection are sent ${pipelining === 1 ? 'at once' : 'each after the reply to the one before'} (pipelining=${pipelining})`,
-    { timeout: 30_000 },
-    async (t) => {
-      let most = 0;
-      let open = 0;
-      const answer = (socket: Socket, body: Buffer): void => {
-        most = Math.max(most, ++open);
-        setImmediate(() => {
-          open--;
-          const isInside = body[0] === COMMAND.stmtExecute || body.includes('start transaction');
-          if (body.includes('max_allowed_packet')) socket.write(MOST);
-          else if (body[0] === COMMAND.stmtPrepare) socket.write(prepared());
-          else socket.write(packet(1, isInside ? IN_TRANSACTION : OK));
-        });
-      };
-      const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
-        if (count === 0) return packet(2, OK);
-        for (const body of packetsIn(received).filter(needsReply)) answer(socket, body);
-        return undefined;
+  test(`MySQL client: several statements on one connection are sent ${pipelining === 1 ? 'at once' : 'each after the reply to the one before'} (pipelining=${pipelining})`, async (t) => {
+    let most = 0;
+    let open = 0;
+    const answer = (socket: Socket, body: Buffer): void => {
+      most = Math.max(most, ++open);
+      setImmediate(() => {
+        open--;
+        const isInside = body[0] === COMMAND.stmtExecute || body.includes('start transaction');
+        if (body.includes('max_allowed_packet')) socket.write(MOST);
+        else if (body[0] === COMMAND.stmtPrepare) socket.write(prepared());
+        else socket.write(packet(1, isInside ? IN_TRANSACTION : OK));
       });
-      await using db = await openDatabase(`${url}?pipelining=${pipelining}`, { pool: { max: 1 } });
-      most = 0;
-      const text = 'update a set b = 1';
-      await db.transaction(async (tx) => {
-        await tx.execute(text);
-        const affected = await Promise.all(Array.from({ length: 5 }, () => tx.execute(text)));
-        assert.deepEqual(
-          affected.map(({ affectedRows }) => affectedRows),
-          [0, 0, 0, 0, 0],
-        );
-      });
-      assert.equal(most, pipelining === 1 ? 5 : 1);
-    },
-  );
+    };
+    const { url } = await fakeMySql(t, greeting(), (received, count, socket) => {
+      if (count === 0) return packet(2, OK);
+      for (const body of packetsIn(received).filter(needsReply)) answer(socket, body);
+      return undefined;
+    });
+    await using db = await openDatabase(`${url}?pipelining=${pipelining}`, { pool: { max: 1 } });
+    most = 0;
+    const text = 'update a set b = 1';
+    await db.transaction(async (tx) => {
+      await tx.execute(text);
+      const affected = await Promise.all(Array.from({ length: 5 }, () => tx.execute(text)));
+      assert.deepEqual(
+        affected.map(({ affectedRows }) => affectedRows),
+        [0, 0, 0, 0, 0],
+      );
+    });
+    assert.equal(most, pipelining === 1 ? 5 : 1);
+  });
 
 for (const [method, query, expected] of [
   ['caching_sha2_password', '', 'caching_sha2_password'],

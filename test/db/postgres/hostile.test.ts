@@ -897,48 +897,44 @@ test('PostgreSQL client: when the server ignores a cancellation, the connection 
   assert.deepEqual([connection.isBroken, clock.pending], [true, 0]);
 });
 
-test(
-  'PostgreSQL client: when the server sends the FATAL error 57P01 right after a reply, the running statement rejects with ConnectionLost',
-  { timeout: 30_000 },
-  async (t) => {
-    const described = Buffer.concat([
-      write.message('1'),
-      write.message('t', write.int16(1), write.int32(1007)),
-      write.message('n'),
-      write.ready(),
-    ]);
-    for (const ask of [
-      (connection: PostgresConnection) =>
-        connection.execute('insert into a select unnest(?::int4[])', [[1, 2]], undefined),
-      (connection: PostgresConnection) =>
-        connection.executeMany('insert into a values (?)', [[[1]], [[2]]], undefined),
-      (connection: PostgresConnection) =>
-        connection.insertMany(
-          'a',
-          ['b'],
-          Array.from({ length: 10 }, () => [[1]]),
-          undefined,
-        ),
-    ]) {
-      const connection = await welcomed(t, async (socket, next) => {
-        await next();
-        socket.write(
-          Buffer.concat([
-            described,
-            write.failure({
-              S: 'FATAL',
-              V: 'FATAL',
-              C: '57P01',
-              M: 'terminating connection due to administrator command',
-            }),
-          ]),
-        );
-      });
-      await assert.rejects(ask(connection), ConnectionLost);
-      assert.ok(connection.isBroken);
-    }
-  },
-);
+test('PostgreSQL client: when the server sends the FATAL error 57P01 right after a reply, the running statement rejects with ConnectionLost', async (t) => {
+  const described = Buffer.concat([
+    write.message('1'),
+    write.message('t', write.int16(1), write.int32(1007)),
+    write.message('n'),
+    write.ready(),
+  ]);
+  for (const ask of [
+    (connection: PostgresConnection) =>
+      connection.execute('insert into a select unnest(?::int4[])', [[1, 2]], undefined),
+    (connection: PostgresConnection) =>
+      connection.executeMany('insert into a values (?)', [[[1]], [[2]]], undefined),
+    (connection: PostgresConnection) =>
+      connection.insertMany(
+        'a',
+        ['b'],
+        Array.from({ length: 10 }, () => [[1]]),
+        undefined,
+      ),
+  ]) {
+    const connection = await welcomed(t, async (socket, next) => {
+      await next();
+      socket.write(
+        Buffer.concat([
+          described,
+          write.failure({
+            S: 'FATAL',
+            V: 'FATAL',
+            C: '57P01',
+            M: 'terminating connection due to administrator command',
+          }),
+        ]),
+      );
+    });
+    await assert.rejects(ask(connection), ConnectionLost);
+    assert.ok(connection.isBroken);
+  }
+});
 
 test('PostgreSQL client: close() waits at most one second for the server to close the connection', async (t) => {
   const clock = new ManualClock();

@@ -236,23 +236,19 @@ for (const [what, query, pid, isRefused] of [
   ['a server, without a statement cache', '?statement_cache=0', '7', false],
   ['a pooler that changes the session', '?statement_cache=0', '8', true],
 ] as const)
-  test(
-    `listen() of a database opens its own connection, and needs one session (${what})`,
-    { timeout: 15_000 },
-    async (t) => {
-      const none = { columns: [], rows: [], tag: 'LISTEN' };
-      const { port, texts } = await fakePostgres(t, {
-        listen: none,
-        unlisten: none,
-        'select pg_catalog.pg_backend_pid()': { columns: [['pid', 23]], rows: [[pid]] },
-      });
-      await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d${query}`, { pool: { max: 1 } });
-      // the only connection of the pool is in use
-      await db.transaction(async () => {
-        const listening = db.listen('jobs', () => undefined);
-        if (isRefused) await assert.rejects(listening, fault('E_DB_OPTION'));
-        else await (await listening)[Symbol.asyncDispose]();
-      });
-      assert.equal(texts.includes('listen "jobs"'), !isRefused);
-    },
-  );
+  test(`listen() of a database opens its own connection, and needs one session (${what})`, async (t) => {
+    const none = { columns: [], rows: [], tag: 'LISTEN' };
+    const { port, texts } = await fakePostgres(t, {
+      listen: none,
+      unlisten: none,
+      'select pg_catalog.pg_backend_pid()': { columns: [['pid', 23]], rows: [[pid]] },
+    });
+    await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d${query}`, { pool: { max: 1 } });
+    // the only connection of the pool is in use
+    await db.transaction(async () => {
+      const listening = db.listen('jobs', () => undefined);
+      if (isRefused) await assert.rejects(listening, fault('E_DB_OPTION'));
+      else await (await listening)[Symbol.asyncDispose]();
+    });
+    assert.equal(texts.includes('listen "jobs"'), !isRefused);
+  });

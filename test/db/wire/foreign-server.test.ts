@@ -77,7 +77,7 @@ for (const [what, answer, waitMs, expected] of [
   ['the server closes them', (socket: Socket) => void socket.destroy(), 0, undefined],
   ['no server answers for two seconds', () => undefined, 2_000, undefined],
 ] as const)
-  test(`askServer() has closed its connections when ${what}`, { timeout: 15_000 }, async (t) => {
+  test(`askServer() has closed its connections when ${what}`, async (t) => {
     const closed: Promise<unknown>[] = [];
     const asked = Promise.withResolvers<void>();
     const server = createServer((socket) => {

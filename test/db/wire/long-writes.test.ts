@@ -32,7 +32,7 @@ for (const [what, address, write] of [
   ['PostgreSQL: executeMany()', postgres, (db) => db.executeMany('update item set a = ?', ROWS)],
   ['PostgreSQL: insertMany() of many rows', postgres, (db) => db.insertMany('item', ['a'], ROWS)],
 ] as readonly (readonly [string, (t: TestContext) => Promise<string>, (db: Database) => Promise<unknown>])[])
-  test(`${what} waits while the socket is full`, { timeout: 60_000 }, async (t) => {
+  test(`${what} waits while the socket is full`, async (t) => {
     await using db = await openDatabase(await address(t), { pool: { max: 1 } });
     let [most, writes] = [0, 0];
     const original = Socket.prototype.write;

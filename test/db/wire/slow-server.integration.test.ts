@@ -236,50 +236,42 @@ for (const [name, make] of [
   ['PostgreSQL: insertMany() by COPY', () => onPostgres('insertMany')],
   ['MySQL: executeMany()', () => onMySql()],
 ] as const) {
-  test(
-    `${name} takes no further rows from its source while the server does not read`,
-    { timeout: 10_000 },
-    async () => {
-      const { socket, run, answer, most } = make();
-      const { rows, state } = counted((id) => [`${id}${VALUE}`]);
-      const running = run(rows);
-      let before = 0;
-      for (let stall = 0; stall < 4; stall++) {
-        await socket.stalled();
-        const { made } = state;
-        assert.ok(made > before && made - before <= most, `${made - before} rows at stall ${stall}`);
-        for (let count = 0; count < TURNS; count++) await turn();
-        assert.equal(state.made, made, `rows were made at stall ${stall}, and the server reads none`);
-        before = made;
-        socket.takeIn();
-      }
-      socket.isSlow = false;
-      await turn();
-      socket.takeIn();
-      await until(() => state.isLeft, 'not all rows are asked for');
-      for (let count = 0; count < TURNS; count++) await turn();
-      answer();
-      assert.equal(await running, ROWS);
-      assert.equal(state.made, ROWS);
-      socket.destroy();
-    },
-  );
-
-  test(
-    `${name} takes no further rows and throws ConnectionLost if the connection breaks while the server does not read`,
-    { timeout: 10_000 },
-    async () => {
-      const { socket, run } = make();
-      const { rows, state } = counted((id) => [`${id}${VALUE}`]);
-      const running = assert.rejects(run(rows), ConnectionLost);
-      await socket.stalled();
-      socket.takeIn();
-      await turn();
+  test(`${name} takes no further rows from its source while the server does not read`, async () => {
+    const { socket, run, answer, most } = make();
+    const { rows, state } = counted((id) => [`${id}${VALUE}`]);
+    const running = run(rows);
+    let before = 0;
+    for (let stall = 0; stall < 4; stall++) {
       await socket.stalled();
       const { made } = state;
-      socket.destroy(new Error('broken'));
-      await running;
-      assert.ok(state.made <= made + 1 && made < ROWS);
-    },
-  );
+      assert.ok(made > before && made - before <= most, `${made - before} rows at stall ${stall}`);
+      for (let count = 0; count < TURNS; count++) await turn();
+      assert.equal(state.made, made, `rows were made at stall ${stall}, and the server reads none`);
+      before = made;
+      socket.takeIn();
+    }
+    socket.isSlow = false;
+    await turn();
+    socket.takeIn();
+    await until(() => state.isLeft, 'not all rows are asked for');
+    for (let count = 0; count < TURNS; count++) await turn();
+    answer();
+    assert.equal(await running, ROWS);
+    assert.equal(state.made, ROWS);
+    socket.destroy();
+  });
+
+  test(`${name} takes no further rows and throws ConnectionLost if the connection breaks while the server does not read`, async () => {
+    const { socket, run } = make();
+    const { rows, state } = counted((id) => [`${id}${VALUE}`]);
+    const running = assert.rejects(run(rows), ConnectionLost);
+    await socket.stalled();
+    socket.takeIn();
+    await turn();
+    await socket.stalled();
+    const { made } = state;
+    socket.destroy(new Error('broken'));
+    await running;
+    assert.ok(state.made <= made + 1 && made < ROWS);
+  });
 }

@@ -15,8 +15,6 @@ import type { TestContext } from 'node:test';
 import type { Running } from '../../support/run.ts';
 
 const KEY = { 'Idempotency-Key': '"one"', 'Content-Type': 'application/json', 'X-User': 'ada' };
-/** Maximum time of a test. */
-const MOST_MS = 60_000;
 const ORDER = { method: 'POST', headers: KEY, body: '{"item":"tea"}' };
 
 interface Shared {
@@ -62,75 +60,67 @@ async function processes(t: TestContext, count: number): Promise<Shared> {
   };
 }
 
-test(
-  'if six processes receive a hundred equal requests at once, only one request runs, and later requests get its stored response',
-  { timeout: MOST_MS },
-  async (t) => {
-    const { db, urls, executions, begun } = await processes(t, 6);
-    let answered = 0;
-    const sent = Array.from({ length: 100 }, async (_, index) => {
-      const answer = await fetch(urls[index % urls.length]!, ORDER);
-      answered++;
-      return answer;
-    });
-    for (const each of sent) each.catch(() => undefined); // checked below, unless a test failed before
-    await begun(() => 100 - answered); // each is answered or executed
+test('if six processes receive a hundred equal requests at once, only one request runs, and later requests get its stored response', async (t) => {
+  const { db, urls, executions, begun } = await processes(t, 6);
+  let answered = 0;
+  const sent = Array.from({ length: 100 }, async (_, index) => {
+    const answer = await fetch(urls[index % urls.length]!, ORDER);
+    answered++;
+    return answer;
+  });
+  for (const each of sent) each.catch(() => undefined); // checked below, unless a test failed before
+  await begun(() => 100 - answered); // each is answered or executed
+  assert.deepEqual(
+    [answered, await executions()],
+    [99, 1],
+    'the others are answered while the one is executed',
+  );
+  await db.execute(sql`insert into gate values (1)`);
+  const statuses = await Promise.all(sent.map(async (answer) => (await answer).status));
+  assert.deepEqual([statuses.filter((status) => status === 201).length, await executions()], [1, 1]);
+  const executed = await (await sent[statuses.indexOf(201)]!).text();
+  for (const url of urls) {
+    const again = await fetch(url, ORDER);
     assert.deepEqual(
-      [answered, await executions()],
-      [99, 1],
-      'the others are answered while the one is executed',
+      [
+        again.status,
+        again.headers.get('idempotency-replayed'),
+        again.headers.get('location'),
+        await again.text(),
+      ],
+      [201, 'true', '/orders/tea', executed],
     );
-    await db.execute(sql`insert into gate values (1)`);
-    const statuses = await Promise.all(sent.map(async (answer) => (await answer).status));
-    assert.deepEqual([statuses.filter((status) => status === 201).length, await executions()], [1, 1]);
-    const executed = await (await sent[statuses.indexOf(201)]!).text();
-    for (const url of urls) {
-      const again = await fetch(url, ORDER);
-      assert.deepEqual(
-        [
-          again.status,
-          again.headers.get('idempotency-replayed'),
-          again.headers.get('location'),
-          await again.text(),
-        ],
-        [201, 'true', '/orders/tea', executed],
-      );
-    }
-    const other = await fetch(urls[0]!, { ...ORDER, headers: { ...KEY, 'X-User': 'eve' } });
-    assert.deepEqual([other.headers.get('idempotency-replayed'), await executions()], [null, 2]);
-  },
-);
+  }
+  const other = await fetch(urls[0]!, { ...ORDER, headers: { ...KEY, 'X-User': 'eve' } });
+  assert.deepEqual([other.headers.get('idempotency-replayed'), await executions()], [null, 2]);
+});
 
-test(
-  'if a process is killed during a request, repeated requests get 409 until the idempotency lease ends, and then the request runs once',
-  { timeout: MOST_MS },
-  async (t) => {
-    const { db, children, urls, executions, begun } = await processes(t, 1);
-    const lost = fetch(urls[0]!, ORDER).then(
-      () => assert.fail('it was answered'),
-      () => undefined,
-    );
-    await begun(() => 1);
-    children[0]!.child.kill('SIGKILL');
-    await lost;
-    const clock = new ManualClock(Date.now());
-    const app = new Svc({ logger: collectedLog().logger })
-      .use(
-        new IdempotencyMiddleware({
-          store: new DatabaseRecordStore(db, { clock }),
-          principal: (req) => req.headers['x-user'],
-        }),
-      )
-      .post('/orders', { public: true }, async () => {
-        await db.execute(sql`insert into executions values ('parent', 'tea')`);
-        return 'again';
-      });
-    await using client = new TestClient(app, { clock });
-    const send = (): Promise<Response> => client.post('/orders', { headers: KEY, body: ORDER.body });
-    assert.equal((await send()).status, 409);
-    await clock.advance(3_000);
-    const answers = await Promise.all([send(), send(), send()]);
-    assert.deepEqual([answers.filter(({ status }) => status === 200).length, await executions()], [1, 2]);
-    assert.equal((await send()).headers.get('idempotency-replayed'), 'true');
-  },
-);
+test('if a process is killed during a request, repeated requests get 409 until the idempotency lease ends, and then the request runs once', async (t) => {
+  const { db, children, urls, executions, begun } = await processes(t, 1);
+  const lost = fetch(urls[0]!, ORDER).then(
+    () => assert.fail('it was answered'),
+    () => undefined,
+  );
+  await begun(() => 1);
+  children[0]!.child.kill('SIGKILL');
+  await lost;
+  const clock = new ManualClock(Date.now());
+  const app = new Svc({ logger: collectedLog().logger })
+    .use(
+      new IdempotencyMiddleware({
+        store: new DatabaseRecordStore(db, { clock }),
+        principal: (req) => req.headers['x-user'],
+      }),
+    )
+    .post('/orders', { public: true }, async () => {
+      await db.execute(sql`insert into executions values ('parent', 'tea')`);
+      return 'again';
+    });
+  await using client = new TestClient(app, { clock });
+  const send = (): Promise<Response> => client.post('/orders', { headers: KEY, body: ORDER.body });
+  assert.equal((await send()).status, 409);
+  await clock.advance(3_000);
+  const answers = await Promise.all([send(), send(), send()]);
+  assert.deepEqual([answers.filter(({ status }) => status === 200).length, await executions()], [1, 2]);
+  assert.equal((await send()).headers.get('idempotency-replayed'), 'true');
+});

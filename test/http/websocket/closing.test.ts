@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { BadRequest, Field, Forbidden, HTTPException, Schema, ValidationError, int } from 'svc';
 import { ManualClock, TestClient } from 'svc/testing';
 import { closeFor } from '../../../src/http/websocket/closing.ts';
-import { LIMITED, LIMITED_SUITE, gateOf, until } from '../../support/endings.ts';
+import { gateOf, until } from '../../support/endings.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { closing, frame } from '../../support/ws-frames.ts';
 import type { Socket, Svc, WebSocketClose } from 'svc';
@@ -22,7 +22,7 @@ async function talk(t: TestContext, handler: Handler, bytes: Buffer): Promise<st
   return messagesOf(await raw.ended());
 }
 
-describe('a WebSocket handler may leave its for-await loop early', LIMITED_SUITE, () => {
+describe('a WebSocket handler may leave its for-await loop early', () => {
   test('if the for-await loop of a WebSocket throws an error, the WebSocket closes with 1011, and the error is logged once', async (t) => {
     const { app, lines } = loggedApp();
     app.websocket('/x', async (socket) => {
@@ -165,7 +165,7 @@ for (const [what, payload, expected] of [
     assert.deepEqual(messagesOf(await raw.ended()), [expected]);
   });
 
-describe('a WebSocket client may send messages and a close frame in one packet', LIMITED_SUITE, () => {
+describe('a WebSocket client may send messages and a close frame in one packet', () => {
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
   const CLOSED = 'CLOSE 4000 enough';
   const bytes = packet(['a', 'b', 'c'], 4000, 'enough');
@@ -350,45 +350,37 @@ describe('a WebSocket client may send messages and a close frame in one packet',
   });
 });
 
-test(
-  'if a WebSocket client sends a close frame and does not read, the client is disconnected after closeTimeoutMs',
-  LIMITED,
-  async (t) => {
-    const { app } = loggedApp();
-    const closed = Promise.withResolvers<void>();
-    app
-      .websocket('/x', { maxBufferedBytes: 2 ** 26, closeTimeoutMs: 50 })
-      .onMessage((socket) => socket.send(Buffer.alloc(14_000_000)))
-      .onClose(() => closed.resolve());
-    const port = await portOf(t, app);
-    const raw = await openRaw(t, port, '/x');
-    raw.socket.pause();
-    raw.send(packet(['a', 'b'], 1000));
-    await closed.promise;
-    await until(() => app.operations.inFlight() === 0);
-  },
-);
+test('if a WebSocket client sends a close frame and does not read, the client is disconnected after closeTimeoutMs', async (t) => {
+  const { app } = loggedApp();
+  const closed = Promise.withResolvers<void>();
+  app
+    .websocket('/x', { maxBufferedBytes: 2 ** 26, closeTimeoutMs: 50 })
+    .onMessage((socket) => socket.send(Buffer.alloc(14_000_000)))
+    .onClose(() => closed.resolve());
+  const port = await portOf(t, app);
+  const raw = await openRaw(t, port, '/x');
+  raw.socket.pause();
+  raw.send(packet(['a', 'b'], 1000));
+  await closed.promise;
+  await until(() => app.operations.inFlight() === 0);
+});
 
-test(
-  'send() and sendJson() of a WebSocket return true before the handler closes it, and false afterwards',
-  LIMITED,
-  async (t) => {
-    const { app } = loggedApp();
-    const sent: unknown[] = [];
-    app.websocket('/x').onOpen((socket) => {
-      sent.push(socket.send('a'), socket.sendJson('b'));
-      socket.close();
-      sent.push(socket.send('c'), socket.sendJson('d'), socket.send(Buffer.alloc(1)));
-    });
-    const raw = await openRaw(t, await portOf(t, app), '/x');
-    await until(() => raw.unread > 0);
-    raw.send(packet([], 1000));
-    assert.deepEqual(messagesOf(await raw.ended()), ['a', '"b"', 'CLOSE 1000']);
-    assert.deepEqual(sent, [true, true, false, false, false]);
-  },
-);
+test('send() and sendJson() of a WebSocket return true before the handler closes it, and false afterwards', async (t) => {
+  const { app } = loggedApp();
+  const sent: unknown[] = [];
+  app.websocket('/x').onOpen((socket) => {
+    sent.push(socket.send('a'), socket.sendJson('b'));
+    socket.close();
+    sent.push(socket.send('c'), socket.sendJson('d'), socket.send(Buffer.alloc(1)));
+  });
+  const raw = await openRaw(t, await portOf(t, app), '/x');
+  await until(() => raw.unread > 0);
+  raw.send(packet([], 1000));
+  assert.deepEqual(messagesOf(await raw.ended()), ['a', '"b"', 'CLOSE 1000']);
+  assert.deepEqual(sent, [true, true, false, false, false]);
+});
 
-test('if slowConsumer: "disconnect" closes a WebSocket, send() returns false', LIMITED, async (t) => {
+test('if slowConsumer: "disconnect" closes a WebSocket, send() returns false', async (t) => {
   const { app } = loggedApp();
   const result = Promise.withResolvers<boolean[]>();
   app.websocket('/x', { maxBufferedBytes: 65_536, closeTimeoutMs: 50 }).onOpen((socket) => {

@@ -8,7 +8,7 @@ import { Svc } from 'svc';
 import { deflateMessage } from '../../../src/http/websocket/deflate.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { ComputingClock } from '../../support/computing-clock.ts';
-import { LIMITED_SUITE, until } from '../../support/endings.ts';
+import { until } from '../../support/endings.ts';
 import { RawClient } from '../../support/raw-http.ts';
 import { loggedApp, messagesOf, openRaw, packet, portOf } from '../../support/raw-websocket.ts';
 import { frame } from '../../support/ws-frames.ts';
@@ -38,7 +38,7 @@ const { hasBudget, inThread, spend, whenBudget } = (await import(
   new URL('../../../src/http/websocket/turns.ts?own', import.meta.url).href
 )) as typeof import('../../../src/http/websocket/turns.ts');
 
-describe('WebSocket work in one turn of the event loop is limited by a budget', LIMITED_SUITE, () => {
+describe('WebSocket work in one turn of the event loop is limited by a budget', () => {
   test('if the budget for one turn of the event loop is spent, whenBudget() runs further work in later turns, in order', async () => {
     await turn();
     assert.ok(hasBudget());
@@ -84,7 +84,7 @@ describe('WebSocket work in one turn of the event loop is limited by a budget', 
   });
 });
 
-describe('compressed messages', LIMITED_SUITE, () => {
+describe('compressed messages', () => {
   for (const [what, bytes, most] of [
     ['1 MB', 1_000_000, 4],
     ['60 KB', 60_000, 24],
@@ -185,7 +185,7 @@ describe('compressed messages', LIMITED_SUITE, () => {
   });
 });
 
-describe('long WebSocket messages are deflated outside of the event loop', LIMITED_SUITE, () => {
+describe('long WebSocket messages are deflated outside of the event loop', () => {
   test('while long WebSocket messages are deflated in a thread, the server answers other requests', async (t) => {
     const { app } = loggedApp();
     let handled = 0;
@@ -272,33 +272,29 @@ describe('long WebSocket messages are deflated outside of the event loop', LIMIT
   });
 });
 
-test(
-  'a long message to a room is deflated once for all its sockets, and sent in order with other messages',
-  LIMITED_SUITE,
-  async (t) => {
-    const { app } = loggedApp();
-    let joined = 0;
-    app.websocket('/x', { compression: true }).onOpen((socket) => {
-      socket.join('room');
-      joined++;
-    });
-    const port = await portOf(t, app);
-    const raws = await Promise.all([1, 2, 3, 4, 5].map(() => openRaw(t, port, '/x', OFFER)));
-    const received = raws.map((raw) => {
-      const chunks: Buffer[] = [];
-      raw.socket.on('data', (chunk: Buffer) => void chunks.push(chunk));
-      return chunks;
-    });
-    await until(() => joined === 5);
-    const long = 'long '.repeat(100_000);
-    for (const message of ['first', long, 'second', long]) app.rooms.broadcast('room', message);
-    for (const [index, raw] of raws.entries()) {
-      await until(() => messagesOf(Buffer.concat(received[index]!)).length === 4);
-      raw.send(packet([], 1000));
-      assert.deepEqual(messagesOf(await raw.ended()), ['first', long, 'second', long, 'CLOSE 1000']);
-    }
-  },
-);
+test('a long message to a room is deflated once for all its sockets, and sent in order with other messages', async (t) => {
+  const { app } = loggedApp();
+  let joined = 0;
+  app.websocket('/x', { compression: true }).onOpen((socket) => {
+    socket.join('room');
+    joined++;
+  });
+  const port = await portOf(t, app);
+  const raws = await Promise.all([1, 2, 3, 4, 5].map(() => openRaw(t, port, '/x', OFFER)));
+  const received = raws.map((raw) => {
+    const chunks: Buffer[] = [];
+    raw.socket.on('data', (chunk: Buffer) => void chunks.push(chunk));
+    return chunks;
+  });
+  await until(() => joined === 5);
+  const long = 'long '.repeat(100_000);
+  for (const message of ['first', long, 'second', long]) app.rooms.broadcast('room', message);
+  for (const [index, raw] of raws.entries()) {
+    await until(() => messagesOf(Buffer.concat(received[index]!)).length === 4);
+    raw.send(packet([], 1000));
+    assert.deepEqual(messagesOf(await raw.ended()), ['first', long, 'second', long, 'CLOSE 1000']);
+  }
+});
 
 test('while handlers of many messages in one packet compute, other work gets a turn of the event loop after each 10 ms', async () => {
   const clock = new ComputingClock();

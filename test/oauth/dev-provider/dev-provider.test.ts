@@ -12,7 +12,6 @@ import { DevProvider } from '../../../src/oauth/dev-provider/dev-provider.ts';
 import { ProviderClient } from '../../../src/oauth/provider/client.ts';
 import { ProviderFault } from '../../../src/auth/provider/failure.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { LIMITED } from '../../support/endings.ts';
 import { challengeOf } from '../support/fake-provider.ts';
 import { SECRET } from '../support/site.ts';
 import type { Env } from 'svc';
@@ -107,108 +106,97 @@ function claimsIn(token: unknown): Record<string, unknown> {
 }
 
 for (const idTokenAlgorithm of ['RS256', 'ES256'] as const) {
-  test(
-    `with ${idTokenAlgorithm}, ProviderClient completes an OpenID Connect login at DevProvider over HTTP, with PKCE, nonce, iss and user info`,
-    LIMITED,
-    async (t) => {
-      const clock = new ManualClock();
-      const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
-      t.after(() => dev.stop());
-      await dev.start();
-      const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
-      t.after(() => client.close());
-      const verifier = randomBytes(32).toString('base64url');
-      const url = await client.authorizationUrl({
-        redirectUri: CALLBACK,
-        state: 'state',
-        challenge: challengeOf(verifier),
-        nonce: 'nonce',
-        extra: { max_age: '60' },
-      });
-      const { code, state, iss } = Object.fromEntries(
-        new URL(await dev.pick(url, 'ada')).searchParams,
-      ) as Record<string, string>;
-      assert.deepEqual([state, iss], ['state', dev.url]);
-      await client.checkIssuer(iss);
-      await assert.rejects(
-        client.checkIssuer(undefined),
-        (error) => error instanceof ProviderFault && error.code === 'issuer_mismatch',
-      );
-      const { info, tokens } = await client.identify({
-        code: code!,
-        redirectUri: CALLBACK,
-        verifier,
-        nonce: 'nonce',
-        maxAgeSeconds: 60,
-      });
-      assert.deepEqual(
-        { ...info, raw: undefined },
-        {
-          subject: 'ada',
-          email: 'ada@example.test',
-          emailVerified: true,
-          name: 'Ada Lovelace',
-          picture: null,
-          raw: undefined,
-        },
-      );
-      assert.deepEqual([tokens.expiresInSeconds, tokens.scope], [3600, 'openid email profile']);
-      await assert.rejects(
-        client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce' }),
-        (error) => error instanceof ProviderFault && error.reason === 'token_status_400_invalid_grant',
-      );
-      client.close();
-      await dev.stop();
-      await dev.stop();
-    },
-  );
+  test(`with ${idTokenAlgorithm}, ProviderClient completes an OpenID Connect login at DevProvider over HTTP, with PKCE, nonce, iss and user info`, async (t) => {
+    const clock = new ManualClock();
+    const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK], idTokenAlgorithm, clock });
+    t.after(() => dev.stop());
+    await dev.start();
+    const client = new ProviderClient(dev.provider(), { clock, log: collectedLog().logger });
+    t.after(() => client.close());
+    const verifier = randomBytes(32).toString('base64url');
+    const url = await client.authorizationUrl({
+      redirectUri: CALLBACK,
+      state: 'state',
+      challenge: challengeOf(verifier),
+      nonce: 'nonce',
+      extra: { max_age: '60' },
+    });
+    const { code, state, iss } = Object.fromEntries(
+      new URL(await dev.pick(url, 'ada')).searchParams,
+    ) as Record<string, string>;
+    assert.deepEqual([state, iss], ['state', dev.url]);
+    await client.checkIssuer(iss);
+    await assert.rejects(
+      client.checkIssuer(undefined),
+      (error) => error instanceof ProviderFault && error.code === 'issuer_mismatch',
+    );
+    const { info, tokens } = await client.identify({
+      code: code!,
+      redirectUri: CALLBACK,
+      verifier,
+      nonce: 'nonce',
+      maxAgeSeconds: 60,
+    });
+    assert.deepEqual(
+      { ...info, raw: undefined },
+      {
+        subject: 'ada',
+        email: 'ada@example.test',
+        emailVerified: true,
+        name: 'Ada Lovelace',
+        picture: null,
+        raw: undefined,
+      },
+    );
+    assert.deepEqual([tokens.expiresInSeconds, tokens.scope], [3600, 'openid email profile']);
+    await assert.rejects(
+      client.identify({ code: code!, redirectUri: CALLBACK, verifier, nonce: 'nonce' }),
+      (error) => error instanceof ProviderFault && error.reason === 'token_status_400_invalid_grant',
+    );
+    client.close();
+    await dev.stop();
+    await dev.stop();
+  });
 }
 
-test(
-  'DevProvider refuses the environment "production" and unknown options, and its property "url" throws before start()',
-  LIMITED,
-  async (t) => {
-    const refused =
-      (code: string, problem: RegExp) =>
-      (error: unknown): boolean =>
-        error instanceof SvcError && error.code === code && problem.test(error.message);
-    assert.throws(() => provider({ env: 'production' }), refused('E_DEV_PROVIDER', /production/));
-    const before = process.env['SVC_ENV'];
-    process.env['SVC_ENV'] = 'production';
-    try {
-      assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /production/));
-      assert.ok(provider({ env: 'development' }));
-      delete process.env['SVC_ENV'];
-      assert.throws(
-        () => provider({ env: undefined }),
-        refused('E_DEV_PROVIDER', /neither the option "env" nor SVC_ENV/),
-        'an application without SVC_ENV runs for production',
-      );
-      process.env['SVC_ENV'] = 'test';
-      assert.ok(provider({ env: undefined }));
-    } finally {
-      if (before === undefined) delete process.env['SVC_ENV'];
-      else process.env['SVC_ENV'] = before;
-    }
+test('DevProvider refuses the environment "production" and unknown options, and its property "url" throws before start()', async (t) => {
+  const refused =
+    (code: string, problem: RegExp) =>
+    (error: unknown): boolean =>
+      error instanceof SvcError && error.code === code && problem.test(error.message);
+  assert.throws(() => provider({ env: 'production' }), refused('E_DEV_PROVIDER', /production/));
+  const before = process.env['SVC_ENV'];
+  process.env['SVC_ENV'] = 'production';
+  try {
+    assert.throws(() => provider({ env: undefined }), refused('E_DEV_PROVIDER', /production/));
+    assert.ok(provider({ env: 'development' }));
+    delete process.env['SVC_ENV'];
     assert.throws(
-      () => new DevProvider({ env: 'test' } as DevProviderOptions),
-      refused('E_DEV_PROVIDER', /redirectUris/),
+      () => provider({ env: undefined }),
+      refused('E_DEV_PROVIDER', /neither the option "env" nor SVC_ENV/),
+      'an application without SVC_ENV runs for production',
     );
-    assert.throws(() => provider({ redirectUris: [] }), refused('E_OPTION_RANGE', /redirectUris/));
-    assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
-    assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
-    assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
-    assert.throws(
-      () => provider({ issuer: undefined }).url,
-      refused('E_DEV_PROVIDER', /no URL before start/),
-    );
-    const taken = provider();
-    t.after(() => taken.stop());
-    await taken.start();
-    assert.equal(taken.url, 'http://127.0.0.1:8000/_dev/provider');
-    await taken.stop();
-  },
-);
+    process.env['SVC_ENV'] = 'test';
+    assert.ok(provider({ env: undefined }));
+  } finally {
+    if (before === undefined) delete process.env['SVC_ENV'];
+    else process.env['SVC_ENV'] = before;
+  }
+  assert.throws(
+    () => new DevProvider({ env: 'test' } as DevProviderOptions),
+    refused('E_DEV_PROVIDER', /redirectUris/),
+  );
+  assert.throws(() => provider({ redirectUris: [] }), refused('E_OPTION_RANGE', /redirectUris/));
+  assert.throws(() => provider({ redirectUris: ['callback'] }), refused('E_OPTION_RANGE', /redirectUris/));
+  assert.throws(() => provider({ users: [{ sub: '' }] }), refused('E_OPTION_RANGE', /users/));
+  assert.throws(() => provider({ user: [] } as never), refused('E_OPTION_UNKNOWN', /users/));
+  assert.throws(() => provider({ issuer: undefined }).url, refused('E_DEV_PROVIDER', /no URL before start/));
+  const taken = provider();
+  t.after(() => taken.stop());
+  await taken.start();
+  assert.equal(taken.url, 'http://127.0.0.1:8000/_dev/provider');
+  await taken.stop();
+});
 
 test('DevProvider publishes metadata in which every URL is below its issuer', async () => {
   const dev = provider();
@@ -583,38 +571,34 @@ test('DevProvider answers 401 to a user-info request that has no valid token (RF
   assert.deepEqual(body(await get(dev, '/userinfo')), { error: 'invalid_token' });
 });
 
-test(
-  'DevProvider listens only on 127.0.0.1, refuses large bodies, answers HEAD requests, and survives aborted requests',
-  LIMITED,
-  async (t) => {
-    const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
-    t.after(() => dev.stop());
-    await dev.start();
-    assert.equal(new URL(dev.url).hostname, '127.0.0.1');
-    assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
-    const head = await fetch(`${dev.url}/jwks`, { method: 'HEAD' });
-    assert.deepEqual([head.status, await head.text()], [200, '']);
-    assert.equal(
-      (await fetch(`${dev.url}/authorize?${encoded(QUERY)}`)).headers.get('content-type'),
-      'text/html; charset=utf-8',
-    );
-    const socket = connect(Number(new URL(dev.url).port), '127.0.0.1');
-    t.after(() => socket.destroy());
-    await once(socket, 'connect');
-    socket.end('POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
-    socket.resume();
-    await once(socket, 'close');
-    assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
-    const taken = new DevProvider({
-      env: 'test',
-      redirectUris: [CALLBACK],
-      port: Number(new URL(dev.url).port),
-    });
-    t.after(() => taken.stop());
-    await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
-    await dev.stop();
-  },
-);
+test('DevProvider listens only on 127.0.0.1, refuses large bodies, answers HEAD requests, and survives aborted requests', async (t) => {
+  const dev = new DevProvider({ env: 'test', redirectUris: [CALLBACK] });
+  t.after(() => dev.stop());
+  await dev.start();
+  assert.equal(new URL(dev.url).hostname, '127.0.0.1');
+  assert.equal((await fetch(`${dev.url}/token`, { method: 'POST', body: 'x'.repeat(65_537) })).status, 413);
+  const head = await fetch(`${dev.url}/jwks`, { method: 'HEAD' });
+  assert.deepEqual([head.status, await head.text()], [200, '']);
+  assert.equal(
+    (await fetch(`${dev.url}/authorize?${encoded(QUERY)}`)).headers.get('content-type'),
+    'text/html; charset=utf-8',
+  );
+  const socket = connect(Number(new URL(dev.url).port), '127.0.0.1');
+  t.after(() => socket.destroy());
+  await once(socket, 'connect');
+  socket.end('POST /token HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nabc');
+  socket.resume();
+  await once(socket, 'close');
+  assert.equal((await fetch(`${dev.url}/jwks`)).status, 200);
+  const taken = new DevProvider({
+    env: 'test',
+    redirectUris: [CALLBACK],
+    port: Number(new URL(dev.url).port),
+  });
+  t.after(() => taken.stop());
+  await assert.rejects(taken.start(), (error: NodeJS.ErrnoException) => error.code === 'EADDRINUSE');
+  await dev.stop();
+});
 
 /** Returns an application in cookie mode that serves its own provider. */
 function mounted(
@@ -652,42 +636,38 @@ async function presses(client: TestClient, user: string): Promise<Response> {
 }
 
 for (const path of [undefined, '/who/are/you']) {
-  test(
-    `if DevProvider is mounted at ${path ?? 'its default path'}, users can log in at every address of the application, without a second port`,
-    LIMITED,
-    async (t) => {
-      const { app } = mounted(['/oauth/callback'], path);
-      await using client = new TestClient(app);
-      assert.equal((await presses(client, 'ada')).headers.get('location'), '/');
-      assert.equal(await (await client.get('/')).text(), 'ada');
-      const server = await mounted(['/oauth/callback'], path).app.run({ port: 0, handleSignals: false });
-      t.after(() => server.close());
-      for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
-        const begun = await fetch(`${url}/oauth/login`, { redirect: 'manual' });
-        const page = new URL(begun.headers.get('location')!);
-        assert.equal(page.href.split('?')[0], `${url}${path ?? '/_dev/provider'}/authorize`);
-        const picked = await fetch(page.origin + page.pathname, {
-          method: 'POST',
-          body: new URLSearchParams({ ...Object.fromEntries(page.searchParams), user: 'alan' }),
-          redirect: 'manual',
-        });
-        const cookie = begun.headers
-          .getSetCookie()
-          .map((each) => each.split(';', 1)[0])
-          .join('; ');
-        const back = await fetch(picked.headers.get('location')!, {
-          headers: { cookie },
-          redirect: 'manual',
-        });
-        assert.deepEqual([back.status, back.headers.get('location')], [303, '/']);
-        assert.ok(back.headers.getSetCookie().some((each) => each.startsWith('svc_access=ey')));
-        const metadata = (await (
-          await fetch(`${url}${path ?? '/_dev/provider'}/.well-known/openid-configuration`)
-        ).json()) as Record<string, string>;
-        assert.equal(metadata['token_endpoint'], `${url}${path ?? '/_dev/provider'}/token`);
-      }
-    },
-  );
+  test(`if DevProvider is mounted at ${path ?? 'its default path'}, users can log in at every address of the application, without a second port`, async (t) => {
+    const { app } = mounted(['/oauth/callback'], path);
+    await using client = new TestClient(app);
+    assert.equal((await presses(client, 'ada')).headers.get('location'), '/');
+    assert.equal(await (await client.get('/')).text(), 'ada');
+    const server = await mounted(['/oauth/callback'], path).app.run({ port: 0, handleSignals: false });
+    t.after(() => server.close());
+    for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
+      const begun = await fetch(`${url}/oauth/login`, { redirect: 'manual' });
+      const page = new URL(begun.headers.get('location')!);
+      assert.equal(page.href.split('?')[0], `${url}${path ?? '/_dev/provider'}/authorize`);
+      const picked = await fetch(page.origin + page.pathname, {
+        method: 'POST',
+        body: new URLSearchParams({ ...Object.fromEntries(page.searchParams), user: 'alan' }),
+        redirect: 'manual',
+      });
+      const cookie = begun.headers
+        .getSetCookie()
+        .map((each) => each.split(';', 1)[0])
+        .join('; ');
+      const back = await fetch(picked.headers.get('location')!, {
+        headers: { cookie },
+        redirect: 'manual',
+      });
+      assert.deepEqual([back.status, back.headers.get('location')], [303, '/']);
+      assert.ok(back.headers.getSetCookie().some((each) => each.startsWith('svc_access=ey')));
+      const metadata = (await (
+        await fetch(`${url}${path ?? '/_dev/provider'}/.well-known/openid-configuration`)
+      ).json()) as Record<string, string>;
+      assert.equal(metadata['token_endpoint'], `${url}${path ?? '/_dev/provider'}/token`);
+    }
+  });
 }
 
 test('the error pages of DevProvider name the URL that is not registered, and the registered ones', async () => {

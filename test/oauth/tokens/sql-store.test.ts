@@ -220,57 +220,49 @@ test('SqlTokenStore reports temporarily_unavailable if the database is not open'
   );
 });
 
-test(
-  'SqlTokenStore: while another process locks the database, a refresh gets a 503 and replaces no token, and afterwards it succeeds',
-  { timeout: MOST_MS },
-  async (t) => {
-    const path = join(folder(t), 'data.db');
-    const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
-    t.after(() => database.close());
-    const { issue, refresh, store } = tokensIn(database, { holdMs: 0 });
-    const { refreshToken, login } = await issue('alice');
-    const other = new DatabaseSync(path);
-    t.after(() => other.close());
-    other.exec('begin immediate');
-    await assert.rejects(
-      refresh(refreshToken),
-      (error: unknown) =>
-        error instanceof OAuthError &&
-        error.code === 'temporarily_unavailable' &&
-        error.status === 503 &&
-        error.cause instanceof LockTimeout,
-    );
-    assert.deepEqual(await store.findLogin(login.id), login);
-    other.exec('rollback');
-    assert.ok(await refresh(refreshToken));
-  },
-);
+test('SqlTokenStore: while another process locks the database, a refresh gets a 503 and replaces no token, and afterwards it succeeds', async (t) => {
+  const path = join(folder(t), 'data.db');
+  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  t.after(() => database.close());
+  const { issue, refresh, store } = tokensIn(database, { holdMs: 0 });
+  const { refreshToken, login } = await issue('alice');
+  const other = new DatabaseSync(path);
+  t.after(() => other.close());
+  other.exec('begin immediate');
+  await assert.rejects(
+    refresh(refreshToken),
+    (error: unknown) =>
+      error instanceof OAuthError &&
+      error.code === 'temporarily_unavailable' &&
+      error.status === 503 &&
+      error.cause instanceof LockTimeout,
+  );
+  assert.deepEqual(await store.findLogin(login.id), login);
+  other.exec('rollback');
+  assert.ok(await refresh(refreshToken));
+});
 
-test(
-  'SqlTokenStore: if a database lock is released between two attempts, the refresh succeeds',
-  { timeout: MOST_MS },
-  async (t) => {
-    const path = join(folder(t), 'data.db');
-    const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
-    t.after(() => database.close());
-    const other = new DatabaseSync(path);
-    t.after(() => other.close());
-    const clock = new (class extends ManualClock {
-      override pass(ms: number): Promise<void> {
-        return this.sleep(ms); // the clock of the test, which the test can observe
-      }
-    })();
-    const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
-    const { refreshToken } = await issue('alice');
-    other.exec('begin immediate');
-    const work = refresh(refreshToken);
-    await clock.advance(0); // the first attempt failed, and the second waits
-    assert.equal(clock.pending, 1);
-    other.exec('rollback');
-    await passed(clock, work);
-    assert.notEqual(await work, refreshToken);
-  },
-);
+test('SqlTokenStore: if a database lock is released between two attempts, the refresh succeeds', async (t) => {
+  const path = join(folder(t), 'data.db');
+  const database = await oauthDatabase(`sqlite:${path}`, { busyTimeoutMs: 0 });
+  t.after(() => database.close());
+  const other = new DatabaseSync(path);
+  t.after(() => other.close());
+  const clock = new (class extends ManualClock {
+    override pass(ms: number): Promise<void> {
+      return this.sleep(ms); // the clock of the test, which the test can observe
+    }
+  })();
+  const { issue, refresh } = tokensIn(database, { holdMs: 0 }, clock);
+  const { refreshToken } = await issue('alice');
+  other.exec('begin immediate');
+  const work = refresh(refreshToken);
+  await clock.advance(0); // the first attempt failed, and the second waits
+  assert.equal(clock.pending, 1);
+  other.exec('rollback');
+  await passed(clock, work);
+  assert.notEqual(await work, refreshToken);
+});
 
 test('SqlTokenStore: if the delivery of a new token cannot be recorded, the refresh fails, and a retry returns this token', async () => {
   await using database = await oauthDatabase('sqlite::memory:');

@@ -17,8 +17,6 @@ export interface TokenStoreUnderTest {
 
 const NOW = 1_767_225_600_000_000;
 const DAY = 86_400_000_000;
-/** Time limit of a test; its store is closed in any case. */
-const MOST_MS = 60_000;
 
 /** Returns the clock of the store. It differs from the times that the process passes to the store. */
 export function storeClock(): ManualClock {
@@ -63,7 +61,7 @@ export function tokenStoreContract(
     does: string,
     run: (store: TokenStore, live: TokenStore | undefined) => Promise<void>,
   ): void {
-    test(`${name}: ${does}`, { timeout: MOST_MS }, async (t) => {
+    test(`${name}: ${does}`, async (t) => {
       const under = await make(t);
       if (under === undefined) return;
       t.after(() => under.close?.());
