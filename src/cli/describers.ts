@@ -11,7 +11,7 @@ import { isMigratable, type Migratable } from '../db/migrations/start.ts';
 import { thrown } from '../routing/compile.ts';
 import { LEAVE_MS, type DescribedPlaces } from './inspect.ts';
 import type { Finding, Place, Severity } from '../base/findings.ts';
-import type { Describer } from '../db/describe/describer.ts';
+import type { DescribedPlace, Describer } from '../db/describe/describer.ts';
 
 /** The plugins of an application, and where they are registered. */
 interface Plugins {
@@ -101,17 +101,25 @@ export class Describers implements AsyncDisposable {
       if (!hasStatements && !wanted.has(plugin.name)) continue;
       const place = wanted.get(plugin.name);
       try {
-        const describer = await plugin.openDescriber?.({
-          isOwn: live.has(plugin.name),
-          ...place,
-          signal: this.#abort.signal,
-        });
+        const isOwn = place === undefined && live.has(plugin.name);
+        const describer = await this.#describerOf(plugin, place, isOwn);
         if (describer !== undefined) this.#open.set(plugin.name, describer);
       } catch (error) {
         // without a place, the application may still be right: its migrations may need a server or a file
         this.#findings.push(this.#failure(plugin.name, error, place === undefined ? 'warning' : 'error'));
       }
     }
+  }
+
+  async #describerOf(
+    plugin: Migratable,
+    place: DescribedPlace | undefined,
+    isOwn: boolean,
+  ): Promise<Describer | undefined> {
+    const { signal } = this.#abort;
+    const opening = plugin.openDescriber?.({ ...place, isOwn, signal });
+    // the migrations tell of a database that the check cannot read
+    return isOwn ? opening?.catch(() => plugin.openDescriber?.({ signal })) : opening;
   }
 
   #failure(name: string, error: unknown, severity: Severity): Finding {

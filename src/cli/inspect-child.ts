@@ -211,8 +211,9 @@ function migratedNow(
   { plugins }: Pick<ApplicationView, 'plugins'>,
   live: Report | undefined,
 ): ReadonlySet<string> {
+  const { findings = [], suppressed = [] } = live ?? {};
   const lacking = new Set(
-    live?.findings.flatMap(({ rule, subject }) => (rule === 'SVC402' ? [subject] : [])),
+    [...findings, ...suppressed].flatMap(({ rule, subject }) => (rule === 'SVC402' ? [subject] : [])),
   );
   const names = live === undefined ? [] : plugins.map(({ name }) => name);
   return new Set(names.filter((name) => !lacking.has(`database ${name}`)));

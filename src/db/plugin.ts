@@ -295,8 +295,10 @@ export class DatabasePlugin implements Plugin {
    * @internal
    */
   async openDescriber(place: DescribedPlace = {}): Promise<Describer | undefined> {
-    const url = place.url ?? (place.isOwn === true && !this.#described.isInMemory ? this.#url : undefined);
-    if (url === undefined && parseDatabaseUrl(this.#url).dialect !== 'sqlite') return undefined;
+    const address = parseDatabaseUrl(this.#url);
+    const isThere = address.dialect !== 'sqlite' || existsSync(address.path);
+    const url = place.url ?? (place.isOwn === true && isThere ? this.#url : undefined);
+    if (url === undefined && address.dialect !== 'sqlite') return undefined;
     return this.#describer({ ...place, url });
   }
 

@@ -205,7 +205,6 @@ const FORMS: Readonly<Record<string, Form>> = {
     },
     found: [
       'SVC201 app.ts:5 the MCP tool "set_stock" changes data, and every client of the MCP endpoint may call it',
-      'SVC653 app.ts:3 each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',
     ],
   },
   'a handler of a WebSocket that writes rows': {

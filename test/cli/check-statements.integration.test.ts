@@ -3,7 +3,7 @@
  * and the files of --statements and --baseline are written and read.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { before, test } from 'node:test';
@@ -97,6 +97,40 @@ test('svc check --live judges statements on the tables of the opened database, a
   assert.match(lines[at + 1]!, /no such column: title/);
   assert.deepEqual(database.prepare('select count(*) as count from note').get()?.['count'], 1);
   database.close();
+});
+
+test('svc check --live judges statements on the tables of another application, whose migrations it does not have', async (t) => {
+  const cwd = projectOf(t);
+  const migrated = await run(process.execPath, [BIN, 'migrate', 'up', 'app.ts'], {
+    cwd,
+    env: { SVC_AUTH_SECRET: 'a'.repeat(40) },
+  });
+  assert.equal(migrated.status, 0, migrated.stderr);
+  rmSync(join(cwd, 'migrations'), { recursive: true });
+  write(cwd, { 'app.ts': APP.replace("'sqlite:./data.db'", "'sqlite:./data.db', { migrations: 'ignore' }") });
+  const { status, lines } = await check(cwd, '--live');
+  assert.equal(status, 0, lines.join('\n'));
+  const database = new DatabaseSync(join(cwd, 'data.db'));
+  database.exec(RENAME);
+  database.close();
+  const renamed = await check(cwd, '--live');
+  assert.ok(renamed.lines.some((line) => line.startsWith('  SVC411')));
+});
+
+test('svc check --live judges statements by the migrations if there is no file of SQLite, or it is no database', async (t) => {
+  const cwd = projectOf(t);
+  write(cwd, { 'app.ts': APP.replace("'sqlite:./data.db'", "'sqlite:./data.db', { migrations: 'ignore' }") });
+  assert.equal((await check(cwd, '--live')).lines.filter((line) => /^ {2}SVC411/.test(line)).length, 0);
+  assert.equal(existsSync(join(cwd, 'data.db')), false);
+  write(cwd, { 'migrations/0002_rename.up.sql': RENAME });
+  for (const text of [undefined, 'no database '.repeat(100)]) {
+    if (text !== undefined) write(cwd, { 'data.db': text });
+    const { lines } = await check(cwd, '--live');
+    assert.ok(
+      lines.some((line) => line.startsWith('  SVC411')),
+      lines.join('\n'),
+    );
+  }
 });
 
 test('svc check --live judges statements by the migrations while the database lacks some of them', async (t) => {

@@ -1,7 +1,7 @@
 /**
  * Rules about client input in redirects, file paths and network addresses (SVC605 … SVC607).
  */
-import { entryOf, methodOf, objectOf, pathOf } from '../reader/nodes.ts';
+import { entryOf, methodOf } from '../reader/nodes.ts';
 import { clientPartsOf, hasAny, isLocal, literalOf } from '../values/text.ts';
 import { dangerOf, doubt } from './injection.ts';
 import { inputsOf } from '../statements/sending.ts';
@@ -225,15 +225,13 @@ interface Target {
 }
 
 function redirectTarget(site: Site): Target | undefined {
-  const { call, meaning, receiver, value } = site;
+  const { call, meaning, value } = site;
   const [first, ...rest] = call.args;
   if (meaning === 'svc.RedirectResponse' || meaning === 'Response.redirect')
     return first && { node: first, value: value(first) };
   // a 2xx response is not a redirect: its Location names a created resource
   const statuses = rest.map((arg) => constantIn(value(arg)?.members?.get('status') ?? value(arg)) ?? '');
-  const isSet = receiver?.type === 'Headers' || /(?:^|\.)headers$/.test(pathOf(objectOf(call) ?? call) ?? '');
-  const isHead = MAKES_REPLY.test(meaning) || meaning === 'Headers' || isSet;
-  if (!isHead || statuses.some((status) => /^2\d\d$/.test(status))) return undefined;
+  if (!MAKES_REPLY.test(meaning) || statuses.some((status) => /^2\d\d$/.test(status))) return undefined;
   return fieldsOf(site).find(({ name }) => name === 'location');
 }
 

@@ -23,12 +23,12 @@ import {
 import { isOnce, isOnlyInDevelopment } from '../reader/once.ts';
 import { constantOf } from '../reader/constants.ts';
 import { meaningOfCall } from '../sources.ts';
-import { isGuard, isTimer } from '../values/calls.ts';
+import { isTimer } from '../values/calls.ts';
 import { hasNoMaximum, isStored, literalOf } from '../values/text.ts';
 import { clientIn, givenOf, madeIn } from '../values/value.ts';
 import { methodsOf } from './routes.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
-import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
+import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
 import type { Pattern, Value } from '../values/value.ts';
@@ -347,63 +347,34 @@ interface Addition extends Spot {
   readonly type?: string | undefined;
 }
 
-/** An addition of a text, or of an object. */
-interface Entry extends Addition {
-  /** Whether there is any number of texts. */
-  readonly isEndless: boolean;
-}
-
-const ADDS = /^(?:set|add|push|unshift)$/;
-const SEARCHES = /^(?:includes|indexOf|some|find|findIndex)$/;
-/** Functions with which a handler itself refuses clients that it does not know. */
-const KNOWS_CLIENT = /^(?:crypto\.timingSafeEqual|svc\.(?:Unauthorized|Forbidden|InvalidToken|verifyToken))$/;
-const SHRINKS = /^(?:delete|clear|pop|shift|splice)$/;
-
-/** SVC653: collections of the process to which clients add entries without end. */
 function watchGrowth(report: ReportAt, sources: Sources): Watch {
-  const additions: Entry[] = [];
+  const additions: Addition[] = [];
   const deletions: Addition[] = [];
   /** Objects whose size code compares. */
   const limited = new Set<Node>();
-  /** Lists in which code searches, as it does before it adds an item that is not there. */
-  const searched = new Set<Node>();
-  const guarded = new Set<Fn>();
-  /** Whether what a handler keeps is no data that a known client has given to the application. */
-  const isOpen = (handler: Fn, key?: Value): boolean =>
-    clientIn(key)?.origin.input === 'message' ||
-    isOfReading(sources.handlers.routeOf(handler)) ||
-    !guarded.has(handler);
   return {
-    onHandler({ handler, dependencies }) {
-      if (dependencies.some((each) => isGuard(each))) guarded.add(handler);
-    },
-    onCall({ call, module, meaning, receiver, handler, value }) {
-      if (handler !== undefined && KNOWS_CLIENT.test(meaning)) guarded.add(handler);
+    onCall({ call, module, receiver, route, handler, value }) {
       const to = receiver?.lasting;
       const method = methodOf(call);
-      const { type } = receiver ?? {};
-      if (to === undefined || !(/^(?:Map|Set)$/.test(type ?? '') || to.type === 'list')) return;
-      if (SHRINKS.test(method)) deletions.push({ node: call, module, to, type });
-      if (SEARCHES.test(method)) searched.add(to);
-      if (!ADDS.test(method) || handler === undefined) return;
+      if (to === undefined || !/^(?:Map|Set)$/.test(receiver?.type ?? '')) return;
+      const change = { node: call, module, to, type: receiver?.type };
+      if (/^(?:delete|clear)$/.test(method)) deletions.push(change);
+      if (handler === undefined) return;
       const key = value(call.args[0]);
-      if ((to.type === 'list' || isEndless(key)) && isOpen(handler, key))
-        additions.push({ node: call, module, to, type, isEndless: isEndless(key) });
+      const isOfMessage = clientIn(key)?.origin.input === 'message';
+      if (/^(?:set|add)$/.test(method) && (isOfMessage || isOfReading(route)) && isEndless(key))
+        additions.push(change);
     },
     onIndexed({ target, module, handler, object, key }) {
-      if (object.lasting !== undefined && handler !== undefined && isEndless(key) && isOpen(handler))
-        additions.push({ node: target, module, to: object.lasting, isEndless: true });
+      const route = handler && sources.handlers.routeOf(handler);
+      if (object.lasting !== undefined && handler !== undefined && isOfReading(route) && isEndless(key))
+        additions.push({ node: target, module, to: object.lasting });
     },
     onCompare({ sides }) {
       for (const { lasting, type } of sides)
         if (lasting !== undefined && type === undefined) limited.add(lasting);
     },
     finish() {
-      for (const { node, module, to } of lengthened(sources)) {
-        const handler = sources.handlers.reachedFrom(functionAround(node));
-        if (handler !== undefined && isOpen(handler))
-          additions.push({ node, module, to, type: undefined, isEndless: true });
-      }
       const deleting = new Set(
         sources
           .all('unary')
@@ -411,62 +382,18 @@ function watchGrowth(report: ReportAt, sources: Sources): Watch {
             node.operator === 'delete' && node.value?.type === 'member' ? [module] : [],
           ),
       );
-      for (const { node, module, to, type, isEndless: isOfAny } of additions)
+      for (const { node, module, to, type } of additions)
         if (
-          (isOfAny || !searched.has(to)) &&
           !limited.has(to) &&
           !deletions.some((each) => each.to === to && (each.type === type || each.type === 'Map')) &&
-          !(node.type === 'member' && deleting.has(module)) &&
-          !isReplaced(to, sources)
+          !(node.type === 'member' && deleting.has(module))
         )
           report(
             { module, node },
-            to.type === 'list'
-              ? 'each request adds an item that nothing removes, so clients fill the memory of the process'
-              : 'each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',
+            'each text that a client sends adds an entry that nothing removes, so clients fill the memory of the process',
           );
     },
   };
-}
-
-/** Whether code gives another value, or a length, to the variable or member that holds a collection. */
-function isReplaced({ parent }: Node, sources: Sources): boolean {
-  const name =
-    parent?.type === 'declarator' && parent.target.type === 'name'
-      ? parent.target.name
-      : parent?.type === 'entry'
-        ? parent.key
-        : undefined;
-  const holds = (node: Node): boolean =>
-    node.type === 'name' ? node.name === name : node.type === 'member' && node.property === name;
-  return (
-    name !== undefined &&
-    sources.all('assign').some(({ node }) => {
-      const { operator, target } = node;
-      const isLength = target.type === 'member' && target.property === 'length';
-      return operator === '=' && !lengthens(node) && holds(isLength ? target.object : target);
-    })
-  );
-}
-
-/** Whether an assignment gives a longer list to the variable of a list: `all = [...all, item]`. */
-function lengthens({ operator, target, value }: Assign): boolean {
-  const path = pathOf(target);
-  const items = operator === '=' && value.type === 'list' ? value.items : [];
-  return items.length > 1 && items.some((item) => item.type === 'spread' && pathOf(item.value) === path);
-}
-
-/** Returns the assignments that make a list of a module longer. */
-function lengthened(sources: Sources): readonly Addition[] {
-  return [...sources.all('assign')].flatMap(({ module, node }) => {
-    const { target } = node;
-    const binding =
-      target.type === 'name' && lengthens(node) ? module.lookup(target.name, target) : undefined;
-    const made =
-      binding?.kind === 'declared' && binding.node.type === 'declarator' ? binding.node : undefined;
-    const isOfModule = made !== undefined && functionAround(made) === undefined;
-    return isOfModule && made.value?.type === 'list' ? [{ module, node, to: made.value }] : [];
-  });
 }
 
 /** Whether requests of a handler only read, so that what it keeps is no data of the application: of GET, or middleware. */
@@ -474,19 +401,14 @@ function isOfReading(route: RouteCall | undefined): boolean {
   return route === undefined || methodsOf(route.call).includes('get');
 }
 
-/** Values that the program makes, another one each time. */
-const MADE_ANEW = /^(?:crypto\.random(?:UUID|Bytes)|svc\.createToken)$/;
-
-/** Whether a key has any number of values: clients choose them, or each request has a new one. */
+/** Whether clients can choose any number of values. */
 function isEndless(value: Value | undefined): boolean {
   const parts = (value?.texts ?? []).map((text) =>
     text.flatMap((part) => (part.kind === 'client' && !isStored(part) ? [part] : [])),
   );
   // several texts of few digits have many values together
   return (
-    value?.source?.isRequest === true ||
-    value?.type === 'svc.Socket' ||
     parts.some((all) => new Set(all.map(({ id }) => id)).size > 1 || all.some((part) => !part.isGuessable)) ||
-    madeIn(value).some((made) => hasNoMaximum(made) || MADE_ANEW.test(made.by))
+    madeIn(value).some(hasNoMaximum)
   );
 }

@@ -99,6 +99,8 @@ function findPlaces(sources: Sources, report: ReportAt): void {
     const method = methodOf(node);
     if (!/^(?:lastIndexOf|indexOf|findIndex|findLastIndex)$/.test(method) || !sources.isReached(node))
       continue;
+    // a method of the project may return something else
+    if (sources.handlers.resolve(node.callee, module) !== undefined) continue;
     // ~indexOf() is 0 where there is no such item
     if (node.parent?.type === 'unary' && node.parent.operator !== '!') continue;
     const { whole } = conditionAround(node, /^(?:&&|\|\|)$/);

@@ -519,13 +519,20 @@ function isStopped(options: Node | undefined, { value }: Site): boolean {
   return options !== undefined && (members === undefined || members.has('signal'));
 }
 
-/** Whether code ends the iterator that a call returns: `events.return()`. */
-function isReturned({ parent }: Call, module: SourceModule, sources: Sources): boolean {
-  if (parent?.type !== 'declarator') return false;
+/** Whether code ends the iterator that a call returns: `events.return()`, or a loop that it leaves. */
+function isReturned(call: Call, module: SourceModule, sources: Sources): boolean {
+  const { parent } = call;
+  if (parent?.type !== 'declarator') return isLeft(call);
   return sources.usesOf(parent).some(({ module: at, node }) => {
     const member = node.parent;
-    return at === module && member?.type === 'member' && member.property === 'return';
+    const isEnded = member?.type === 'member' && member.property === 'return';
+    return at === module && (isEnded || isLeft(node));
   });
+}
+
+/** Whether the loop over an iterator may end before the iterator does. */
+function isLeft({ parent: loop }: Node): boolean {
+  return loop?.type === 'loop' && leaveIn(loop.body, /^(?:break|return)$/) !== undefined;
 }
 
 /** Whether code uses the result of a call, or that of its promise. */

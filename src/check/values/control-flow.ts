@@ -167,7 +167,7 @@ export abstract class ControlFlow extends Evaluation {
         path.end = undefined;
         const hasChanged = path.hasChanged(around);
         const kept =
-          over !== undefined && leaveIn(body, /^(?:break|continue)$/) === undefined
+          over !== undefined && this.#isWhole(head[1]) && leaveIn(body, /^(?:break|continue)$/) === undefined
             ? factsAbout(itemOf(over), path.facts)
             : NO_FACTS;
         // the number of rounds is not known
@@ -177,6 +177,14 @@ export abstract class ControlFlow extends Evaluation {
         if (isAgain || !hasChanged) break;
       }
     });
+  }
+
+  /** Whether an expression names a list, so that it is no part of another one. */
+  #isWhole(list: Node | undefined): boolean {
+    if (list?.type === 'member') return this.#isWhole(list.object);
+    const binding = list?.type === 'name' ? this.module.lookup(list.name, list) : undefined;
+    if (binding?.kind !== 'declared' || binding.node.type !== 'declarator') return binding !== undefined;
+    return binding.node.target.type === 'name' && this.#isWhole(binding.node.value);
   }
 
   #tryStatement({ block, param, handler, finalizer }: NodeOf<'try'>): void {

@@ -310,7 +310,11 @@ const replaced =
     const filled =
       found === undefined || !new_.texts.some(texts.hasClient)
         ? kept.texts
-        : kept.texts.flatMap((each) => new_.texts.map((part) => filledWith(each, found, isAll, part)));
+        : values.textsOf(
+            kept.texts.map((each) => ({
+              texts: new_.texts.map((part) => filledWith(each, found, isAll, part)),
+            })),
+          );
     return { texts: filled.map((each) => [...each, ...marks]) };
   };
 
@@ -323,8 +327,11 @@ function filledWith(text: Text, search: string | RegExp, isAll: boolean, by: Tex
       .split('\0')
       .flatMap((piece, index) => [...(index === 0 ? [] : by), { kind: 'literal', text: piece } as const]);
   });
-  return texts.concat(parts);
+  return parts.length > MAX_PARTS ? [...text, ...by] : texts.concat(parts);
 }
+
+/** A text that a search would cut into more parts is one text, with the other one behind it. */
+const MAX_PARTS = 200;
 
 function globally(search: string | RegExp): string | RegExp {
   return typeof search === 'string' || search.global ? search : new RegExp(search.source, `${search.flags}g`);

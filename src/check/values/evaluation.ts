@@ -7,7 +7,7 @@ import { functionAround } from '../reader/nodes.ts';
 import { SQL, characterAt } from './effects.ts';
 import { isLeftOut, isWorthFinding } from './calls.ts';
 import { Classes } from './classes.ts';
-import { inputValue, itemOf, makerOf, memberOfAddress, memberOfInput } from './inputs.ts';
+import { inputValue, itemOf, makerOf, mayHave, memberOfAddress, memberOfInput } from './inputs.ts';
 import { claimOf, isRouter, typeOfMember } from './ours.ts';
 import { Path } from './path.ts';
 import { calculated, columnOfRow, enteredColumn, givenByPrincipal, isSumOfRows } from './marks.ts';
@@ -538,9 +538,9 @@ export abstract class Evaluation extends Classes {
         const value = this.value(entry.value);
         for (const [key, member] of value.members ?? []) members.set(key, member);
         // a client may send each member that stands before the copy of its input
-        if (value.source !== undefined && value.source.isRequest !== true)
+        if (value.source !== undefined)
           for (const [key, member] of members)
-            if (value.members?.has(key) !== true)
+            if (value.members?.has(key) !== true && mayHave(value.source, key))
               members.set(key, values.oneOf([member, this.member(value, key)]));
         if (value.source !== undefined || value.items !== undefined || value.whole !== undefined)
           spread = value;

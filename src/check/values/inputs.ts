@@ -421,6 +421,11 @@ export function memberOfSource({ id, origin, route, type }: Source, key: string)
   });
 }
 
+/** Whether a client may send a member of an input: a schema drops what it does not declare. */
+export function mayHave({ isRequest, type }: Source, key: string): boolean {
+  return isRequest !== true && (type?.hasKnownKeys !== true || type.member(key) !== undefined);
+}
+
 /** Returns a member of an address. Its host is a part of its own, so that a comparison of it says so. */
 export function memberOfAddress(value: Value, key: string): Value {
   if (key === 'searchParams') {

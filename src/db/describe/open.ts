@@ -93,7 +93,9 @@ async function refuseOthers(
   { sources, clock }: DescribedPlugin,
 ): Promise<void> {
   const states = await new Migrator(database, sources, { clock }).status();
-  const differing = states.filter(({ state }) => state !== 'applied');
+  const hasOwn = readMigrations(sources, database.dialect).some(({ isContributed }) => !isContributed);
+  // without migrations of its own, an application uses the tables of another one
+  const differing = states.filter(({ state }) => state !== 'applied' && (hasOwn || state !== 'unknown'));
   if (differing.length > 0)
     throw new SvcError('E_MIGRATION_DIFFERS', [
       shownUrl(url),

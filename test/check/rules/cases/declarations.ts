@@ -61,7 +61,7 @@ app.tool('create_digest', { args: { text: str } }, ({ args }) => createHash('sha
 app.tool('read', { args: { id: int } }, ({ args }) => createReadStream(files.get(args.id)));
 app.tool('page', { args: { text: str } }, ({ args }) => { const page = React.createElement('p'); page.updateText(args.text); return page; });
 app.tool('once', { args: { id: int } }, ({ args }) => { const ids = new Set([1, 2]); ids.delete(args.id); return [...ids]; });
-app.tool('load', { args: { id: int } }, async ({ args }) => { cache.set(args.id, await fetchNote(args.id)); }); // SVC653
+app.tool('load', { args: { id: int } }, async ({ args }) => { cache.set(args.id, await fetchNote(args.id)); });
 app.tool('store', { args: { text: str } }, ({ args }) => { const notes = mongo.db('shop').collection('notes'); return notes.insertOne(args); }); // SVC201
 app.tool('forget', { args: { id: int } }, ({ args }) => lines.delete(args.id)); // SVC201
 const lines = new Map();

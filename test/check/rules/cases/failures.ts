@@ -421,7 +421,7 @@ app.websocket('/follow', { me: Depends(BearerAuth()) }).onOpen((socket) => {
 });
 const seen: unknown[] = [];
 app.get('/wait', { me: Depends(BearerAuth()) }, () => {
-  prices.watch((price) => seen.push(price)); // SVC653 SVC654
+  prices.watch((price) => seen.push(price)); // SVC654
   return { ok: true };
 });
 // FILE feed.ts

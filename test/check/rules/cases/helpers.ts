@@ -316,7 +316,7 @@ app.websocket('/lines').onMessage(save); // SVC201
 import { int } from 'svc';
 const stock = new Map<number, number>();
 export function addTools(app: { tool(...args: unknown[]): void }): void {
-  app.tool('set_stock', { args: { id: int } }, ({ args }: Context) => { stock.set(args.id, args.count); }); // SVC201 SVC653
+  app.tool('set_stock', { args: { id: int } }, ({ args }: Context) => { stock.set(args.id, args.count); }); // SVC201
   app.tool('get_stock', { args: { id: int } }, ({ args }: Context) => stock.get(args.id));
 }
 `,

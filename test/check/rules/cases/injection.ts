@@ -419,7 +419,7 @@ const settings = {};
 const BANNED = new Set(['__proto__', 'constructor', 'prototype']);
 app.put('/a', {}, ({ body }) => { settings[body.group][body.name] = body.value; }); // SVC650
 app.put('/b', {}, ({ body }) => { if (Object.hasOwn(settings, body.group)) settings[body.group][body.name] = body.value; });
-app.put('/c', {}, ({ body }) => { settings[body.name] = body.value; }); // SVC653
+app.put('/c', {}, ({ body }) => { settings[body.name] = body.value; });
 app.put('/d', { body: { all: Field(record(any)) } }, ({ body }) => merge(settings, body.all));
 app.put('/e', { body: { all: Field(record(any)) } }, ({ body }) => mergeKnown(settings, body.all));
 app.put('/f', { body: { group: Field(str, { pattern: '^[a-z]+$' }) } }, ({ body }) => { settings[body.group][body.name] = 1; });
@@ -428,14 +428,14 @@ function merge(target, change) {
   for (const key of Object.keys(change)) {
     const present = target[key];
     if (isObject(present)) merge(present, change[key]);
-    else target[key] = change[key]; // SVC650 SVC653
+    else target[key] = change[key]; // SVC650
   }
 }
 function mergeKnown(target, change) {
   for (const [key, value] of Object.entries(change)) {
     if (BANNED.has(key)) continue;
     if (isObject(target[key])) mergeKnown(target[key], value);
-    else target[key] = value; // SVC653
+    else target[key] = value;
   }
 }
 `,

@@ -365,7 +365,7 @@ app.patch('/b', { public: 'x', body: { theme: Field(record(any)) } }, ({ body })
 function fill(into: any, from: any): void {
   Object.entries(from).forEach(([key, value]) => {
     if (typeof into[key] === 'object' && typeof value === 'object') return fill(into[key], value);
-    into[key] = value; // SVC650 SVC653
+    into[key] = value; // SVC650
   });
 }
 // FILE merge.ts
@@ -374,7 +374,7 @@ export function merge(into: Record<string, unknown>, from: Record<string, unknow
   for (const [key, value] of Object.entries(from)) {
     const present = into[key];
     if (isTree(value) && isTree(present)) merge(present, value);
-    else into[key] = value; // SVC650 SVC653
+    else into[key] = value; // SVC650
   }
   return into;
 }
@@ -393,7 +393,7 @@ export function merge(into: Record<string, unknown>, from: Record<string, unknow
     if (key === '__proto__') continue;
     const present = into[key];
     if (isTree(value) && isTree(present)) merge(present, value);
-    else into[key] = value; // SVC653
+    else into[key] = value;
   }
   return into;
 }

@@ -1,38 +1,5 @@
 /** Applications whose state, listeners or transactions outlive what they are for, and applications that end them. */
 export const LIFETIMES: Readonly<Record<string, string>> = {
-  'collections that clients fill': `
-// FILE app.ts
-import { BearerAuth, Depends, Field, Schema, Svc, int, reply, str } from 'svc';
-import { JobStore } from './jobs.ts';
-class Progress extends Schema { id = Field(str, { maxLength: 40 }); percent = Field(int, { ge: 0, le: 100 }); }
-const guard = { me: Depends(BearerAuth()) };
-const store = new JobStore();
-const started = new Map<string, number>();
-const paths: string[] = [];
-const sockets = new Set<unknown>();
-const votes: Record<string, number> = {};
-const mine = new Map<string, number>();
-const byPercent: Record<string, number> = {};
-const names: string[] = [];
-export const app: Svc = new Svc();
-app.post('/jobs/{id}', { public: 'x' }, ({ params: { id } }) => { store.report(id, 0); });
-app.post('/jobs', { public: 'x', body: Progress }, ({ body }) => {
-  const id = crypto.randomUUID();
-  started.set(id, body.percent); // SVC653
-  return reply({ id }, 202);
-});
-app.use((req, next) => { paths.push(req.path); return next(); }); // SVC653
-app.websocket('/live', guard).onOpen((socket) => { sockets.add(socket); }); // SVC653
-app.put('/votes', { public: 'x', body: Progress }, ({ body }) => { votes[body.id] = body.percent; }); // SVC653
-app.put('/mine', { ...guard, body: Progress }, ({ body }) => { mine.set(body.id, body.percent); });
-app.put('/percent', { public: 'x', body: Progress }, ({ body }) => { byPercent[body.percent] = 1; });
-app.post('/names', { public: 'x', body: Progress }, () => { if (!names.includes('fixed')) names.push('fixed'); });
-// FILE jobs.ts
-export class JobStore {
-  readonly #jobs = new Map<string, number>();
-  report(id: string, percent: number): void { this.#jobs.set(id, percent); } // SVC653
-}
-`,
   'collections that end': `
 // FILE app.ts
 import { BearerAuth, Depends, Field, Schema, Svc, TooManyRequests, int, str } from 'svc';
@@ -132,6 +99,15 @@ app.get('/watched', { ...guard, watched: Depends(watched, { scope: 'app' }) }, (
 app.get('/stream', guard, ({ signal }) => new EventStreamResponse((async function* () {
   for await (const [data] of on(feed, 'price', { signal })) yield { data };
 })()));
+app.get('/three', guard, async () => {
+  const seen: unknown[] = [];
+  for await (const [data] of on(feed, 'price')) { seen.push(data); if (seen.length === 3) break; }
+  return seen;
+});
+app.get('/first', guard, async () => {
+  const events = on(feed, 'price');
+  for await (const [data] of events) { if (data !== null) return data; }
+});
 app.get('/iterated', guard, () => new EventStreamResponse((async function* () {
   const events = on(feed, 'price');
   try { yield { data: await events.next() }; } finally { await events.return?.(); }

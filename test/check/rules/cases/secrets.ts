@@ -82,7 +82,7 @@ app.post('/a', { db: Depends(database) }, ({ db, body }) =>
 app.post('/b', {}, () => ({ accessToken: 'r' + Math.random() })); // SVC622
 app.post('/c', {}, () => reply({}, 200, { 'Set-Cookie': \`id=\${Date.now()}; HttpOnly; Secure\` })); // SVC622
 const codes = new Map();
-app.post('/d', {}, ({ body }) => { codes.set(body.mail, String(Math.floor(100000 + Math.random() * 900000))); }); // SVC622 SVC653
+app.post('/d', {}, ({ body }) => { codes.set(body.mail, String(Math.floor(100000 + Math.random() * 900000))); }); // SVC622
 app.post('/e', {}, ({ body }) => codes.get(body.mail) === body.code);
 app.post('/f', {}, ({ body }) => mail(body.mail, \`https://a.example/in?token=\${Math.random()}\`)); // SVC622
 const visits = new Map();

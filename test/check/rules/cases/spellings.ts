@@ -47,11 +47,12 @@ const api = axios.create({ timeout: 1_000 });
 const PLAIN = { httpOnly: false, path: '/' }; // SVC207
 const SAFE = { httpOnly: true, path: '/' };
 export const app: Svc = new Svc();
-app.get('/headers', { query: next }, ({ query }) => {
+app.get('/created-headers', { query: next }, ({ query }) => {
   const headers = new Headers();
-  headers.set('Location', query.next); // SVC605
-  return new Response(null, { status: 302, headers });
+  headers.set('Location', query.next);
+  return new Response(null, { status: 201, headers });
 });
+app.get('/asked', guard, async ({ query }) => (await fetch('https://weather.example/', { headers: new Headers({ location: query.next }), signal: AbortSignal.timeout(1_000) })).status);
 app.get('/constant', { query: next }, ({ query }) => {
   const options = { location: query.next };
   return reply('', 303, options); // SVC605
@@ -107,6 +108,8 @@ app.get('/joined', guard, async ({ db }) => {
 // FILE app.ts
 import { BearerAuth, Depends, Forbidden, Svc } from 'svc';
 const guard = { me: Depends(BearerAuth()) };
+class Shelf { indexOf(name: string): string | undefined { return name === 'stats' ? name : undefined; } }
+const shelf = new Shelf();
 const rolesOf = (me: { roles?: unknown }): string[] => (Array.isArray(me.roles) ? me.roles : []);
 export const app: Svc = new Svc();
 app.get('/a', guard, ({ me }) => {
@@ -117,6 +120,7 @@ app.get('/b', guard, ({ me }) => (me.sub !== undefined && rolesOf(me).findIndex(
 app.get('/c', guard, ({ me }) => {
   if (rolesOf(me).indexOf('admin') === -1) throw new Forbidden();
   if (~rolesOf(me).indexOf('editor')) return 'drafts';
+  if (!shelf.indexOf('stats')) return 'none';
   return rolesOf(me).indexOf('admin') + 1 ? 'stats' : 'none';
 });
 `,
@@ -169,5 +173,70 @@ export function setKnown(target: Tree, path: readonly string[], value: unknown):
   for (const key of path) at = (at[key] ??= {}) as Tree;
   at[path[0]] = value;
 }
+`,
+  'defaults beside inputs': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, int, str } from 'svc';
+import { db as database } from 'svc/db';
+class Page extends Schema { page = Field(int, { ge: 1, le: 100, default: 1 }); size = Field(int, { ge: 1, le: 100, default: 20 }); }
+class Sorted extends Schema { sort = Field(str, { maxLength: 20 }); }
+const guard = { me: Depends(BearerAuth()), db: Depends(database) };
+const DEFAULTS = { sort: 'title', page: 1, size: 20 };
+export const app: Svc = new Svc();
+app.get('/list', { ...guard, query: Page }, async ({ me, db, query }) => {
+  const { sort, page, size } = { ...DEFAULTS, ...query };
+  return db.fetchAll(\`select title from note where owner = ? order by \${sort} limit ? offset ?\`, [me.sub, size, (page - 1) * size]);
+});
+app.get('/inline', { ...guard, query: { size: Field(int, { ge: 1, le: 100, default: 20 }) } }, async ({ me, db, query }) => {
+  const options = { ...DEFAULTS, ...query };
+  return db.fetchAll(\`select title from note where owner = ? order by \${options.sort} limit ?\`, [me.sub, options.size]);
+});
+app.get('/params/{id:int}', guard, async ({ me, db, params }) => {
+  const options = { ...DEFAULTS, ...params };
+  return db.fetchAll(\`select title from note where owner = ? and id = ? order by \${options.sort} limit 10\`, [me.sub, options.id]);
+});
+app.get('/sorted', { ...guard, query: Sorted }, async ({ me, db, query }) => {
+  const options = { ...DEFAULTS, ...query };
+  return db.fetchAll(\`select title from note where owner = ? order by \${options.sort} limit 10\`, [me.sub]); // SVC601
+});
+`,
+  'lists whose items a loop has tested': `
+// FILE app.ts
+import { BearerAuth, Depends, Field, Schema, Svc, list, str } from 'svc';
+import { db as database } from 'svc/db';
+class Ask extends Schema { cols = Field(list(str), { maxItems: 20 }); only = Field(str, { maxLength: 9, default: '' }); }
+const guard = { me: Depends(BearerAuth()), db: Depends(database), query: Ask };
+export const app: Svc = new Svc();
+app.get('/all', guard, async ({ db, query }) => {
+  for (const each of query.cols) { if (!/^[a-z_]+$/.test(each)) throw new Error('bad'); }
+  return db.fetchAll(\`select \${query.cols.join()} from note limit 9\`);
+});
+app.get('/rest', guard, async ({ db, query }) => {
+  for (const each of query.cols.slice(1)) { if (!/^[a-z_]+$/.test(each)) throw new Error('bad'); }
+  return db.fetchAll(\`select \${query.cols.join()} from note limit 9\`); // SVC601
+});
+app.get('/others', guard, async ({ db, query }) => {
+  const others = query.cols.filter((each) => each !== query.only);
+  for (const each of others) { if (!/^[a-z_]+$/.test(each)) throw new Error('bad'); }
+  return db.fetchAll(\`select \${query.cols.join()} from note limit 9\`); // SVC601
+});
+`,
+  // without a limit, the first text would have 2^30 alternatives, and the second one 3^30 parts
+  'texts in which many places are replaced': `
+// FILE app.ts
+import { Depends, Field, HTMLResponse, Svc, escapeHtml, str } from 'svc';
+import { db as database } from 'svc/db';
+const query = { text: Field(str, { maxLength: 40, default: '' }) };
+export const app: Svc = new Svc();
+app.get('/page', { query }, ({ query }) => {
+  let page = '<p>${Array.from({ length: 30 }, (_, n) => `{${n}}`).join(' ')}</p>';
+  ${Array.from({ length: 30 }, (_, n) => `page = page.replace('{${n}}', escapeHtml(query.text || '-'));`).join('\n  ')}
+  return new HTMLResponse(page);
+});
+app.get('/doubled', { query, db: Depends(database), public: 'x' }, async ({ query, db }) => {
+  let text = 'select id from note where title = %';
+  ${Array.from({ length: 30 }, () => `text = text.replaceAll('%', \`%\${query.text}%%\`);`).join('\n  ')}
+  return db.fetchAll(text); // SVC601
+});
 `,
 };

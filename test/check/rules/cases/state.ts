@@ -36,7 +36,7 @@ class Hook extends Schema { id = Field(str); address = Field(str); }
 ${declared}
 export const add = (body) => {
   const hook = ${made};
-  ${written};${/^kept(?:\[hook|\.(?:set|add|push)| = \[)/.test(written) ? ' // SVC653' : ''}
+  ${written};
   return { id: hook.id };
 };
 export const deliver = async (id) => {
