@@ -456,7 +456,7 @@ test('on a route with a form, exception handlers and responses have the issues o
     for (const [place, request] of [
       ['body', { json: data }],
       ['form', { form: data }],
-      ['body', { json: data }], // the same error is thrown again
+      ['body', { json: data }], // this error is thrown again
     ] as const) {
       const response = await it.client.post(`/${place}/${index}`, request);
       assert.deepEqual(
