@@ -304,7 +304,8 @@ class DocumentWriter {
     const laid: Record<string, unknown> = { ...operation, ...rest };
     if (isRecord(responses)) {
       const given = Object.entries(responses).map(
-        ([status, response]) => [status, this.#responses.filled(status, response, operation.responses)] as const,
+        ([status, response]) =>
+          [status, this.#responses.filled(status, response, operation.responses)] as const,
       );
       laid['responses'] = withoutNulls({ ...operation.responses, ...Object.fromEntries(given) });
     }
