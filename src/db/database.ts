@@ -7,7 +7,7 @@ import { SvcError } from '../base/errors.ts';
 import { ignore } from '../base/promises.ts';
 import { given, readOptions } from '../base/options.ts';
 import { DatabaseError, atCaller } from './errors.ts';
-import { limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
+import { MAX_TIMEOUT_MS, limitOf, settledBy, sleepWithin, watchLimit, type QueryOptions } from './limits.ts';
 import { Session, type Conversion, type OpenStream, type Work } from './session.ts';
 import {
   Transaction,
@@ -38,8 +38,10 @@ const FIRST_PAUSE_MS = 5;
 const MAX_PAUSE_MS = 1_000;
 
 const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
-/** As long as a caller waits for a connection by default. */
-const STORE_TIMEOUT_MS = 5_000;
+/** Milliseconds for a statement of a store, after the longest wait for a connection. */
+const STORE_MS = 5_000;
+/** Default of `acquireTimeoutMs`. */
+const ACQUIRE_MS = 5_000;
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 
@@ -59,6 +61,7 @@ interface TransactionStart {
 interface DatabaseDeps {
   readonly clock: Clock;
   readonly statementTimeoutMs: number;
+  readonly acquireTimeoutMs?: number | undefined;
   readonly conversion?: Conversion | undefined;
   readonly spans?: DatabaseSpans | undefined;
   readonly onWait?: ((seconds: number) => void) | undefined;
@@ -73,6 +76,7 @@ export class Database extends Session {
   /** @internal */
   readonly clock: Clock;
   readonly #statementTimeoutMs: number;
+  readonly #storeTimeoutMs: number;
   readonly #spans: DatabaseSpans | undefined;
   readonly #onWait: ((seconds: number) => void) | undefined;
   /**
@@ -84,7 +88,14 @@ export class Database extends Session {
   /** @internal */
   constructor(
     driver: Driver,
-    { clock, statementTimeoutMs, conversion = UNCONVERTED, spans, onWait }: DatabaseDeps,
+    {
+      clock,
+      statementTimeoutMs,
+      acquireTimeoutMs = ACQUIRE_MS,
+      conversion = UNCONVERTED,
+      spans,
+      onWait,
+    }: DatabaseDeps,
   ) {
     super();
     this.#driver = driver;
@@ -92,6 +103,7 @@ export class Database extends Session {
     this.conversion = conversion;
     this.clock = clock;
     this.#statementTimeoutMs = statementTimeoutMs;
+    this.#storeTimeoutMs = Math.min(acquireTimeoutMs + STORE_MS, MAX_TIMEOUT_MS);
     this.#spans = spans;
     this.#onWait = onWait;
   }
@@ -103,10 +115,10 @@ export class Database extends Session {
 
   /**
    * Limit for the statements of stores on which requests wait: a server that does not answer must hold none of them
-   * for longer. @internal
+   * for longer. It is longer than the wait for a connection, so that a busy pool is a PoolTimeout. @internal
    */
   get storeLimit(): QueryOptions {
-    return { timeoutMs: this.#statementTimeoutMs === 0 ? STORE_TIMEOUT_MS : this.#statementTimeoutMs };
+    return { timeoutMs: this.#statementTimeoutMs === 0 ? this.#storeTimeoutMs : this.#statementTimeoutMs };
   }
 
   /**

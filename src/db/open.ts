@@ -84,7 +84,7 @@ export interface DatabaseOptions {
    * Default `timeoutMs` of every method, 0 ... 2_147_483_647. It also applies to statements inside
    * transactions, and to their BEGIN, COMMIT and ROLLBACK. 0 means no limit: if the server vanishes, a statement
    * waits until TCP reports this, which takes many minutes. Statements of stores in the database, such as for
-   * sessions and logins, then have a limit of 5 seconds. Default 0.
+   * sessions and logins, then have a limit of `acquireTimeoutMs` of the pool and 5 seconds. Default 0.
    */
   readonly statementTimeoutMs?: number | undefined;
   /**
@@ -202,7 +202,14 @@ export function prepareDatabase(
       await driver.open();
       return {
         driver,
-        database: new Database(driver, { clock, statementTimeoutMs, conversion, spans, onWait }),
+        database: new Database(driver, {
+          clock,
+          statementTimeoutMs,
+          acquireTimeoutMs: read.pool.acquireTimeoutMs,
+          conversion,
+          spans,
+          onWait,
+        }),
       };
     },
   };

@@ -126,8 +126,19 @@ onEveryDatabase('a row that is not a list of values is refused', async (db, url)
   await db.script(`create table marked (${COLUMNS[db.dialect]})`);
   await using typing = await openDatabase(url, { types: { money_amount: MONEY } });
   for (const each of [db, typing])
-    for (const row of [1, FIVE, json([1]), { doc: 1 }] as unknown as (readonly Parameter[])[]) {
-      await assert.rejects(each.insertMany('marked', ['doc'], [row]), fault('E_DB_PARAMETER_COUNT'));
+    for (const row of [
+      1,
+      null,
+      'x',
+      FIVE,
+      json([1]),
+      { doc: 1 },
+      new Uint8Array(1),
+    ] as unknown as (readonly Parameter[])[]) {
+      await assert.rejects(each.insertMany('marked', ['doc'], [row]), {
+        code: 'E_DB_PARAMETER_COUNT',
+        message: /of row 1: the number of placeholders is 1, but the values are not a list/,
+      });
       await assert.rejects(
         each.executeMany('insert into marked (doc) values (?)', [row]),
         fault('E_DB_PARAMETER_COUNT'),

@@ -11,6 +11,7 @@ import {
   DatabasePlugin,
   DatabaseRecordStore,
   Deadlock,
+  PoolTimeout,
   openDatabase,
   recordStoreMigration,
   StoreFull,
@@ -143,7 +144,7 @@ for (const [dialect, around] of [
   });
 
 for (const [statementTimeoutMs, expected] of [
-  [0, 5_000],
+  [0, 10_000],
   [700, 700],
 ] as const)
   test(`a statement of DatabaseRecordStore has a limit of ${expected} ms if statementTimeoutMs is ${statementTimeoutMs}, so a server that does not answer holds no request`, async () => {
@@ -174,6 +175,31 @@ for (const [statementTimeoutMs, expected] of [
       assert.deepEqual([...new Set(limits.values())], [expected]);
     }
   });
+
+test('while no connection is free, each caller of DatabaseRecordStore gets a PoolTimeout after acquireTimeoutMs', async () => {
+  for (const acquireTimeoutMs of [100, 5_000, 8_000]) {
+    const clock = new ManualClock();
+    await using db = await openDatabase('sqlite::memory:', { clock, pool: { acquireTimeoutMs } });
+    const store = new DatabaseRecordStore(db);
+    await store.createTable();
+    const held = Promise.withResolvers<void>();
+    const holding = db.transaction(() => held.promise);
+    const outcomes: unknown[] = [];
+    const calls: Promise<unknown>[] = [];
+    for (let call = 0; call < 4; call++) {
+      calls.push(store.get('a').catch((error: unknown) => outcomes.push(error)));
+      await clock.advance(7);
+    }
+    await clock.advance(acquireTimeoutMs);
+    await Promise.all(calls);
+    assert.deepEqual(
+      outcomes.map((error) => error instanceof PoolTimeout || error),
+      [true, true, true, true],
+    );
+    held.resolve();
+    await holding;
+  }
+});
 
 for (const [dialect, attempts] of [
   ['sqlite', 1],

@@ -10,7 +10,7 @@ import { DatabaseError } from '../errors.ts';
 import { isStaleStatement } from './errors.ts';
 import { fits, pin } from './types.ts';
 import { writeParams } from './values.ts';
-import { endRows, refuseCount, taken } from '../parameters.ts';
+import { checkCount, endRows, taken } from '../parameters.ts';
 import type { Parameter, Params } from '../values.ts';
 import type { Limit } from '../driver.ts';
 import type { Exchange } from './exchange.ts';
@@ -143,7 +143,7 @@ function joined(rows: readonly Params[], perRow: number, before: number): Params
   const values: Parameter[] = [];
   for (let index = 0; index < rows.length; index++) {
     const row = rows[index]!;
-    if (row.length !== perRow) refuseCount(perRow, row.length, before + index + 1);
+    checkCount(row, perRow, before + index + 1);
     // a caller may pass undefined in spite of the types: the writer refuses it
     for (let column = 0; column < perRow; column++) values.push(row[column]!);
   }
@@ -193,7 +193,7 @@ async function runAll(many: Many, isKept: boolean | undefined): Promise<number |
   try {
     while (many.next.done !== true) {
       const params = many.next.value;
-      if (params.length !== placeholders) refuseCount(placeholders, params.length, many.row);
+      checkCount(params, placeholders, many.row);
       const statement = await runner.prepared(sql, params, limit, isKept);
       if (statement.id === undefined) return undefined;
       // the full cache may have evicted earlier statements
@@ -238,6 +238,7 @@ async function writeAll(many: Many, memory: KnownStatement): Promise<number> {
     return (await finished)?.affectedRows ?? 0;
   };
   runner.writeClosing();
+  const turns = conversation.turns();
   try {
     for (; many.next.done !== true; many.next = source.next(), many.row += rowsAtOnce) {
       if (exchange?.error !== undefined || conversation.isEnded) break;
@@ -250,7 +251,7 @@ async function writeAll(many: Many, memory: KnownStatement): Promise<number> {
         finished = conversation.finish(exchange, limit);
         finished.catch(() => undefined); // prevents an unhandled rejection: ended() throws the error
       } else exchange.add(sequence);
-      const room = conversation.room();
+      const room = conversation.room(turns);
       if (room !== undefined) await room;
     }
   } catch (error) {
@@ -269,7 +270,7 @@ function writeRow(
   const { writer } = runner.conversation;
   // check the time limit for each row: KILL QUERY would have no effect between two of these short statements
   runner.check(sql, limit);
-  if (params.length !== placeholders) refuseCount(placeholders, params.length, row);
+  checkCount(params, placeholders, row);
   const statement = prepared.find(
     ({ statement: { kinds } }) => kinds === undefined || fits(kinds, params),
   )?.statement;

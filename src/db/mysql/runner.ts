@@ -19,7 +19,7 @@ import { fits, kindsKey, pin, type Kinds } from './types.ts';
 import { checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, refuse, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { refuseCount, parameterIssue } from '../parameters.ts';
+import { checkCount, refuseCount, parameterIssue } from '../parameters.ts';
 import type { Params } from '../values.ts';
 import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';
@@ -83,7 +83,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   ): Promise<T> {
     try {
       const placeholders = this.placeholdersOf(text);
-      if (params.length !== placeholders) refuseCount(placeholders, params.length);
+      checkCount(params, placeholders);
       const request: StatementRequest = { text, params, wanted, limit };
       const known =
         limit === undefined && this.writing === undefined && this.#options.pipelines
@@ -146,7 +146,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   /** Opens a cursor with a prepared statement of its own, which no other request uses. */
   async open(text: string, params: Params, limit: Limit | undefined): Promise<Cursor> {
     const placeholders = this.placeholdersOf(text);
-    if (params.length !== placeholders) refuseCount(placeholders, params.length);
+    checkCount(params, placeholders);
     while (this.mustWait) await this.turn();
     this.check(text, limit);
     let id: number | undefined;
@@ -396,6 +396,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
   /** Sends large values in chunks. Checks all first: a value that is too long spoils the statement. */
   async #sendLarge(id: number, { text, params }: StatementRequest): Promise<void> {
     const { writer } = this.conversation;
+    const turns = this.conversation.turns();
     this.writeClosing();
     for (const [index, value] of params.entries()) {
       if (!isLarge(value)) continue;
@@ -410,7 +411,7 @@ export class MySqlRunner extends ServerRunner<Exchange, MySqlConversation> {
         writer.uint16(index);
         writer.raw(bytes.subarray(at, at + LARGE_BYTES));
         writer.end();
-        const room = this.conversation.room();
+        const room = this.conversation.room(turns);
         if (room !== undefined) await room;
         this.conversation.check();
       }

@@ -3,7 +3,8 @@
  * row, and \N for NULL. COPY takes half the time of INSERT on the server.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { checkCount, textOf, type RowPlace } from './values.ts';
+import { checkCount } from '../parameters.ts';
+import { textOf, type RowPlace } from './values.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
@@ -65,6 +66,7 @@ async function writeRows(
   { text, oids, rows }: Copy,
   exchange: Exchange,
 ): Promise<void> {
+  const turns = conversation.turns();
   let chunk = '';
   const send = (): void => {
     conversation.writer.copyData(Buffer.from(chunk));
@@ -78,7 +80,7 @@ async function writeRows(
     checkCount(next.value, oids.length, row);
     chunk += lineOf(next.value, oids, types, { sql: text, row });
     if (chunk.length >= CHUNK_CHARACTERS) send();
-    const room = conversation.room();
+    const room = conversation.room(turns);
     if (room !== undefined) await room;
   }
   if (chunk !== '' && exchange.error === undefined) send();

@@ -3,8 +3,8 @@
  * succeed or fail together. Messages are sent while later messages are still being built.
  */
 import { Exchange, STEP } from './exchange.ts';
-import { checkCount, writeParams } from './values.ts';
-import { endRows } from '../parameters.ts';
+import { writeParams } from './values.ts';
+import { checkCount, endRows } from '../parameters.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';
@@ -115,6 +115,7 @@ async function writePairs(
   exchange: Exchange,
 ): Promise<void> {
   const { rows } = many;
+  const turns = conversation.turns();
   for (
     let next = rows.next(), row = 1;
     next.done !== true && exchange.error === undefined && !conversation.isEnded;
@@ -122,11 +123,12 @@ async function writePairs(
   ) {
     writePair(conversation, types, many, next.value, row);
     exchange.pairsWritten++;
-    const room = conversation.room();
+    const { isFull } = conversation;
+    const room = conversation.room(turns);
     if (room === undefined) continue;
     await room;
     // wait for the first row, so that the memory for rows that can be read again is limited
-    if (!exchange.hasRunPair) await firstReply(conversation, exchange);
+    if (isFull && !exchange.hasRunPair) await firstReply(conversation, exchange);
     if (exchange.hasRunPair) rows.drop();
   }
 }

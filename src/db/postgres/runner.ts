@@ -16,7 +16,7 @@ import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { DatabaseError, StalePlan } from '../errors.ts';
 import { endingLimit } from '../limits.ts';
-import { endRows, taken } from '../parameters.ts';
+import { checkCount, endRows, taken } from '../parameters.ts';
 import { ServerRunner, type StatementRequest } from '../wire/server-connection.ts';
 import { PreparedStatements } from '../statements.ts';
 import { checkedStatement } from '../placeholders.ts';
@@ -33,7 +33,7 @@ import {
   foundType,
   rereadRows,
 } from './rows.ts';
-import { checkCount, needsTypes, writeParams } from './values.ts';
+import { needsTypes, writeParams } from './values.ts';
 import type { Column, Limit, PreparedColumn, Row } from '../driver.ts';
 import type { WireColumn } from './messages.ts';
 import type { PostgresConversation } from './conversation.ts';

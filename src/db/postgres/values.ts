@@ -13,13 +13,7 @@ import { SvcError } from '../../base/errors.ts';
 import { arrayText } from './arrays.ts';
 import { dateTextOf, instantText, microsOf } from './dates.ts';
 import { OID, type PostgresType, type PostgresTypes } from './types.ts';
-import {
-  parameterIssue,
-  refuseCount,
-  refuseParameter,
-  type ParameterPlace,
-  type Refusal,
-} from '../parameters.ts';
+import { parameterIssue, refuseParameter, type ParameterPlace, type Refusal } from '../parameters.ts';
 import { Bound, Json, bytesOf, type Params } from '../values.ts';
 import type { MessageWriter } from './writer.ts';
 
@@ -150,10 +144,6 @@ export function textOf(
   if (typeof text === 'string' || text === null) return text;
   const problem = `a value that a column of type ${types.get(oid)?.name ?? oid} cannot hold`;
   return refuseParameter(text ?? parameterIssue(value) ?? { problem }, { ...place, position: index + 1 });
-}
-
-export function checkCount(params: Params, needed: number, row?: number): void {
-  if (params.length !== needed) refuseCount(needed, params.length, row);
 }
 
 /**

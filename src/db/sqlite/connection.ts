@@ -119,9 +119,12 @@ export class SqliteConnection implements Connection {
         const until = count + MANY_ROWS;
         const done = this.#attempt(sql, limit, () => {
           // a retry after a lock error continues with the row that failed, because `next` still contains it
-          for (; next.done !== true && count < until && !turns.isSpent; next = source.next()) {
+          // and writes it even if the wait for the lock took the whole turn
+          while (next.done !== true) {
             affectedRows += statement.affect(statement.encode(next.value, count + 1));
             count++;
+            next = source.next();
+            if (count === until || turns.isSpent) break;
           }
         });
         if (done instanceof Promise) await done;

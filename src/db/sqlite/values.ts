@@ -7,7 +7,7 @@
  * In rows, an integer becomes a number, or a bigint beyond 2^53 - 1. A real becomes a number, and a blob a
  * Uint8Array.
  */
-import { parameterIssue, refuseCount, refuseParameter } from '../parameters.ts';
+import { checkCount, parameterIssue, refuseParameter } from '../parameters.ts';
 import { Json, bytesOf, type Parameter, type Params } from '../values.ts';
 import { setOwn } from '../../base/options.ts';
 import type { Int8, Row } from '../driver.ts';
@@ -24,10 +24,9 @@ export function encodeParams(
   { text, placeholders }: ScannedStatement,
   row?: number,
 ): SqliteInput[] {
-  const count = params.length;
-  if (count !== placeholders) refuseCount(placeholders, count, row);
-  const inputs = new Array<SqliteInput>(count);
-  for (let index = 0; index < count; index++) {
+  checkCount(params, placeholders, row);
+  const inputs = new Array<SqliteInput>(placeholders);
+  for (let index = 0; index < placeholders; index++) {
     const value = params[index]!;
     inputs[index] =
       // convert to a bigint, because node:sqlite binds a number as real, which a text column would store as

@@ -324,7 +324,6 @@ export abstract class Conversation<
 > extends RequestQueue<E, W> {
   readonly #cancel: () => Promise<void>;
   readonly #clock: Clock;
-  readonly #turns: SharedTurns;
   #drained: PromiseWithResolvers<void> | undefined;
   readonly #onDrain = (): void => {
     this.#drained?.resolve();
@@ -337,7 +336,6 @@ export abstract class Conversation<
     super({ socket, reader, writer, peer: 'the database' });
     this.#cancel = cancel;
     this.#clock = clock;
-    this.#turns = new SharedTurns(clock);
     reader.maxBytes = maxBytes;
     socket.on('drain', this.#onDrain);
   }
@@ -376,15 +374,24 @@ export abstract class Conversation<
     return exchange;
   }
 
+  /** Returns the turns of the event loop for one long write. */
+  turns(): SharedTurns {
+    return new SharedTurns(this.#clock);
+  }
+
+  /** Whether the buffer has so many bytes that room() sends them. */
+  get isFull(): boolean {
+    return this.writer.length >= FLUSH_BYTES;
+  }
+
   /**
    * Sends the buffered bytes if there are at least FLUSH_BYTES. Then returns a promise that resolves when the
-   * socket accepts more data. Also returns a promise if the source of a long write computes for a whole turn
-   * of the event loop. A long write must await this promise: some servers stop reading requests until the
-   * client has read their replies.
+   * socket accepts more data. Also returns a promise if `turns` are spent by the source of a long write. A long
+   * write must await this promise: some servers stop reading requests until the client has read their replies.
    */
-  room(): Promise<void> | undefined {
-    if (this.writer.length < FLUSH_BYTES) return this.#turns.isSpent ? this.#turns.next() : undefined;
-    if (this.flush()) return this.#turns.next();
+  room(turns: SharedTurns): Promise<void> | undefined {
+    if (!this.isFull) return turns.isSpent ? turns.next() : undefined;
+    if (this.flush()) return turns.next();
     this.#drained ??= Promise.withResolvers();
     return this.#drained.promise;
   }

@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ConnectionLost, DatabaseError, StatementError } from '../../../src/db/errors.ts';
-import { connectedToFake, type Result } from '../../support/fake-postgres.ts';
+import { openDatabase, type Database } from '../../../src/db/index.ts';
+import { ComputingClock } from '../../support/computing-clock.ts';
+import { connectedToFake, fakePostgres, type Result } from '../../support/fake-postgres.ts';
 
 const TEXT = 25;
 const ITEM = 16_500;
@@ -255,4 +257,31 @@ for (const [code, hasCause] of [
     assert.equal(lost.message.includes('The server ended the connection'), hasCause, lost.message);
     assert.equal((lost.cause as DatabaseError | undefined)?.sqlstate, hasCause ? code : undefined);
     assert.equal(connection.isBroken, true);
+  });
+
+for (const [what, write] of Object.entries<(db: Database, rows: Iterable<[string]>) => Promise<number>>({
+  'executeMany()': (db, rows) => db.executeMany('update item set a = ?', rows),
+  'insertMany() of a few rows': (db, rows) => db.insertMany('item', ['a'], rows),
+}))
+  test(`PostgreSQL client: ${what} asks for no reply before its end, however old the connection and slow the source is`, async (t) => {
+    const clock = new ComputingClock();
+    const { port, messages } = await fakePostgres(t, {
+      'insert into "item"': { columns: [], rows: [], parameters: [TEXT], tag: 'INSERT 0 1' },
+      'update item': { columns: [], rows: [], parameters: [TEXT], tag: 'UPDATE 1' },
+    });
+    await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d`, { clock, pool: { max: 1 } });
+    function* rows(ms: number): Generator<[string]> {
+      for (let row = 0; row < 10; row++) {
+        clock.compute(ms);
+        yield ['x'];
+      }
+    }
+    for (const ms of [0, 4, 50]) {
+      await write(db, rows(ms)); // prepares the statement
+      clock.compute(1_000);
+      messages.length = 0;
+      assert.equal(await write(db, rows(ms)), 10);
+      assert.equal(messages.filter((type) => type === 'E').length, 10);
+      assert.equal(messages.includes('H'), false, messages.join(''));
+    }
   });

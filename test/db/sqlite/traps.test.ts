@@ -38,6 +38,7 @@ import {
   UniqueViolation,
   ConnectionLost,
 } from '../../../src/db/index.ts';
+import { SqliteConnection } from '../../../src/db/sqlite/connection.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault, refusedData } from '../../contract/database.ts';
 import { ROOT } from '../../support/build.ts';
@@ -467,6 +468,36 @@ test('SQLite waits for the lock of another connection without blocking the event
   for (turns = 0; turns < 5; turns++) await clock.advance(25);
   await second;
   assert.equal(await db.scalar('select count(*) from t'), 1);
+});
+
+test('a write of several rows in SQLite that waits for a lock throws LockTimeout after busyTimeoutMs, or writes all rows', async (t) => {
+  const path = join(folder(t), 'data.db');
+  const other = new DatabaseSync(path);
+  t.after(() => other.close());
+  other.exec('create table t (a)');
+  const clock = new ManualClock();
+  const own = new DatabaseSync(path, { timeout: 0 });
+  t.after(() => own.close());
+  const options = {
+    busyTimeoutMs: 1_000,
+    statementCache: 10,
+    int8: 'auto',
+    slowStatementMs: 0,
+    clock,
+  } as const;
+  const connection = new SqliteConnection(own, { ...options, log: undefined, onStatement: undefined });
+  const write = (): Promise<number> =>
+    connection.executeMany('insert into t values (?)', [[1], [2], [3]], undefined);
+  other.exec('begin immediate');
+  const refused = assert.rejects(write(), LockTimeout);
+  for (let turn = 0; turn < 50; turn++) await clock.advance(25);
+  await refused;
+  const second = write();
+  for (let turn = 0; turn < 10; turn++) await clock.advance(25);
+  other.exec('commit');
+  for (let turn = 0; turn < 5; turn++) await clock.advance(25);
+  assert.equal(await second, 3);
+  assert.equal(await connection.scalar('select count(*) from t', [], undefined), 3);
 });
 
 test('SQLite stops waiting for a lock when the signal of the call is aborted or its time limit is reached', async (t) => {

@@ -195,7 +195,7 @@ for (const failure of [new ConnectionLost('gone'), new StorageFailed('disk'), ne
         isUnavailable(failure),
       );
       assert.equal(asked.length, 1);
-      assert.deepEqual(limits, [5_000]); // a server that does not answer holds no request for longer
+      assert.deepEqual(limits, [10_000]); // a server that does not answer holds no request for longer
     }
   });
 }
