@@ -94,13 +94,6 @@ export function refuseParameter(
   throw new DataError(`Cannot bind the value of ${where}: found ${problem}`, { sqlstate, errno, sql });
 }
 
-/** @throws SvcError `E_DB_PARAMETER_COUNT` unless the values are a list of the needed length */
-export function checkCount(params: Params, needed: number, row?: number): void {
-  // a caller may pass null or text in spite of the types
-  if (!Array.isArray(params)) refuseCount(needed, undefined, row);
-  if (params.length !== needed) refuseCount(needed, params.length, row);
-}
-
 /** @throws SvcError `E_DB_PARAMETER_COUNT`. `given` is undefined for values that are not a list. */
 export function refuseCount(needed: number, given: number | undefined, row?: number): never {
   throw new SvcError('E_DB_PARAMETER_COUNT', [needed, given, row]);

@@ -10,9 +10,11 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { isMySql } from './dialects.ts';
+import { refuseCount } from './parameters.ts';
 import { NUL, Splitter, isTransactionControl } from './script.ts';
 import { TextCache } from './statements.ts';
 import type { Dialect } from './driver.ts';
+import type { Params } from './values.ts';
 
 /** Kind of a statement. The SQLite driver needs it. */
 type StatementKind =
@@ -183,4 +185,11 @@ function textIssue(
   if (dialect === 'sqlite') return undefined;
   if (!source.isWellFormed()) return 'the text has half a surrogate pair, which no encoding can send';
   return undefined;
+}
+
+/** @throws SvcError `E_DB_PARAMETER_COUNT` unless the values are a list of the needed length */
+export function checkCount(params: Params, needed: number, row?: number): void {
+  // a caller may pass null or text in spite of the types
+  if (!Array.isArray(params)) refuseCount(needed, undefined, row);
+  if (params.length !== needed) refuseCount(needed, params.length, row);
 }

@@ -16,10 +16,10 @@ import { ServerRunner, type StatementRequest } from '../wire/server-connection.t
 import { PreparedStatements } from '../statements.ts';
 import { isOutOfStatements, isStaleStatement, isUnpreparable } from './errors.ts';
 import { fits, kindsKey, pin, type Kinds } from './types.ts';
-import { checkedStatement } from '../placeholders.ts';
+import { checkCount, checkedStatement } from '../placeholders.ts';
 import { LARGE_BYTES, isLarge, largeBytesOf, refuse, writeParams } from './values.ts';
 import { COMMAND } from './wire.ts';
-import { checkCount, refuseCount, parameterIssue } from '../parameters.ts';
+import { refuseCount, parameterIssue } from '../parameters.ts';
 import type { Params } from '../values.ts';
 import { writtenTable } from '../dialects.ts';
 import type { Column, Limit } from '../driver.ts';

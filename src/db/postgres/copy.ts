@@ -3,7 +3,7 @@
  * row, and \N for NULL. COPY takes half the time of INSERT on the server.
  */
 import { Exchange, STEP, type Step } from './exchange.ts';
-import { checkCount } from '../parameters.ts';
+import { checkCount } from '../placeholders.ts';
 import { textOf, type RowPlace } from './values.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';

@@ -4,7 +4,8 @@
  */
 import { Exchange, STEP } from './exchange.ts';
 import { writeParams } from './values.ts';
-import { checkCount, endRows } from '../parameters.ts';
+import { endRows } from '../parameters.ts';
+import { checkCount } from '../placeholders.ts';
 import type { Limit } from '../driver.ts';
 import type { PostgresConversation } from './conversation.ts';
 import type { PostgresTypes } from './types.ts';

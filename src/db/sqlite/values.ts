@@ -7,7 +7,8 @@
  * In rows, an integer becomes a number, or a bigint beyond 2^53 - 1. A real becomes a number, and a blob a
  * Uint8Array.
  */
-import { checkCount, parameterIssue, refuseParameter } from '../parameters.ts';
+import { parameterIssue, refuseParameter } from '../parameters.ts';
+import { checkCount } from '../placeholders.ts';
 import { Json, bytesOf, type Parameter, type Params } from '../values.ts';
 import { setOwn } from '../../base/options.ts';
 import type { Int8, Row } from '../driver.ts';
