@@ -37,6 +37,13 @@ interface AuthorizationAnswer {
 
 const MAX_CALLBACK_BYTES = 65_536;
 
+/** Errors of a login that the user cancelled: of RFC 6749 §4.1.2.1, and those of Apple and LinkedIn. */
+const CANCELLED: ReadonlySet<string | undefined> = new Set([
+  'access_denied',
+  'user_cancelled_authorize',
+  'user_cancelled_login',
+]);
+
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;
 
@@ -129,7 +136,7 @@ export class LoginEndpoints {
   ): Promise<HttpResponse> {
     const { logins, responses, options, clock, providerTokens, links, codes } = this.#deps;
     await calling(() => client.checkIssuer(answer.issuer));
-    if (answer.error === 'access_denied') throw accessDenied('access_denied');
+    if (CANCELLED.has(answer.error)) throw accessDenied('access_denied');
     if (answer.error !== undefined)
       throw new OAuthError(isUsersAnswer(answer.error) ? answer.error : 'provider_error', {
         reason: answer.error,

@@ -103,6 +103,15 @@ test('OAuth callback: a login that is cancelled at the provider returns access_d
   assert.match(await site.metrics(), /svc_oauth_logins_total\{provider="fake",outcome="denied"\} 1/);
 });
 
+test('OAuth callback: a login that the user cancelled at Apple or LinkedIn is denied, like one with access_denied', async () => {
+  await using site = await LoginSite.open();
+  for (const error of ['user_cancelled_authorize', 'user_cancelled_login']) {
+    const { state } = await site.begin();
+    await refusedAs(await site.back({ error, state }), 400, 'access_denied');
+    assert.deepEqual([failure(site)?.['level'], failure(site)?.['reason']], ['info', 'access_denied']);
+  }
+});
+
 test('OAuth callback: a login that onUser() refuses counts as refused, and not as denied by the user', async () => {
   await using site = await LoginSite.open({ plugin: { onUser: () => undefined } });
   const { state } = await site.begin();
