@@ -197,9 +197,10 @@ export class ResponseWriter {
     return responses;
   }
 
-  /** Returns a response of `meta.openapi`. If it has no content, that of `responses` for its status or range is added. */
+  /** Returns a response of `meta.openapi`. An error without content gets that of `responses` for its status or range. */
   filled(status: string, response: unknown, responses: Operation['responses']): unknown {
-    if (!isRecord(response) || 'content' in response || '$ref' in response) return response;
+    if (!/^[45]/.test(status) || !isRecord(response) || 'content' in response || '$ref' in response)
+      return response;
     const usual = responses[status] ?? responses[`${status[0]}XX`];
     const content = usual !== undefined && '$ref' in usual ? this.#problem() : usual?.content;
     return content === undefined ? response : { ...response, content };

@@ -288,8 +288,8 @@ class DocumentWriter {
   }
 
   /**
-   * Merges `meta.openapi` of a route into its operation. Responses are merged by status (null removes one), and keep
-   * their content if no other is given. Parameters are merged by `in` and name, other members by name.
+   * Merges `meta.openapi` of a route into its operation. Responses are merged by status (null removes one); errors
+   * keep their content if no other is given. Parameters are merged by `in` and name, other members by name.
    */
   #laidOver(operation: Operation, own: unknown, detail: RouteDetail): Operation {
     if (!isRecord(own)) {
