@@ -79,10 +79,10 @@ test('the npm package contains LICENSE, README and the files that package.json n
   }
 });
 
-test('the npm package unpacks to at most 6.5 MiB, and contains one .js and one .d.ts file for each source file', () => {
+test('the npm package unpacks to at most 6.6 MiB, and contains one .js and one .d.ts file for each source file', () => {
   const files = filesOf(tarball);
   const size = [...files.values()].reduce((sum, content) => sum + content.length, 0);
-  assert.ok(size <= 6.5 * 1_048_576, `${size} bytes`);
+  assert.ok(size <= 6.6 * 1_048_576, `${size} bytes`);
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
     .map((path) => path.replaceAll('\\', '/'))
     .filter((path) => path.endsWith('.ts') && !path.startsWith('cli/starter/template/'))
