@@ -31,7 +31,7 @@ const FLAGS = [
 ];
 
 /** Milliseconds after which a page that has not loaded is an error. */
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 120_000;
 
 type Params = Readonly<Record<string, unknown>>;
 interface Message {
