@@ -471,8 +471,8 @@ export function toJson(value: unknown): string {
     text = slowJson(value);
   }
   if (text === undefined) throw new SvcError('E_REPLY', [`${describe(value)} cannot be written as JSON`]);
-  // JSON.stringify writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer with its
-  // type, of which the last part begins with a rare letter: so this search takes no time
+  // JSON.stringify() writes a promise, a Map and empty bytes as {}, other bytes as {"0":…}, and a Buffer as
+  // {"type":"Buffer","data":[…]}. The search for the latter begins at its first rare letter, which is faster.
   if (!text.includes('{}') && !text.includes('{"0":') && !text.includes('Buffer","data":[')) return text;
   const bytes = { found: false };
   const problem = lossIn(value, '$', bytes);
