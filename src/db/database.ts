@@ -41,7 +41,7 @@ const NO_LIMIT: QueryOptions = { timeoutMs: 0 };
 /** Milliseconds for a statement of a store, after the longest wait for a connection. */
 const STORE_MS = 5_000;
 /** Default of `acquireTimeoutMs`. */
-const ACQUIRE_MS = 5_000;
+export const ACQUIRE_MS = 5_000;
 
 const UNCONVERTED: Conversion = { snakeCase: false, types: undefined };
 

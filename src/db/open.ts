@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 import { systemClock, type Clock } from '../base/clock.ts';
 import { SvcError } from '../base/errors.ts';
 import { bool, given, int, isObject, isRecord, oneOf, readOptions } from '../base/options.ts';
-import { Database } from './database.ts';
+import { ACQUIRE_MS, Database } from './database.ts';
 import { MAX_TIMEOUT_MS } from './limits.ts';
 import { guardedTracer, type Tracer } from '../observability/tracer.ts';
 import { readOwnTypes, type OwnType } from './own-types.ts';
@@ -357,7 +357,7 @@ function readPoolOptions(options: PoolOptions): Omit<ResolvedPoolOptions, 'conne
       maxLifetimeSeconds: int(1_800, 10, 604_800),
       reset: oneOf(['transaction', 'full'], 'transaction'),
       leakSeconds: int(0, 0, 86_400),
-      acquireTimeoutMs: int(5_000, 1, MAX_TIMEOUT_MS),
+      acquireTimeoutMs: int(ACQUIRE_MS, 1, MAX_TIMEOUT_MS),
       maxWaiting: int(1_000, 0, 1_000_000),
     },
   );
