@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import { openDatabase } from '../../src/db/index.ts';
 import { seeded } from '../support/random.ts';
+import { patient } from '../support/patient.ts';
 import { folder } from '../support/run.ts';
 import { scoped, SECONDS } from '../support/soak.ts';
 import { copies, interleaved, killed, sixWriters } from '../support/sqlite-durability.ts';
@@ -18,10 +19,8 @@ for (; rounds === 0 || performance.now() < endMs; rounds++)
     await killed(scope, 25, seeded(rounds));
     await sixWriters(scope, 100);
     await copies(scope, 100, seeded(1_000 + rounds));
-    await using db = await openDatabase(`sqlite:${join(folder(scope), 'data.db')}`, {
-      synchronous: 'normal',
-      pool: { acquireTimeoutMs: 60_000 },
-    });
+    const url = `sqlite:${join(folder(scope), 'data.db')}`;
+    await using db = await openDatabase(url, patient(url, { synchronous: 'normal' }));
     await interleaved(db, 10_000, seeded(2_000 + rounds));
   });
 console.log(

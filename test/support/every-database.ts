@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { openDatabase, type Database } from '../../src/db/index.ts';
 import { mysqlUrl, needsEngine, sharedMySql } from './mysql-database.ts';
+import { patient } from './patient.ts';
 import { needsPostgres, postgresUrl, sharedPostgres } from './postgres-database.ts';
 import { folder, inReverse, type Scope } from './run.ts';
 import type { Dialect } from '../../src/db/driver.ts';
@@ -78,7 +79,7 @@ export function onEveryDatabase(
       const scope = inReverse(t);
       const url = await address(t, scope);
       if (url === undefined) return;
-      const db = await openDatabase(url);
+      const db = await openDatabase(url, patient(url));
       scope.after(() => db.close());
       await run(db, url, t);
     });

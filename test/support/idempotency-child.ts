@@ -5,9 +5,10 @@
  */
 import { IdempotencyMiddleware, Svc, createLogger } from '../../src/index.ts';
 import { DatabaseRecordStore, openDatabase, sql } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
 
 const [url, name] = process.argv.slice(2);
-const db = await openDatabase(url!, { busyTimeoutMs: 60_000 });
+const db = await openDatabase(url!, patient(url!));
 const app = new Svc({ env: 'test', logger: createLogger({ level: 'error' }) });
 app.use(
   new IdempotencyMiddleware({

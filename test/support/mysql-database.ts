@@ -9,6 +9,7 @@
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
 import { MariaDbServer, mariadbProblem } from './mariadb-server.ts';
+import { patient } from './patient.ts';
 import { inReverse, type Scope } from './run.ts';
 
 /** Name of the engine. */
@@ -75,7 +76,8 @@ export async function mysqlDatabase(
 ): Promise<Database | undefined> {
   if (!needsEngine(t, engine)) return undefined;
   const scope = inReverse(t); // close the connections before the tables are dropped
-  const db = await openDatabase(await mysqlUrl(scope, engine, query), options);
+  const url = await mysqlUrl(scope, engine, query);
+  const db = await openDatabase(url, patient(url, options));
   scope.after(() => db.close());
   return db;
 }

@@ -7,7 +7,7 @@ import { DatabaseRecordStore } from '../../src/db/record-store.ts';
 import { SingleUse } from '../../src/oauth/single-use.ts';
 import { OAuthError } from '../../src/oauth/errors.ts';
 import { SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
-import { oauthDatabase, patient, tokensIn, tokensOver } from './oauth-tokens.ts';
+import { oauthDatabase, tokensIn, tokensOver } from './oauth-tokens.ts';
 import type { Clock } from '../../src/base/clock.ts';
 
 /** Commands for a process. */
@@ -50,7 +50,7 @@ export interface Outcome {
   readonly reuses: number;
 }
 
-const database = await oauthDatabase(process.argv[2]!, patient(process.argv[2]!));
+const database = await oauthDatabase(process.argv[2]!);
 const records = new DatabaseRecordStore(database, { table: 'svc_oauth_used' });
 const used = new SingleUse(records);
 const machines = {

@@ -9,7 +9,7 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { systemClock } from '../../src/base/clock.ts';
 import { ROOT } from './build.ts';
-import { oauthDatabase, patient, tokensIn } from './oauth-tokens.ts';
+import { oauthDatabase, tokensIn } from './oauth-tokens.ts';
 import { folder } from './run.ts';
 import type { ChildProcess } from 'node:child_process';
 import type { Database } from '../../src/db/index.ts';
@@ -73,7 +73,7 @@ export class Fleet {
     processes: number,
     url: string = `sqlite:${join(folder(scope), 'data.db')}`,
   ): Promise<Fleet> {
-    const database = await oauthDatabase(url, patient(url));
+    const database = await oauthDatabase(url);
     scope.after(() => database.close());
     const children = await Promise.all(
       Array.from({ length: processes }, () => forked(scope, 'oauth-child.ts', [url])),
@@ -315,7 +315,7 @@ export class Sites {
     url: string = `sqlite:${join(folder(scope), 'data.db')}`,
     skew: { readonly offsetsMs: readonly number[]; readonly clockSkewMs?: number } = { offsetsMs: [] },
   ): Promise<Sites> {
-    const database = await oauthDatabase(url, patient(url));
+    const database = await oauthDatabase(url);
     scope.after(() => database.close());
     const sites = await Promise.all(
       Array.from({ length: processes }, (_, index) =>

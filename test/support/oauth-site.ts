@@ -8,7 +8,8 @@ import { Svc } from '../../src/index.ts';
 import { DatabasePlugin } from '../../src/db/index.ts';
 import { OAuthPlugin, OAuthProvider } from '../../src/oauth/index.ts';
 import { collectedLog } from './collected-log.ts';
-import { OAUTH_SECRET, patient } from './oauth-tokens.ts';
+import { OAUTH_SECRET } from './oauth-tokens.ts';
+import { patient } from './patient.ts';
 
 const [url, limits, mode, offsetMs = '0', clockSkewMs = '0'] = process.argv.slice(2);
 const { now } = Date;

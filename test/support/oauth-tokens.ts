@@ -10,6 +10,7 @@ import { RefreshTokenCodec } from '../../src/oauth/tokens/refresh-codec.ts';
 import { RefreshTokens } from '../../src/oauth/tokens/refresh.ts';
 import { OAUTH_TABLES, PROVIDER_SESSIONS, SqlTokenStore } from '../../src/oauth/tokens/sql-store.ts';
 import { collectedLog } from './collected-log.ts';
+import { patient } from './patient.ts';
 import type { Clock } from '../../src/base/clock.ts';
 import type { Database, DatabaseOptions } from '../../src/db/index.ts';
 import type { LoginRow, TokenStore } from '../../src/oauth/tokens/store.ts';
@@ -34,20 +35,9 @@ export function policyOf(policy: Partial<RefreshPolicy> = {}): RefreshPolicy {
   };
 }
 
-/**
- * Returns options with which a database waits for other processes as long as a test takes: SQLite for locks,
- * a pool for connections.
- */
-export function patient(url: string): DatabaseOptions {
-  return {
-    ...(url.startsWith('sqlite:') ? { busyTimeoutMs: 60_000 } : {}),
-    pool: { acquireTimeoutMs: 60_000, maxWaiting: 100_000 },
-  };
-}
-
 /** Opens a database and creates the plugin's tables by its migrations. */
 export async function oauthDatabase(url: string, options: DatabaseOptions = {}): Promise<Database> {
-  const database = await openDatabase(url, options);
+  const database = await openDatabase(url, patient(url, options));
   await new Migrator(database, {
     contributed: [
       { plugin: 'oauth', id: 'oauth_logins', sql: OAUTH_TABLES },

@@ -7,6 +7,7 @@
  */
 import { after, type TestContext } from 'node:test';
 import { openDatabase, type Database, type DatabaseOptions } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
 import { PostgresServer, postgresProblem } from './postgres-server.ts';
 import { inReverse, type Scope } from './run.ts';
 
@@ -52,7 +53,8 @@ export async function postgresDatabase(
 ): Promise<Database | undefined> {
   if (!needsPostgres(t)) return undefined;
   const scope = inReverse(t); // drop the schema after the database is closed
-  const db = await openDatabase(await postgresUrl(scope), options);
+  const url = await postgresUrl(scope);
+  const db = await openDatabase(url, patient(url, options));
   scope.after(() => db.close());
   return db;
 }

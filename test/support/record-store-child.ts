@@ -3,9 +3,10 @@
  * the process, number of keys.
  */
 import { DatabaseRecordStore, openDatabase } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
 
 const [url, id, keys] = process.argv.slice(2);
-await using db = await openDatabase(url!, { busyTimeoutMs: 60_000 });
+await using db = await openDatabase(url!, patient(url!));
 const store = new DatabaseRecordStore(db);
 const won = { add: 0, replace: 0, delete: 0 };
 for (let key = 0; key < Number(keys); key++) {

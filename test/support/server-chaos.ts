@@ -19,7 +19,8 @@ import {
   openDatabase,
 } from '../../src/db/index.ts';
 import { Field, Schema, int, str } from '../../src/schema/schema.ts';
-import type { Database, DatabaseOptions, PoolEvent, Transaction } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
+import type { Database, PoolEvent, Transaction } from '../../src/db/index.ts';
 
 /** Integers of 0 … below - 1. */
 export type Random = (below: number) => number;
@@ -194,7 +195,7 @@ export async function terminated(
   kills: number,
   random: Random,
 ): Promise<string> {
-  await using db = await openDatabase(url, PATIENT);
+  await using db = await openDatabase(url, patient(url));
   await using admin = await openDatabase(url, { pool: { max: 1 } });
   const ledger = await Ledger.open(db, kind, random);
   let done = 0;
@@ -223,7 +224,7 @@ export async function restarted(
   how: 'kill' | 'stop',
   random: Random,
 ): Promise<{ readonly backMs: number; readonly attempts: number; readonly unknown: number }> {
-  await using db = await openDatabase(url, PATIENT);
+  await using db = await openDatabase(url, patient(url));
   const ledger = await Ledger.open(db, kind, random);
   let attempts: number[] = [];
   let most = 0;
@@ -282,7 +283,7 @@ export async function canceled(
   random: Random,
 ): Promise<{ readonly canceled: number; readonly answered: number }> {
   const counts = { canceled: 0, answered: 0 };
-  await using db = await openDatabase(url, PATIENT);
+  await using db = await openDatabase(url, patient(url));
   let next = 0;
   async function caller(): Promise<void> {
     while (next < statements) {
@@ -317,6 +318,3 @@ export async function canceled(
   assert.deepEqual([db.load.inUse, db.load.waiting], [0, 0]);
   return counts;
 }
-
-/** Options with which every caller that can be served in time is served. */
-const PATIENT: DatabaseOptions = { pool: { acquireTimeoutMs: 60_000, maxWaiting: 10_000 } };

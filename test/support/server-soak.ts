@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { openDatabase } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
 import { seeded } from './random.ts';
 import {
   canceled,
@@ -68,7 +69,7 @@ function phases(
     [
       'interleaved',
       async () => {
-        await using db = await openDatabase(url, { pool: { acquireTimeoutMs: 60_000 } });
+        await using db = await openDatabase(url, patient(url));
         await interleaved(db, kind, times(10_000), random);
         return `${times(10_000)} transactions`;
       },

@@ -5,9 +5,10 @@
  */
 import { writeSync } from 'node:fs';
 import { openDatabase } from '../../src/db/index.ts';
+import { patient } from './patient.ts';
 
 const [url, id, count] = process.argv.slice(2);
-await using db = await openDatabase(url!, { busyTimeoutMs: 120_000 });
+await using db = await openDatabase(url!, patient(url!));
 writeSync(1, 'ready\n');
 for (let step = 0; step < Number(count); step++) {
   await db.transaction(async (tx) => {

@@ -685,7 +685,7 @@ for (const [name, engine] of [
         Array.from({ length: 50 }, (_, index) => index),
       );
     },
-    { pool: { max: 5, acquireTimeoutMs: 60_000 } },
+    { pool: { max: 5 } },
   );
 
   // ── the pool ──

@@ -271,7 +271,7 @@ for (const [name, engine] of [
   ['MySQL', 'mysql'],
 ] as const) {
   test(`${name}: 500 interleaved transactions see only their own rows`, async (t) => {
-    const db = await mysqlDatabase(t, engine, { pool: { acquireTimeoutMs: 60_000 } });
+    const db = await mysqlDatabase(t, engine);
     if (db !== undefined) await interleaved(db, MYSQL_KINDS[engine], 500, seeded(1));
   });
 

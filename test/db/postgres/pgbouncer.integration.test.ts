@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Migrator, QueryTimeout, openDatabase } from '../../../src/db/index.ts';
 import { databaseContract, fault } from '../../contract/database.ts';
+import { patient } from '../../support/patient.ts';
 import { pgbouncerProblem, sharedPgbouncer } from '../../support/pgbouncer.ts';
 import { POSTGRES } from '../../support/postgres-chaos.ts';
 import { seeded } from '../../support/random.ts';
@@ -18,7 +19,8 @@ const skip = problem ?? false;
 
 /** An empty database behind PgBouncer. */
 async function emptied(t: TestContext, options: DatabaseOptions = {}): Promise<Database> {
-  const db = await openDatabase(await address(), options);
+  const url = await address();
+  const db = await openDatabase(url, patient(url, options));
   t.after(() => db.close());
   await db.script('drop schema public cascade; create schema public');
   return db;
@@ -44,7 +46,7 @@ test(
   'behind PgBouncer, concurrent transactions see only their own rows, although the server has fewer sessions than the client has connections',
   { skip },
   async (t) => {
-    const db = await emptied(t, { pool: { max: 10, acquireTimeoutMs: 60_000 } });
+    const db = await emptied(t);
     await interleaved(db, POSTGRES, 300, seeded(1));
     const pids = new Set(
       await Promise.all(Array.from({ length: 50 }, () => db.scalar('select pg_backend_pid()'))),
@@ -150,7 +152,10 @@ test(
     try {
       const zones = ['', '&set.TimeZone=Asia/Tokyo', '&set.timezone=Europe/Berlin'];
       const databases = await Promise.all(
-        zones.map(async (zone) => openDatabase(`${await address()}${zone}`, { pool: { max: 3 } })),
+        zones.map(async (zone) => {
+          const url = `${await address()}${zone}`;
+          return openDatabase(url, patient(url, { pool: { max: 3 } }));
+        }),
       );
       t.after(() => Promise.all(databases.map((db) => db.close())).then(() => undefined));
       const zonesOf = async (db: Database): Promise<unknown[]> => [

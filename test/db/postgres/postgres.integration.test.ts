@@ -534,7 +534,7 @@ test('DatabasePlugin lets handlers query PostgreSQL, answers 503 at /readyz whil
 // ── short versions of test/soak/postgres.ts ──
 
 test('concurrent PostgreSQL transactions see only their own rows', async (t) => {
-  const db = await postgresDatabase(t, { pool: { acquireTimeoutMs: 60_000 } });
+  const db = await postgresDatabase(t);
   if (db !== undefined) await interleaved(db, POSTGRES, 500, seeded(1));
 });
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase } from '../../../src/db/index.ts';
+import { patient } from '../../support/patient.ts';
 import { folder } from '../../support/run.ts';
 import { seeded } from '../../support/random.ts';
 import { copies, interleaved, killed, sixWriters } from '../../support/sqlite-durability.ts';
@@ -14,9 +15,7 @@ test('when the SQLite file and its log are copied at any moment, all data commit
   copies(t, 40, seeded(11)));
 
 test('when 10,000 SQLite transactions are interleaved, each statement runs in its own transaction', async (t) => {
-  await using db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, {
-    synchronous: 'normal',
-    pool: { acquireTimeoutMs: 60_000 },
-  });
+  const url = `sqlite:${join(folder(t), 'data.db')}`;
+  await using db = await openDatabase(url, patient(url, { synchronous: 'normal' }));
   await interleaved(db, 10_000, seeded(13));
 });

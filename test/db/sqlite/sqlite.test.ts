@@ -4,12 +4,14 @@ import { test } from 'node:test';
 import { openDatabase, type DatabaseOptions } from '../../../src/db/index.ts';
 import { databaseContract, type OpenDatabase } from '../../contract/database.ts';
 import { ownTypeContract } from '../../contract/own-types.ts';
+import { patient } from '../../support/patient.ts';
 import { folder } from '../../support/run.ts';
 
 /** Opens a database in a file of its own. */
 function inFile(options: DatabaseOptions = {}): OpenDatabase {
   return async (t) => {
-    const db = await openDatabase(`sqlite:${join(folder(t), 'data.db')}`, options);
+    const url = `sqlite:${join(folder(t), 'data.db')}`;
+    const db = await openDatabase(url, patient(url, options));
     t.after(() => db.close());
     return db;
   };
