@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, realpathSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
@@ -78,19 +78,39 @@ test('the npm package contains LICENSE, README and the files that package.json n
   }
 });
 
-test('the npm package unpacks to at most 6.5 MiB, and contains one .js and one .d.ts file for each source file', () => {
+test('the npm package unpacks to at most 6.5 MiB, and contains one .js file for each source file', () => {
   const files = filesOf(tarball);
   const size = [...files.values()].reduce((sum, content) => sum + content.length, 0);
   assert.ok(size <= 6.5 * 1_048_576, `${size} bytes`);
   const sources = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
     .map((path) => path.replaceAll('\\', '/'))
     .filter((path) => path.endsWith('.ts') && !path.startsWith('cli/starter/template/'))
-    .map((path) => path.replace(/\.ts$/, ''));
+    .map((path) => path.replace(/\.ts$/, '.js'));
   const compiled = [...files.keys()]
-    .filter((name) => name.startsWith('package/dist/'))
-    .map((name) => name.slice('package/dist/'.length))
-    .filter((name) => name !== 'package.json');
-  assert.deepEqual(compiled.sort(), sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`]).sort());
+    .filter((name) => name.startsWith('package/dist/') && name.endsWith('.js'))
+    .map((name) => name.slice('package/dist/'.length));
+  assert.deepEqual(compiled.sort(), sources.sort());
+});
+
+test('the npm package has the types that its entry points import, and none of the commands and of the rules', () => {
+  const files = filesOf(tarball);
+  const types = [...files.keys()].filter((name) => name.endsWith('.d.ts'));
+  for (const { types: entry } of Object.values(manifest.exports).filter((to) => typeof to !== 'string'))
+    assert.ok(types.includes(entry!.replace('.', 'package')), entry);
+  const imported = types.flatMap((name) =>
+    [...files.get(name)!.toString().matchAll(/(?:from |import\()'(\.[^']+)\.js'/g)].map(([, to]) =>
+      posix.join(posix.dirname(name), `${to}.d.ts`),
+    ),
+  );
+  assert.ok(imported.length > 1_000, `${imported.length}`);
+  assert.deepEqual(
+    imported.filter((name) => !files.has(name)),
+    [],
+  );
+  assert.deepEqual(
+    types.filter((name) => /^package\/dist\/(?:check|cli)\//.test(name)),
+    ['package/dist/check/check.d.ts'],
+  );
 });
 
 test('dist/package.json in the npm package contains only "type" and "sideEffects", with the values of the main package.json', () => {
