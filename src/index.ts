@@ -128,6 +128,7 @@ export type {
 } from './openapi/document.ts';
 export { checkPassword, hashPassword, needsRehash } from './crypto/password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './crypto/password.ts';
+export type { Host, Plugin } from './routing/plugin.ts';
 export { Router } from './routing/route.ts';
 export type { Handler, HandlerContext, RouterOptions, Routes } from './routing/route.ts';
 export type {
@@ -205,16 +206,13 @@ export type {
   FormFields,
   FormOptions,
   FormPart,
-  Host,
   HttpRequest,
   Middleware,
   MiddlewareFunction,
   MiddlewareKind,
   Next,
-  Plugin,
   RateLimitKey,
   RouteRateLimit,
-  RouterLike,
   Rule,
   SecurityRequirement,
   Services,

@@ -7,6 +7,7 @@
  */
 import { SvcError } from '../base/errors.ts';
 import { declaredHere } from '../base/findings.ts';
+import { ignore } from '../base/promises.ts';
 import { checkedRule, examine, makeReport } from '../check/check.ts';
 import { APPLICATION_RULES } from '../check/rules/application.ts';
 import { isAbsent, neededSecrets } from '../check/rules/secrets.ts';
@@ -16,18 +17,16 @@ import { compileApplication, thrown } from '../routing/compile.ts';
 import { metricsRoutes, operationRoutes } from './operation-routes.ts';
 import { readExceptionHandler } from '../routing/declared-responses.ts';
 import { Replacements, sortPlugins } from '../routing/plugin.ts';
+import { Router, type Routes } from '../routing/route.ts';
 import type { FaultCode } from '../base/faults.ts';
 import type { Declared, Finding, Report, Place } from '../base/findings.ts';
 import type { ApplicationView, CoreRule, Examination } from '../check/check.ts';
 import type {
   Middleware,
   MiddlewareFunction,
-  Plugin,
   Rule,
   Services,
   ContributedMigration,
-  Host,
-  RouterLike,
   StateKey,
   StateMap,
 } from '../http/contracts.ts';
@@ -39,14 +38,13 @@ import type { OpenApiOptions } from '../openapi/openapi.ts';
 import type { BackgroundRunner } from '../routing/background.ts';
 import type { Compilation, CompiledApplication } from '../routing/compile.ts';
 import type { DependencySource } from '../routing/di.ts';
-import type { Routes } from '../routing/route.ts';
 import type { SocketHub } from '../routing/websocket.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Config, Env } from '../base/config.ts';
 import type { AppState } from '../http/state.ts';
 import type { Logger } from '../observability/log.ts';
 import type { Operations } from '../operations/operations.ts';
-import type { ProvidedValue, RegisteredPlugin, Replace } from '../routing/plugin.ts';
+import type { Host, Plugin, ProvidedValue, RegisteredPlugin, Replace } from '../routing/plugin.ts';
 
 /** Settings of the compilation for a test client. */
 export interface CompileVariant {
@@ -65,7 +63,6 @@ export interface CompileVariant {
 
 /** The services and declarations that the compilation of an application reads. */
 interface DeclarationDeps extends Omit<HostDeps, 'use' | 'addRule'> {
-  readonly declaredRoutes: Routes;
   readonly openapi: OpenApiOptions;
   readonly services: Services;
   readonly tasks: BackgroundRunner;
@@ -280,7 +277,8 @@ interface HostDeps {
   readonly metrics: MetricsRegistry;
   readonly state: AppState;
   readonly operations: Operations;
-  readonly routes: RouterLike;
+  /** Routes of the application, which include the router of each plugin. */
+  readonly declaredRoutes: Routes;
   use(middleware: Middleware | MiddlewareFunction, where: 'inside' | 'outside'): void;
   addRule(rule: Rule): void;
 }
@@ -291,8 +289,9 @@ class Plugins {
   readonly #registered: RegisteredPlugin[] = [];
   readonly #migrations: ContributedMigration[] = [];
   readonly #provided = new Map<StateKey<unknown>, ProvidedValue>();
-  /** Plugins that have added routes or middleware. */
+  /** Plugins that have added middleware. */
   readonly #extending = new Set<Plugin>();
+  readonly #routers = new Map<Plugin, Router>();
   /** Plugins whose values a test client replaces, and which are not started. */
   readonly #replaced = new Set<Plugin>();
   #sorted: readonly Plugin[] | undefined;
@@ -360,7 +359,7 @@ class Plugins {
   unneeded(replacements: Replacements, sources: ReadonlySet<unknown>): ReadonlyMap<Plugin, Replace> {
     return replacements.unneeded(
       sources,
-      (plugin) => this.#extending.has(plugin) || plugin.isHeld === true,
+      (plugin) => this.#extends(plugin) || plugin.isHeld === true,
       (plugin, values) => {
         for (const [key, read] of values) this.#deps.state.provide(key, read);
         this.#replaced.add(plugin);
@@ -373,8 +372,16 @@ class Plugins {
     );
   }
 
+  /** Whether a plugin has added middleware or routes. */
+  #extends(plugin: Plugin): boolean {
+    return this.#extending.has(plugin) || (this.#routers.get(plugin)?.flatten(ignore) ?? []).length > 0;
+  }
+
   #hostFor(plugin: Plugin): Host {
-    const { conditions, config, log, metrics, state, operations, routes, use, addRule } = this.#deps;
+    const { conditions, config, log, metrics, state, operations, declaredRoutes, use, addRule } = this.#deps;
+    const routes = new Router();
+    declaredRoutes.includeRouter(routes);
+    this.#routers.set(plugin, routes);
     return {
       get env() {
         return conditions.env;
@@ -382,12 +389,7 @@ class Plugins {
       clock: conditions.clock,
       log: log.child(plugin.name),
       metrics,
-      routes: {
-        route: (...route) => {
-          this.#extending.add(plugin);
-          routes.route(...route);
-        },
-      },
+      routes,
       option: (key, fallback, cast) =>
         // the types are cast, because no overload of get() accepts an optional `cast`
         config.get(

@@ -16,7 +16,7 @@
  * run. Afterwards, the application may be started again.
  */
 import { SvcError, serverStops } from '../base/errors.ts';
-import { PluginRun, STEP_MS, stopped, type Replace } from '../routing/plugin.ts';
+import { PluginRun, STEP_MS, stopped, type Plugin, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { flushed } from '../observability/log.ts';
 import { announceStop, delayAfter, endOnSignals } from '../operations/signals.ts';
@@ -24,7 +24,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Endless } from '../http/chunks.ts';
 import type { RoomBus } from '../cache/stores.ts';
-import type { Plugin } from '../http/contracts.ts';
 import { presentClock } from '../base/clock.ts';
 import { realFolder } from '../http/files/static-folder.ts';
 import type { Application } from './application.ts';

@@ -38,7 +38,6 @@ import type {
   HttpRequest,
   Middleware,
   MiddlewareFunction,
-  Plugin,
   Rule,
   Services,
 } from '../http/contracts.ts';
@@ -69,7 +68,7 @@ import type { ExceptionArguments, ExceptionSpec } from '../routing/declared-resp
 import type { FetchHandler } from '../http/fetch-mount.ts';
 import type { SpecOf } from '../routing/di.ts';
 import type { CheckedResult, FetchMountOptions } from '../routing/spec.ts';
-import type { Replace } from '../routing/plugin.ts';
+import type { Plugin, Replace } from '../routing/plugin.ts';
 import type { RunOptions, SvcOptions } from './options.ts';
 import type { RequestListeners, RunningServer } from './lifecycle.ts';
 
@@ -540,7 +539,6 @@ export class Svc extends Router implements McpApplication {
       metrics: this.metrics,
       state: this.state,
       operations: this.operations,
-      routes: { route: (path, methods, spec, handler) => void this.addRoute(methods, path, [spec, handler]) },
       declaredRoutes: this,
       openapi: this.#openapi,
       services: shared,

@@ -77,10 +77,11 @@ function table(routes: readonly ListedRoute[], cwd: string, hasColour: boolean):
   return lines.join('\n');
 }
 
-/** Returns a security requirement as text: `bearer scopes:a+b roles:x|y`. */
-function describe({ scheme, scopes, roles }: SecurityRequirement): string {
+/** Returns a security requirement as text: `bearer scopes:a+b roles:x|y`, or `bearer (optional)`. */
+function describe({ scheme, scopes, roles, isOptional }: SecurityRequirement): string {
   return [
     scheme,
+    ...(isOptional === true ? ['(optional)'] : []),
     ...(scopes.length === 0 ? [] : [`scopes:${scopes.join('+')}`]),
     ...(roles.length === 0 ? [] : [`roles:${roles.join('|')}`]),
   ].join(' ');

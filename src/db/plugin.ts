@@ -30,7 +30,7 @@ import {
 import { prepareDatabase, type DatabaseOptions, type PreparedDatabase } from './open.ts';
 import { parseDatabaseUrl, shownUrl } from './url.ts';
 import type { DescribedPlace, Describer } from './describe/describer.ts';
-import type { CompiledView, Host, Plugin, Rule, StateKey } from '../http/contracts.ts';
+import type { CompiledView, HostLike, PluginLike, Rule, StateKey } from '../http/contracts.ts';
 import type { ContributedMigration, MigrationSources, MigrationStamp } from './migrations/source.ts';
 import type { Counter, Histogram, Metrics } from '../observability/metrics.ts';
 import type { MigratedTables } from './row-classes.ts';
@@ -109,7 +109,7 @@ export interface DatabasePluginOptions extends DatabaseOptions {
 }
 
 /** Adds a database to an application. The opening comment of db/plugin.ts has examples. */
-export class DatabasePlugin implements Plugin {
+export class DatabasePlugin implements PluginLike {
   readonly name: string;
   readonly startsFirst = true;
   readonly #url: string;
@@ -121,7 +121,7 @@ export class DatabasePlugin implements Plugin {
   readonly #described: PreparedDatabase;
   /** Migrations of the stores that use this database, by their ids. */
   readonly #added = new Map<string, ContributedMigration>();
-  #host: Host | undefined;
+  #host: HostLike | undefined;
   #metrics: DatabaseMetrics | undefined;
   #running: Database | undefined;
 
@@ -173,7 +173,7 @@ export class DatabasePlugin implements Plugin {
     this.#added.set(id, { plugin: this.name, id, sql });
   }
 
-  register(host: Host): void {
+  register(host: HostLike): void {
     this.#host = host;
     this.#metrics = DatabaseMetrics.of(host.metrics);
     this.#metrics.add(() => this.#running?.load);
@@ -369,7 +369,7 @@ export class DatabasePlugin implements Plugin {
     };
   }
 
-  #policyIn(env: Host['env']): MigrationPolicy {
+  #policyIn(env: HostLike['env']): MigrationPolicy {
     return this.#policy ?? (env === 'production' && !this.#described.isInMemory ? 'check' : 'apply');
   }
 

@@ -382,7 +382,7 @@ export interface CompiledView {
    * @internal
    */
   readonly siblings?: readonly Middleware[] | undefined;
-  readonly plugins: readonly Plugin[];
+  readonly plugins: readonly PluginLike[];
   readonly services: Services;
   /** Returns the value of a setting by its name. */
   config(key: string): unknown;
@@ -404,11 +404,8 @@ export interface Rule {
 
 // -- plugins --
 
-/**
- * A reusable part of an application. It can add routes, middleware and rules, and run code at the start and
- * shutdown.
- */
-export interface Plugin {
+/** The part of a `Plugin` that needs no router: `Plugin` itself is in routing/plugin.ts. */
+export interface PluginLike {
   /** Unique name, which errors and reports show. */
   readonly name: string;
   /** Names of plugins that must also be registered. They start before this one. */
@@ -434,7 +431,7 @@ export interface Plugin {
    * Adds routes, middleware and so on to the application, through `host`. Runs before the application is
    * compiled. Must be synchronous, without input or output.
    */
-  register(host: Host): void;
+  register(host: HostLike): void;
   /**
    * Called when the application starts: after the required plugins, and before the hooks of `app.onStartup`.
    * If it fails, the plugins that have started are shut down.
@@ -446,13 +443,12 @@ export interface Plugin {
   shutdown?(): Awaitable<void>;
 }
 
-/** Gives one plugin access to the application: to read settings, and to add routes, middleware and so on. */
-export interface Host {
+/** The part of a `Host` that needs no router: `Host` itself is in routing/plugin.ts. */
+export interface HostLike {
   readonly env: Env;
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
-  readonly routes: RouterLike;
   /**
    * Returns a setting, or `fallback` if it is not set. The value is converted by `cast`, or to the type of
    * `fallback`.
@@ -500,11 +496,5 @@ export interface Host {
 export interface ContributedMigration {
   readonly plugin: string;
   readonly id: string;
-  readonly sql: Parameters<Host['migration']>[1];
-}
-
-/** The part of a router with which plugins add routes. */
-export interface RouterLike {
-  /** Adds a route for one or several methods. */
-  route(path: string, methods: readonly string[], spec: object, handler: (context: never) => unknown): void;
+  readonly sql: Parameters<HostLike['migration']>[1];
 }

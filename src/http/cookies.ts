@@ -84,6 +84,20 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
   return secure === true ? `${field}; Secure` : field;
 }
 
+/**
+ * Returns the key of the cookie that a `Set-Cookie` value sets: its name, domain and path, by which browsers identify
+ * it (RFC 6265 §5.3). The last attribute of a name counts, and names of attributes match in any case (§5.2).
+ */
+export function cookieKeyOf(field: string): string {
+  const [pair = '', ...attributes] = field.split(';');
+  const valueOf = (name: string): string | undefined => {
+    const found = attributes.findLast((one) => one.trimStart().toLowerCase().startsWith(`${name}=`));
+    return found?.slice(found.indexOf('=') + 1).trim();
+  };
+  const domain = valueOf('domain')?.replace(/^\./, '').toLowerCase();
+  return JSON.stringify([pair.split('=', 1)[0]!.trim(), domain, valueOf('path')]);
+}
+
 /** Refuses options whose error would silently disable a protection. */
 function assertOptions(options: CookieOptions): void {
   for (const option in options)

@@ -12,7 +12,7 @@
  * other frameworks. To match it literally, write a backslash before it (`/\\:id` in source).
  */
 import { SvcError } from '../base/errors.ts';
-import { didYouMean } from '../base/options.ts';
+import { didYouMean, shown } from '../base/options.ts';
 
 interface ConverterTypes {
   /** Matches one segment, which must not be empty. Parameters without a converter use `str`. */
@@ -155,8 +155,9 @@ const UNREADABLE = /[{}?#]|%[0-9a-f]{2}/i;
 const PARAMETER = /^\{([^{}]*)\}$/;
 
 export function parseTemplate(template: string): ParsedTemplate {
-  if (typeof template !== 'string' || template[0] !== '/')
-    return refuse(template, 'the template does not begin with "/"');
+  if (typeof template !== 'string')
+    return refuse(shown(template), `the path must be text, found ${shown(template)}`);
+  if (template[0] !== '/') return refuse(template, 'the template does not begin with "/"');
   if (!template.isWellFormed())
     return refuse(template, 'the template is not valid Unicode, because it has a lone surrogate');
   if (FOREIGN.test(template)) return refuseForeign(template);
@@ -194,7 +195,7 @@ export function variantsOf(parsed: ParsedTemplate): readonly ParsedTemplate[] {
 }
 
 function refuse(template: string, problem: string): never {
-  throw new SvcError('E_PATH_TEMPLATE', [String(template), problem]);
+  throw new SvcError('E_PATH_TEMPLATE', [template, problem]);
 }
 
 function refuseUnreadable(template: string, segment: string): never {

@@ -12,9 +12,9 @@ import { shown } from '../base/options.ts';
 import { bytesOf, forJson, isJsonBytes } from '../base/bytes.ts';
 import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
-import { needsSecure, serializeCookie } from './cookies.ts';
+import { cookieKeyOf, needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
-import { isChunks, prime, isPending, iterate } from './chunks.ts';
+import { isChunks, prime, isPending, iterate, unread } from './chunks.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
@@ -145,7 +145,7 @@ export class HttpResponse {
 
   /**
    * Adds a cookie. By default, it is HttpOnly, SameSite=Lax, and Secure as described at {@link
-   * CookieOptions.secure}.
+   * CookieOptions.secure}. It replaces a cookie of this response with the same name, domain and path.
    * @throws SvcError `E_COOKIE` when name, value or attributes are invalid, `E_OPTION_UNKNOWN` for an unknown
    * option, `E_OPTION_RANGE` for an option of a wrong type
    */
@@ -156,9 +156,20 @@ export class HttpResponse {
       value,
       needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options,
     );
+    this.#removeCookie(cookieKeyOf(field));
     if (!isDecided && !field.endsWith('; Secure')) (this.#securedLater ??= new Set()).add(field);
     this.headers.append('Set-Cookie', field);
     return this;
+  }
+
+  /** Removes the field of a cookie, because a response should not set a cookie twice (RFC 6265 §4.1.1). */
+  #removeCookie(key: string): void {
+    const fields = this.headers.getSetCookie();
+    const kept = fields.filter((field) => cookieKeyOf(field) !== key);
+    if (kept.length === fields.length) return;
+    this.headers.delete('Set-Cookie');
+    for (const field of kept) this.headers.append('Set-Cookie', field);
+    for (const field of fields) if (!kept.includes(field)) this.#securedLater?.delete(field);
   }
 
   /** Removes a cookie from the browser. `path` and `domain` must be those with which the cookie was set. */
@@ -171,7 +182,9 @@ export class HttpResponse {
    * program may return this response again, the result is a copy, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
-    return this.#isForOne ? this : this.copy();
+    if (this.#isForOne) return this;
+    if (isChunks(this.#body)) unread(this.#body);
+    return this.copy();
   }
 
   /** Copies the response for one request. @internal */
@@ -353,8 +366,9 @@ export function checkedSource<T>(source: T): T & Chunks {
  * `application/octet-stream`.
  *
  * The first chunk is read before the response starts. So if the source fails before that, the response is a
- * 500. If it fails later, the connection is closed, so that the client sees an incomplete response. When the
- * client disconnects, the source is ended at once by `return()`, `cancel()` or `destroy()`.
+ * 500, as for a stream or generator that was already read. If it fails later, the connection is closed, so that
+ * the client sees an incomplete response. When the client disconnects, the source is ended at once by `return()`,
+ * `cancel()` or `destroy()`.
  */
 export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` when the source cannot be iterated, or `contentLength` is not an integer */
@@ -552,7 +566,7 @@ export class NDJSONResponse extends StreamingResponse {
   ) {
     const source = checkedSource(values) as Chunks;
     super(
-      { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
+      { [Symbol.asyncIterator]: () => linesOf(iterate(unread(source))) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     );
   }

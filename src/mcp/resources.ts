@@ -137,7 +137,12 @@ function routesText({ tools }: { readonly tools: readonly PlannedTool[] }): stri
       path: route.template,
       name: route.name,
       summary: declared.spec.summary,
-      security: route.security.map(({ scheme, scopes, roles }) => ({ scheme, scopes, roles })),
+      security: route.security.map(({ scheme, scopes, roles, isOptional }) => ({
+        scheme,
+        scopes,
+        roles,
+        isOptional,
+      })),
     }));
   return JSON.stringify({ routes });
 }

@@ -43,7 +43,7 @@ import type { Config, Env } from '../base/config.ts';
 import type { RateLimitStore, RecordStore } from '../cache/stores.ts';
 import type { Secrets } from '../crypto/keys.ts';
 import type { Database } from '../db/database.ts';
-import type { Awaitable, Host, HttpRequest } from '../http/contracts.ts';
+import type { Awaitable, HostLike, HttpRequest } from '../http/contracts.ts';
 import type { OwnPages } from '../http/origins.ts';
 import type { Logger } from '../observability/log.ts';
 import type { EndpointDeps } from './endpoint-deps.ts';
@@ -74,7 +74,11 @@ export interface Registered extends EndpointDeps {
   readonly isPersistent: boolean;
 }
 
-export function assemble(host: Host, options: ReadOptions, providers: readonly OAuthProvider[]): Registered {
+export function assemble(
+  host: HostLike,
+  options: ReadOptions,
+  providers: readonly OAuthProvider[],
+): Registered {
   const { clock, metrics } = host;
   const log = host.log.child('svc_oauth');
   const proxies = proxiesOf(options);
@@ -123,7 +127,7 @@ export function assemble(host: Host, options: ReadOptions, providers: readonly O
 }
 
 function endpointDeps(
-  host: Host,
+  host: HostLike,
   options: ReadOptions,
   providers: readonly OAuthProvider[],
   connected: ReadonlyMap<string, ConnectedProvider>,

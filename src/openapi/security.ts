@@ -1,7 +1,7 @@
 /**
  * Converts the credentials that routes require to OpenAPI security schemes and requirements.
  *
- * A route requires the credentials of all its dependencies.
+ * A route requires the credentials of all its dependencies, and takes those of its optional dependencies.
  *
  * Scopes and roles are described in words and in `x-svc-requires`. OpenAPI 3.1 §4.8.30 also allows them in
  * security requirements, but linters refuse scopes that no OAuth flow declares.
@@ -31,23 +31,23 @@ export class SecurityWriter {
     this.#view = view;
   }
 
-  /** Returns the security requirements of a route; empty if none are needed. */
+  /**
+   * Returns the sets of credentials that a route accepts, each with the names of its schemes; empty if the route
+   * takes none. Larger sets come first, because a client sends the first one that it has.
+   */
   alternatives({ route, declared }: RouteDetail): SecurityAlternatives {
     const layers = [...this.#view.middleware, ...declared.use];
-    const namesOf = (requirement: SecurityRequirement): readonly string[] =>
-      this.#schemesOf(requirement, layers).map(([base, scheme]) => this.#nameOf(scheme, base));
-    const needed = new Map<string, readonly string[]>();
-    const offered = new Map<string, readonly string[]>();
-    for (const requirement of route.security) {
-      const names = namesOf(requirement);
-      (requirement.isOptional === true ? offered : needed).set(names.join(' '), names);
-    }
-    for (const key of needed.keys()) offered.delete(key);
-    const isProtected = layers.some((layer) => layer instanceof CSRFMiddleware && layer.covers(route));
-    if (isProtected) needed.set('csrf', [this.#nameOf(CSRF_SCHEME, 'csrf')]);
-    const required = choices(needed.values());
-    if (offered.size > 0) return [...choices([...offered.values(), ...needed.values()]), ...required];
-    return needed.size === 0 ? [] : required;
+    const csrf = layers.filter((layer) => layer instanceof CSRFMiddleware);
+    const asked = route.security.map((requirement): Asked => {
+      const names = this.#schemesOf(requirement, layers).map(([base, scheme]) => this.#nameOf(scheme, base));
+      return { names, requirement };
+    });
+    const sets = setsOf(asked).map((set) => {
+      const isCovered = csrf.some((layer) => layer.covers(route, [...set.values()]));
+      return isCovered ? [...set.keys(), this.#nameOf(CSRF_SCHEME, 'csrf')] : [...set.keys()];
+    });
+    if (sets.every((names) => names.length === 0)) return [];
+    return sets.map((names) => Object.fromEntries(names.map((name) => [name, []])));
   }
 
   components(): Readonly<Record<string, Scheme>> {
@@ -140,27 +140,66 @@ export function ownProtection({ middleware, details }: CompilationView): readonl
   return use.filter((layer) => layer === csrf || layer.kind === 'session');
 }
 
-/** Returns all ways to satisfy requirements, each of which names the schemes that satisfy it. */
-function choices(requirements: Iterable<readonly string[]>): SecurityAlternatives {
-  let found: SecurityAlternatives = [{}];
-  for (const names of requirements)
-    found = found.flatMap((all) => names.map((name) => ({ ...all, [name]: [] })));
-  return found;
+/** A requirement, with the names of the schemes that satisfy it: one for each issuer of tokens. */
+interface Asked {
+  readonly names: readonly string[];
+  readonly requirement: SecurityRequirement;
 }
 
-/** Returns the requirements of a route as a sentence. */
+/** Credentials by the name of their scheme. */
+type CredentialSet = ReadonlyMap<string, SecurityRequirement>;
+
+/**
+ * Returns all sets of credentials that satisfy the requirements, the largest first. Each set has a credential for
+ * every requirement that is not optional; of the others, the sets have all combinations. One credential may
+ * satisfy several requirements, so those with fewer names come first.
+ */
+function setsOf(asked: readonly Asked[]): readonly CredentialSet[] {
+  const isOptional = ({ requirement }: Asked): boolean => requirement.isOptional === true;
+  const inOrder = asked.toSorted(
+    (a, b) => Number(isOptional(a)) - Number(isOptional(b)) || a.names.length - b.names.length,
+  );
+  let sets: readonly CredentialSet[] = [new Map()];
+  for (const one of inOrder)
+    sets = sets.flatMap((set) => {
+      if (one.names.some((name) => set.has(name))) return [set];
+      const larger = one.names.map((name) => new Map([...set, [name, one.requirement]]));
+      return isOptional(one) ? [...larger, set] : larger;
+    });
+  const distinct = new Map(sets.map((set) => [[...set.keys()].sort().join(' '), set]));
+  return [...distinct.values()].toSorted((a, b) => b.size - a.size);
+}
+
+/**
+ * Returns the requirements of a route as sentences. "Needs an API key with the role `admin`." makes "Needs an API key."
+ * redundant, and each of both makes "Takes an API key, if there is one." redundant.
+ */
 export function describeSecurity(requirements: readonly SecurityRequirement[]): string {
   if (requirements.length === 0) return 'Needs no credentials.';
-  const sentences = new Set(
-    requirements.map(
-      (requirement) =>
-        `${requirement.isOptional === true ? 'Takes' : 'Needs'} ${inWords(requirement)}${requirement.isOptional === true ? ', if there is one' : ''}.`,
-    ),
+  const told = requirements.filter(
+    (one) =>
+      isQualified(one) ||
+      !requirements.some(
+        (other) =>
+          other.scheme === one.scheme &&
+          other.credential?.name === one.credential?.name &&
+          weightOf(other) > weightOf(one),
+      ),
   );
-  const plain = new Set(requirements.map(({ scheme }) => `Needs ${WORDS[scheme]}.`));
-  const distinct = [...sentences].filter((sentence) => !plain.has(sentence));
-  // a sentence such as "Needs an API key with the role `admin`." makes "Needs an API key." redundant
-  return (distinct.length === 0 ? [...sentences] : distinct).join(' ');
+  return [...new Set(told.map(sentenceOf))].join(' ');
+}
+
+function isQualified({ scopes, roles }: SecurityRequirement): boolean {
+  return scopes.length > 0 || roles.length > 0;
+}
+
+function weightOf(requirement: SecurityRequirement): number {
+  return (requirement.isOptional === true ? 0 : 2) + Number(isQualified(requirement));
+}
+
+function sentenceOf(requirement: SecurityRequirement): string {
+  const words = inWords(requirement);
+  return requirement.isOptional === true ? `Takes ${words}, if there is one.` : `Needs ${words}.`;
 }
 
 const WORDS: Readonly<Record<SecurityRequirement['scheme'], string>> = {

@@ -30,7 +30,7 @@ import type {
   Context,
   HttpRequest,
   Middleware,
-  Plugin,
+  PluginLike,
   Services,
   StateMap,
 } from '../http/contracts.ts';
@@ -57,7 +57,7 @@ interface Declarations {
   /** Returns the place in the program's code that adds a middleware. */
   placeOfMiddleware(middleware: Middleware): Place | undefined;
   /** Plugins in the order in which they start. */
-  readonly plugins: readonly Plugin[];
+  readonly plugins: readonly PluginLike[];
   /** Findings that were detected before the compilation began. */
   readonly findings: readonly Finding[];
   readonly services: Services;

@@ -14,10 +14,26 @@ import { readSource } from './di.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Finding, Place } from '../base/findings.ts';
 import type { Logger } from '../observability/log.ts';
-import type { Context, Plugin, StateKey, StateMap } from '../http/contracts.ts';
+import type { Context, HostLike, PluginLike, StateKey, StateMap } from '../http/contracts.ts';
 import type { DependencySource } from './di.ts';
+import type { Router } from './route.ts';
 
-export type { Host, Plugin, RouterLike } from '../http/contracts.ts';
+/**
+ * A reusable part of an application. It can add routes, middleware and rules, and run code at the start and
+ * shutdown.
+ */
+export interface Plugin extends PluginLike {
+  register(host: Host): void;
+}
+
+/** Gives one plugin access to the application: to read settings, and to add routes, middleware and so on. */
+export interface Host extends HostLike {
+  /**
+   * Router of the plugin, which the application includes: `host.routes.get('/stock/{id:int}', …)`. Its middleware and
+   * exception handlers are for the routes of the plugin alone.
+   */
+  readonly routes: Router;
+}
 
 /** A plugin, and the place in the program's code that registers it. */
 export interface RegisteredPlugin {

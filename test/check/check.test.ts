@@ -11,7 +11,7 @@ import { collectedLog } from '../support/collected-log.ts';
 import { assertChecks } from '../../src/cli/command.ts';
 import type { SvcOptions } from '../../src/app/options.ts';
 import type { Finding, Report } from '../../src/base/findings.ts';
-import type { Middleware, Plugin, Rule } from '../../src/http/contracts.ts';
+import type { Middleware, Plugin, Rule } from '../../src/index.ts';
 
 const make = (options: SvcOptions = {}): Svc => new Svc({ logger: collectedLog().logger, ...options });
 const handler = (): string => 'x';

@@ -15,7 +15,7 @@ export const app = new Svc();
 const timed = (req, next) => next();
 const items = new Router({ prefix: '/items' });
 items.get('/{id:int}', { name: 'item', use: [timed, { handle: timed }], security: { scheme: 'bearer', scopes: ['read', 'write'], roles: ['admin', 'staff'] } }, () => 1);
-items.patch('/{id:int}', { security: [{ scheme: 'session', scopes: [], roles: [] }, { scheme: 'apiKey', scopes: [], roles: [] }] }, () => 1);
+items.patch('/{id:int}', { security: [{ scheme: 'session', scopes: [], roles: [] }, { scheme: 'apiKey', scopes: [], roles: [], isOptional: true }] }, () => 1);
 app.get('/about', { public: 'for everybody' }, () => 1).includeRouter(items);
 app.use(new RequestIDMiddleware());
 app.onStartup(() => { console.log('HOOK'); });
@@ -35,7 +35,7 @@ test('svc routes prints an aligned table that is sorted by path and shows the so
       'GET     /about           -     public                                      request-id                      app.ts:7:5',
       'GET     /healthz         -     public                                      request-id                      (operations)',
       'GET     /items/{id:int}  item  bearer scopes:read+write roles:admin|staff  request-id, timed, (anonymous)  app.ts:5:7',
-      'PATCH   /items/{id:int}  -     session, apiKey                             request-id                      app.ts:6:7',
+      'PATCH   /items/{id:int}  -     session, apiKey (optional)                  request-id                      app.ts:6:7',
       'GET     /metrics         -     public                                      request-id                      (operations)',
       'GET     /readyz          -     public                                      request-id                      (operations)',
       '',

@@ -132,6 +132,53 @@ test('HttpResponse.setCookie() adds a Set-Cookie field, and deleteCookie() adds 
   assert.throws(() => new HttpResponse().setCookie('a;', '1'), { code: 'E_COOKIE' });
 });
 
+test('HttpResponse.setCookie() and deleteCookie() replace a cookie with the same name, domain and path (RFC 6265 §4.1.1)', () => {
+  const PLAIN = '; HttpOnly; SameSite=Lax';
+  const cases: readonly (readonly [
+    set: (response: HttpResponse) => HttpResponse,
+    cookies: readonly string[],
+  ])[] = [
+    [(r) => r.setCookie('a', '1').setCookie('a', '2'), [`a=2; Path=/${PLAIN}`]],
+    [(r) => r.setCookie('a', '1').deleteCookie('a'), [`a=; Path=/; Max-Age=0${PLAIN}`]],
+    [(r) => r.deleteCookie('a').setCookie('a', '1', { httpOnly: false }), ['a=1; Path=/; SameSite=Lax']],
+    [
+      (r) => r.setCookie('a', '1').setCookie('b', '1').setCookie('c', '1').setCookie('b', '2'),
+      [`a=1; Path=/${PLAIN}`, `c=1; Path=/${PLAIN}`, `b=2; Path=/${PLAIN}`],
+    ],
+    // browsers keep these cookies beside each other
+    [(r) => r.setCookie('a', '1').setCookie('A', '2'), [`a=1; Path=/${PLAIN}`, `A=2; Path=/${PLAIN}`]],
+    [
+      (r) => r.setCookie('a', '1').setCookie('a', '2', { path: '/x' }),
+      [`a=1; Path=/${PLAIN}`, `a=2; Path=/x${PLAIN}`],
+    ],
+    [
+      (r) => r.setCookie('a', '1').setCookie('a', '2', { domain: 'a.example' }),
+      [`a=1; Path=/${PLAIN}`, `a=2; Path=/; Domain=a.example${PLAIN}`],
+    ],
+    [
+      (r) => r.setCookie('a', '1', { domain: '.A.example' }).setCookie('a', '2', { domain: 'a.example' }),
+      [`a=2; Path=/; Domain=a.example${PLAIN}`],
+    ],
+    // fields that are not from setCookie(): only a later setCookie() replaces them
+    [
+      (r) => (r.headers.append('Set-Cookie', 'a=1;path=/x; PATH=/'), r.setCookie('a', '2')),
+      [`a=2; Path=/${PLAIN}`],
+    ],
+    [
+      (r) => (r.headers.append('Set-Cookie', ' a = 1'), r.setCookie('a', '2')),
+      [' a = 1', `a=2; Path=/${PLAIN}`],
+    ],
+    [
+      (r) => (r.setCookie('a', '1').headers.append('Set-Cookie', 'a=2; Path=/'), r),
+      [`a=1; Path=/${PLAIN}`, 'a=2; Path=/'],
+    ],
+  ];
+  for (const [set, cookies] of cases)
+    assert.deepEqual(set(new HttpResponse()).headers.getSetCookie(), cookies);
+  const decided = new HttpResponse().setCookie('a', '1').setCookie('a', '1', { secure: false });
+  assert.deepEqual(decided.fields(true), ['Set-Cookie', `a=1; Path=/${PLAIN}`]);
+});
+
 test('HttpResponse.fields() adds Secure only to cookies that do not specify it, and returns the same fields when it is called again', () => {
   const response = new HttpResponse()
     .setCookie('open', '1')

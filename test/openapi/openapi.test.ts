@@ -711,6 +711,73 @@ test('OpenAPI document: the security of an operation combines the requirements o
   );
 });
 
+test('OpenAPI document: the security of an operation lists each set of credentials that required and optional guards accept', () => {
+  const keys = { a: 'k'.repeat(16) };
+  const guards = {
+    key: APIKeyAuth({ keys }),
+    key_: APIKeyAuth({ keys, optional: true }),
+    bearer: BearerAuth(),
+    bearer_: BearerAuth(undefined, { optional: true }),
+    cookie_: APIKeyAuth({ cookie: 'c', keys, optional: true }),
+    session: requireSession(sessionKey<string>('user')),
+    admin: requireRoles({ roles: ['admin'], auth: BearerAuth(undefined, { optional: true }) }),
+    issuer: IssuerAuth({ issuer: 'https://a.example', audience: 'api' }),
+    issuers: IssuerAuth(
+      ['https://b.example', 'https://a.example'].map((issuer) => ({ issuer, audience: 'api' })),
+    ),
+    none: () => 'no credential',
+  };
+  // the names of the guards that are optional end with _
+  const cases: readonly (readonly [guards: string, security: string, description: string])[] = [
+    ['none', '', 'Needs no credentials.'],
+    ['key', 'apiKey', 'Needs an API key.'],
+    ['key_', 'apiKey | -', 'Takes an API key, if there is one.'],
+    ['key bearer', 'apiKey+bearer', 'Needs an API key. Needs a bearer token.'],
+    ['key_ bearer', 'apiKey+bearer | bearer', 'Takes an API key, if there is one. Needs a bearer token.'],
+    ['key bearer_', 'apiKey+bearer | apiKey', 'Needs an API key. Takes a bearer token, if there is one.'],
+    [
+      'key_ bearer_',
+      'apiKey+bearer | apiKey | bearer | -',
+      'Takes an API key, if there is one. Takes a bearer token, if there is one.',
+    ],
+    [
+      'bearer_ key_ cookie_',
+      'apiKey+apiKey2+bearer | apiKey+bearer | apiKey2+bearer | apiKey+apiKey2 | bearer | apiKey | apiKey2 | -',
+      'Takes a bearer token, if there is one. Takes an API key, if there is one.',
+    ],
+    [
+      'session key_ bearer_',
+      'apiKey+bearer+session | apiKey+session | bearer+session | session',
+      'Needs a session that has logged in. Takes an API key, if there is one. Takes a bearer token, if there is one.',
+    ],
+    ['bearer bearer_', 'bearer', 'Needs a bearer token.'],
+    ['bearer_ admin', 'bearer', 'Needs a bearer token with the role `admin`.'],
+    ['bearer admin', 'bearer', 'Needs a bearer token with the role `admin`.'],
+    ['key admin', 'apiKey+bearer', 'Needs an API key. Needs a bearer token with the role `admin`.'],
+    ['issuers', 'openIdConnect | openIdConnect2', 'Needs a bearer token.'],
+    [
+      'issuers key_',
+      'apiKey+openIdConnect | apiKey+openIdConnect2 | openIdConnect | openIdConnect2',
+      'Needs a bearer token. Takes an API key, if there is one.',
+    ],
+    ['issuers issuer', 'openIdConnect2', 'Needs a bearer token.'],
+  ];
+  const told = cases.map(([names]) => {
+    const spec = Object.fromEntries(
+      names.split(' ').map((name) => [name, Depends(guards[name as keyof typeof guards])]),
+    );
+    const { security, description } = operation(
+      make()
+        .use(new SessionMiddleware())
+        .get('/', spec as object, none),
+      '/',
+    );
+    const sets = security!.map((set) => Object.keys(set).sort().join('+') || '-');
+    return [names, sets.join(' | '), description];
+  });
+  assert.deepEqual(told, cases);
+});
+
 test('OpenAPI document: each issuer of IssuerAuth() is a scheme openIdConnect, and one of them suffices', () => {
   const one = IssuerAuth({ issuer: 'https://login.example/realms/shop', audience: 'api' });
   const two = IssuerAuth([
@@ -780,13 +847,24 @@ test('OpenAPI document: if CSRFMiddleware is used, requests that change data req
     .post('/', none)
     .post('/api/x', none)
     .post('/own', { meta: { csrf: false } }, none)
-    .post('/token', { me: Depends(BearerAuth()) }, none);
+    .post('/token', { me: Depends(BearerAuth()) }, none)
+    .post('/maybe', { me: Depends(BearerAuth(undefined, { optional: true })) }, none)
+    .post('/both', { me: Depends(BearerAuth()), user: Depends(requireSession(sessionKey('user'))) }, none);
   const of = (path: string, method = 'post'): unknown => operation(app, path, method).security;
   assert.deepEqual(
-    [of('/', 'get'), of('/'), of('/api/x'), of('/own'), of('/token')],
-    [[], [{ csrf: [] }], [], [], [{ bearer: [] }]],
+    [of('/', 'get'), of('/'), of('/api/x'), of('/own'), of('/token'), of('/maybe'), of('/both')],
+    [
+      [],
+      [{ csrf: [] }],
+      [],
+      [],
+      [{ bearer: [] }],
+      [{ bearer: [] }, { csrf: [] }], // exemptBearer exempts a request with a token
+      [{ bearer: [], session: [], csrf: [] }], // and without cookies
+    ],
   );
-  assert.ok('403' in operation(app, '/', 'post').responses);
+  const is403 = (path: string): boolean => '403' in operation(app, path, 'post').responses;
+  assert.deepEqual(['/', '/token', '/maybe', '/both'].map(is403), [true, false, true, true]);
 });
 
 test('OpenAPI document: schema classes of the same name get different names, and a recursive class refers to itself', () => {

@@ -1,7 +1,17 @@
 /** Plugins: their order, the functions of their Host, start and stop. */
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Svc, SvcError, createLogger, stateKey } from '../../src/index.ts';
+import {
+  Field,
+  Router,
+  Schema,
+  Svc,
+  SvcError,
+  TextResponse,
+  createLogger,
+  stateKey,
+  str,
+} from '../../src/index.ts';
 import { TestClient } from '../../src/testing/index.ts';
 import { sortPlugins } from '../../src/routing/plugin.ts';
 import type { Finding, Host, Plugin } from '../../src/index.ts';
@@ -148,11 +158,9 @@ test('register() of a plugin can declare routes, middleware, state and metrics, 
             return response;
           },
         });
-        host.routes.route('/first/{n:int}', ['GET', 'POST'], { summary: 'x' }, (({
-          params,
-        }: {
-          params: { n: number };
-        }) => ({ n: params.n })) as never);
+        host.routes.route('/first/{n:int}', ['GET', 'POST'], { summary: 'x' }, ({ params }) => ({
+          n: params.n + 0,
+        }));
       },
     }),
   );
@@ -163,6 +171,66 @@ test('register() of a plugin can declare routes, middleware, state and metrics, 
   assert.deepEqual(seen, [42, 7, 'x', 7, 'test']);
   assert.match(app.metrics.render(), /svc_second_total 2/);
   assert.equal(lines.find((line) => line['event'] === 'registered')!['logger'], 'second');
+});
+
+test('host.routes is a router of the plugin: its routes are in the application, its middleware is for them alone', async () => {
+  const { app } = application();
+  class Item extends Schema {
+    name = Field(str);
+  }
+  class Absent extends Error {}
+  let routes: Host['routes'] | undefined;
+  app.register(
+    plugin('stock', {
+      register(host: Host) {
+        routes = host.routes;
+        const inner = new Router({ prefix: '/inner' }).get('/', () => 'inner');
+        host.routes
+          .get('/items/{id:int}', { query: { q: Field('none') } }, ({ params, query }) => [
+            params.id + 1,
+            query.q,
+          ])
+          .put('/items/{id:int}', { body: Item }, ({ params, body }) => ({ [body.name]: params.id }))
+          .delete('/items/{id:int}', () => {
+            throw new Absent();
+          })
+          .includeRouter(inner, '/more')
+          .exceptionHandler(Absent, () => new TextResponse('absent', { status: 410 }))
+          .use(async (_req, next) => {
+            const response = await next();
+            response.headers.set('X-Stock', 'yes');
+            return response;
+          });
+      },
+    }),
+  );
+  app.get('/', () => 'app');
+  await using client = new TestClient(app);
+  const answers: unknown[] = [];
+  for (const [method, path, json] of [
+    ['get', '/', undefined],
+    ['get', '/items/1?q=x', undefined],
+    ['put', '/items/1', { name: 'tea' }],
+    ['put', '/items/1', {}],
+    ['delete', '/items/1', undefined],
+    ['get', '/more/inner/', undefined],
+  ] as const) {
+    const response = await client[method](path, json === undefined ? {} : { json });
+    answers.push([
+      response.status,
+      response.ok ? await response.text() : '',
+      response.headers.get('x-stock'),
+    ]);
+  }
+  assert.deepEqual(answers, [
+    [200, 'app', null],
+    [200, '[2,"x"]', 'yes'],
+    [200, '{"tea":1}', 'yes'],
+    [400, '', 'yes'],
+    [410, '', 'yes'],
+    [200, 'inner', 'yes'],
+  ]);
+  assert.throws(() => routes!.get('/late', () => 'x'), { code: 'E_APP_FROZEN' });
 });
 
 test('host.use() takes the same middleware as app.use(): a function, or an object with handle()', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
 import test from 'node:test';
+import { BearerAuth, Depends, Svc, createLogger } from '../../src/index.ts';
 import { Router } from '../../src/routing/route.ts';
 import type { Finding } from '../../src/base/findings.ts';
 
@@ -168,6 +169,37 @@ test('if a prefix and a path form an invalid template, Router reports the templa
     flattened(new Router().get('', handler)).findings.map(({ rule }) => rule),
     ['SVC106'],
   );
+});
+
+test('each method that takes a path throws E_PATH_TEMPLATE without a path, and for a value that is not text', () => {
+  const app = new Svc({ logger: createLogger({ sink: () => undefined }) });
+  const methods: Readonly<Record<string, (path: never) => unknown>> = {
+    get: (path) => app.get(path, () => 'x'),
+    post: (path) => app.post(path, {}, () => 'x'),
+    route: (path) => app.route(path, ['GET'], () => 'x'),
+    websocket: (path) => app.websocket(path),
+    mount: (path) => app.mount(path, () => new Response()),
+    mountStatic: (path) => app.mountStatic(path, '.'),
+    mountMcp: (path) => app.mountMcp(path),
+    includeRouter: (path) =>
+      app.includeRouter(new Router(), path ?? (null as never)) /* undefined is the default */,
+  };
+  const deps = { me: Depends(BearerAuth('s'.repeat(32))) };
+  for (const [name, call] of Object.entries(methods))
+    for (const [path, found] of [
+      [undefined, name === 'includeRouter' ? 'null' : 'undefined'],
+      [null, 'null'],
+      [5, '5'],
+      [{ deps }, 'an object'],
+      [['/'], 'an array'],
+    ] as const)
+      assert.throws(() => call(path as never), {
+        code: 'E_PATH_TEMPLATE',
+        message: `Cannot read the path template "${found}": the path must be text, found ${found}`,
+      });
+  const mountMcp = app.mountMcp.bind(app) as (...given: unknown[]) => unknown;
+  for (const given of [[], [undefined, { deps, authorization: { servers: ['https://login.example'] } }]])
+    assert.throws(() => mountMcp(...given), { code: 'E_PATH_TEMPLATE' });
 });
 
 test('Router.urlFor() builds the path of a named route, starting with the prefix of the router on which it is called', () => {

@@ -32,6 +32,7 @@ import type {
   Dependency,
   Elicited,
   FormPart,
+  Host,
   HttpRequest,
   Infer,
   PathParams,
@@ -531,6 +532,27 @@ outer.route('/x/{id:int}', ['PUT'], ({ me, params }) => {
 new Router({ deps: { me: () => 1 } });
 // @ts-expect-error no such option
 new Router({ dependencies: {} });
+// routes of a plugin have the types of other routes
+app.register({
+  name: 'users',
+  register(host) {
+    is<Equal<typeof host, Host>>();
+    host.routes
+      .put('/users/{id:int}', { body: User, query: { dry: Field(false) }, response: Address }, (context) => {
+        is<Equal<typeof context.params.id, number>>();
+        is<Equal<typeof context.body, User>>();
+        is<Equal<typeof context.query.dry, boolean>>();
+        return context.body.home;
+      })
+      .route('/users/{slug}', ['GET', 'DELETE'], ({ params }) => {
+        is<Equal<typeof params.slug, string>>();
+      });
+    // @ts-expect-error no such option
+    host.routes.get('/users', { bodies: User }, () => 1);
+    // @ts-expect-error a member is missing
+    host.routes.get('/home', { response: Address }, () => ({ zip: 'x' }));
+  },
+});
 app.exceptionHandler(ValidationError, (error, req) => {
   is<Equal<typeof error, ValidationError>>();
   is<Equal<typeof req, HttpRequest>>();

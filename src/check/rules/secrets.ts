@@ -13,7 +13,7 @@ import type { ApplicationView, CoreRule, NeededSecret, ReportFinding } from '../
 import type { Place } from '../../base/findings.ts';
 import type { CompilationView } from '../../routing/compile.ts';
 import type { Dependency } from '../../routing/di.ts';
-import type { Middleware, Plugin } from '../../http/contracts.ts';
+import type { Middleware, PluginLike } from '../../http/contracts.ts';
 
 /** Rules about secrets, passwords and tokens, sorted by id. */
 export const SECRET_RULES: readonly CoreRule[] = [
@@ -127,7 +127,7 @@ type Placed = Pick<NeededSecret, 'place'>;
  */
 export function neededSecrets(
   view: CompilationView,
-  placeOfPlugin: (plugin: Plugin) => Place | undefined,
+  placeOfPlugin: (plugin: PluginLike) => Place | undefined,
 ): NeededSecret[] {
   const needed = new Map<string, NeededSecret>();
   const need = (key: string, neededBy: string, by: Placed): void => {

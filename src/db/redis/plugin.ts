@@ -14,7 +14,7 @@ import { services, stateKey } from '../../http/state.ts';
 import { bool, onePer, readOptions, text } from '../../base/options.ts';
 import { Redis, type RedisOptions } from './redis.ts';
 import { RedisError } from './connection.ts';
-import type { Host, Plugin, StateKey } from '../../http/contracts.ts';
+import type { HostLike, PluginLike, StateKey } from '../../http/contracts.ts';
 import type { Counter, Histogram, Metrics } from '../../observability/metrics.ts';
 
 /** Options of a {@link RedisPlugin}. */
@@ -36,7 +36,7 @@ export interface RedisPluginOptions extends RedisOptions {
 export const redis: StateKey<Redis> = stateKey('redis');
 
 /** Adds a Redis client to an application. The opening comment of db/redis/plugin.ts has examples. */
-export class RedisPlugin implements Plugin {
+export class RedisPlugin implements PluginLike {
   readonly name: string;
   readonly startsFirst = true;
   /** State key of the Redis client, for `Depends()` and `app.state.get()`. */
@@ -44,7 +44,7 @@ export class RedisPlugin implements Plugin {
   readonly #client: Redis;
   readonly #startsWithout: boolean;
   #isHeld = false;
-  #host: Host | undefined;
+  #host: HostLike | undefined;
 
   /**
    * @throws SvcError `E_REDIS_URL` for an invalid address, `E_OPTION_UNKNOWN`, `E_OPTION_RANGE` for invalid
@@ -73,7 +73,7 @@ export class RedisPlugin implements Plugin {
     return this.#isHeld;
   }
 
-  register(host: Host): void {
+  register(host: HostLike): void {
     const metrics = RedisMetrics.of(host.metrics);
     const [name, client] = [this.name, this.#client];
     this.#host = host;

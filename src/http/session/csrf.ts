@@ -42,6 +42,7 @@ import type {
   HttpRequest,
   Middleware,
   Next,
+  SecurityRequirement,
   Services,
   StateKey,
 } from '../contracts.ts';
@@ -188,10 +189,18 @@ export class CSRFMiddleware implements Middleware {
     this.#own = { ...this.#own, knowsScheme: readTrustProxy(view.config('trustProxy')) !== undefined };
   }
 
-  /** Whether requests to a route need a token. @internal */
-  covers(route: CompiledRoute): boolean {
+  /**
+   * Whether requests to a route need a token if they have exactly these credentials. Without `credentials`: whether any
+   * request to the route may need one.
+   * @internal
+   */
+  covers(route: CompiledRoute, credentials?: readonly SecurityRequirement[]): boolean {
     if (SAFE_METHODS.has(route.method) || this.#exempt.hasAll(route)) return false;
-    return !(this.#exemptsBearer && route.security.some(({ scheme }) => scheme === 'bearer'));
+    if (!this.#exemptsBearer) return true;
+    const isCertain = ({ isOptional }: SecurityRequirement): boolean =>
+      credentials !== undefined || isOptional !== true;
+    const sent = credentials ?? route.security;
+    return !sent.some((one) => one.scheme === 'bearer' && isCertain(one)) || sent.some(isCookie);
   }
 
   handle(req: HttpRequest, next: Next): Awaitable<HttpResponse> {
@@ -258,6 +267,10 @@ export class CSRFMiddleware implements Middleware {
       { code: 'csrf_failed', headers: { Vary: VARYING.join(', '), 'Cache-Control': 'no-store' } },
     );
   }
+}
+
+function isCookie({ scheme, credential }: SecurityRequirement): boolean {
+  return (credential?.in ?? (scheme === 'session' ? 'cookie' : 'header')) === 'cookie';
 }
 
 /**

@@ -336,7 +336,7 @@ const HEADER_ITEM = /^(?:[^",]|"(?:[^"\\]|\\.)*")*$/;
 
 /**
  * Converts parameters to texts. A list gives one text for each item, or one comma-separated text if `joined`
- * contains its name.
+ * contains its name. Undefined and null are not sent, because no text stands for them.
  * @throws TypeError for a text that does not match `item` in a comma-separated text
  */
 function textsOf(
@@ -345,10 +345,8 @@ function textsOf(
   item: RegExp = ITEM,
 ): [string, string][] {
   return Object.entries(values).flatMap(([name, value]): [string, string][] => {
-    if (value === undefined || value === null) return [];
-    if (!Array.isArray(value)) return [[name, textOf(value)]];
-    const texts = value.map(textOf);
-    if (!joined.includes(name)) return texts.map((text) => [name, text]);
+    const texts = itemsOf(value).map(textOf);
+    if (!Array.isArray(value) || !joined.includes(name)) return texts.map((text) => [name, text]);
     const split = texts.find((text) => !item.test(text));
     if (split !== undefined)
       throw new TypeError(
@@ -356,6 +354,12 @@ function textsOf(
       );
     return texts.length === 0 ? [] : [[name, texts.join(',')]];
   });
+}
+
+/** Returns the items of a list, or a value as its only item, without those that are undefined or null. */
+function itemsOf(value: unknown): unknown[] {
+  const items: unknown[] = Array.isArray(value) ? value : [value];
+  return items.filter((item) => item !== undefined && item !== null);
 }
 
 /** Converts a parameter to text. A Date becomes ISO 8601, and another object JSON. */
@@ -372,11 +376,13 @@ async function credentialsOf(
   { security = [] }: Operation,
   auth: NonNullable<BaseOptions['auth']>,
 ): Promise<[scheme: string, text: string][]> {
+  const texts = new Map<string, string | undefined>(); // each function is called once
   for (const names of security) {
     const found: [string, string][] = [];
     for (const name of names) {
       const given = auth[name];
-      const text = typeof given === 'function' ? await given() : given;
+      if (!texts.has(name)) texts.set(name, typeof given === 'function' ? await given() : given);
+      const text = texts.get(name);
       if (text !== undefined) found.push([name, text]);
     }
     if (found.length === names.length || names === security.at(-1)) return found;
@@ -399,7 +405,7 @@ function bodyOf({ body: type, joined }: Operation, { body, form }: Input): RawBo
 function formOf(form: Input['form'] = {}, joined: readonly string[] = []): FormData {
   const data = new FormData();
   for (const [name, value] of Object.entries(form)) {
-    const values: unknown[] = Array.isArray(value) ? value : [value];
+    const values = itemsOf(value);
     if (values[0] instanceof Blob) for (const file of values) data.append(name, file as Blob);
     else for (const [, text] of textsOf({ [name]: value }, joined)) data.append(name, text);
   }

@@ -27,7 +27,7 @@ import { RULES_WITH_SEVERITY, asSevere, severityOf } from '../../support/severit
 import { assertChecks } from '../../../src/cli/command.ts';
 import type { SvcOptions } from '../../../src/app/options.ts';
 import type { Finding } from '../../../src/base/findings.ts';
-import type { Context, Plugin } from '../../../src/http/contracts.ts';
+import type { Context, Plugin } from '../../../src/index.ts';
 
 /** Returns the line of the caller. */
 const line = (): number => Number(/:(\d+):\d+\)?$/.exec(new Error('here').stack!.split('\n')[2]!)![1]);

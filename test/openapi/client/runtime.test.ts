@@ -134,6 +134,77 @@ test('a generated client uses the first security alternative for which it has al
   assert.equal(none.sent[0]!.headers.get('authorization'), null, 'the operation needs none');
 });
 
+test('a generated client sends all credentials that it has for optional guards, and calls a function for one once', async () => {
+  const schemes: Record<string, Scheme> = { bearer: { in: 'bearer' }, key: { in: 'header', name: 'X-Key' } };
+  const security = [['key', 'bearer'], ['key'], ['bearer'], []]; // an API key and a bearer token, both optional
+  const cases: readonly (readonly [given: readonly string[], sent: readonly (string | null)[]])[] = [
+    [[], [null, null]],
+    [['key'], ['K', null]],
+    [['bearer'], [null, 'Bearer T']],
+    [
+      ['key', 'bearer'],
+      ['K', 'Bearer T'],
+    ],
+  ];
+  for (const [given, expected] of cases) {
+    const asked: string[] = [];
+    const credential = (name: string, text: string) => () => {
+      asked.push(name);
+      return given.includes(name) ? text : undefined;
+    };
+    const auth = { key: credential('key', 'K'), bearer: credential('bearer', 'T') };
+    const { call, sent } = one({ security }, { schemes, auth });
+    await call();
+    const { headers } = sent[0]!;
+    assert.deepEqual([headers.get('x-key'), headers.get('authorization')], expected);
+    assert.deepEqual(asked, ['key', 'bearer']);
+  }
+});
+
+test('a generated client sends no parameter, and no item of a list, that is undefined or null', async () => {
+  const values = { a: null, b: undefined, c: [null], d: [1, null, undefined, 2], e: '', f: 0, g: false };
+  const cases: readonly (readonly [operation: Partial<Operation>, input: object, sent: unknown])[] = [
+    [{}, { query: values }, ['/?d=1&d=2&e=&f=0&g=false', null, null, undefined]],
+    [{ joined: ['c', 'd'] }, { query: values }, ['/?d=1,2&e=&f=0&g=false', null, null, undefined]],
+    [
+      {},
+      { headers: { 'x-a': null, 'x-b': undefined, 'x-c': [null], 'x-d': [1, null, 2] } },
+      ['/', '1,2', null, undefined],
+    ],
+    [{}, { cookies: { a: null, b: undefined, d: 1 } }, ['/', null, 'd=1', undefined]],
+    [
+      { method: 'POST', body: 'application/x-www-form-urlencoded' },
+      { form: values },
+      ['/', null, null, 'd=1&d=2&e=&f=0&g=false'],
+    ],
+  ];
+  for (const [operation, input, expected] of cases) {
+    const { call, sent } = one(operation);
+    await call(input);
+    const { url, headers, init } = sent[0]!;
+    assert.deepEqual(
+      [url.slice('http://a.example/v1'.length), headers.get('x-d'), headers.get('cookie'), init.body],
+      expected,
+    );
+  }
+  const upload = one({ method: 'POST', body: 'multipart/form-data' });
+  await upload.call({ form: { ...values, files: [null, new File([], 'x')] } });
+  assert.deepEqual(
+    [...(upload.sent[0]!.init.body as FormData)].map(([name, one]) => [
+      name,
+      one instanceof File ? one.name : one,
+    ]),
+    [
+      ['d', '1'],
+      ['d', '2'],
+      ['e', ''],
+      ['f', '0'],
+      ['g', 'false'],
+      ['files', 'x'],
+    ],
+  );
+});
+
 test('a generated client does not follow redirects, because it would send API keys in headers to another site', async () => {
   const { call, sent } = one({});
   await call();
