@@ -128,7 +128,7 @@ export type {
 } from './openapi/document.ts';
 export { checkPassword, hashPassword, needsRehash } from './crypto/password.ts';
 export type { CheckPasswordOptions, PasswordOptions, Pepper } from './crypto/password.ts';
-export type { Host, Plugin } from './routing/plugin.ts';
+export type { Host, Plugin, RouterLike } from './routing/plugin.ts';
 export { Router } from './routing/route.ts';
 export type { Handler, HandlerContext, RouterOptions, Routes } from './routing/route.ts';
 export type {

@@ -156,20 +156,22 @@ export class HttpResponse {
       value,
       needsSecure(name, options) && !isDecided ? { ...options, secure: true } : options,
     );
-    this.#removeCookie(cookieKeyOf(field));
+    this.#removeCookieOf(field);
     if (!isDecided && !field.endsWith('; Secure')) (this.#securedLater ??= new Set()).add(field);
     this.headers.append('Set-Cookie', field);
     return this;
   }
 
-  /** Removes the field of a cookie, because a response should not set a cookie twice (RFC 6265 §4.1.1). */
-  #removeCookie(key: string): void {
+  /** Removes the cookie that a new field replaces, because a response should not set one twice (RFC 6265 §4.1.1). */
+  #removeCookieOf(field: string): void {
     const fields = this.headers.getSetCookie();
-    const kept = fields.filter((field) => cookieKeyOf(field) !== key);
+    if (fields.length === 0) return;
+    const key = cookieKeyOf(field);
+    const kept = fields.filter((one) => cookieKeyOf(one) !== key);
     if (kept.length === fields.length) return;
     this.headers.delete('Set-Cookie');
     for (const field of kept) this.headers.append('Set-Cookie', field);
-    for (const field of fields) if (!kept.includes(field)) this.#securedLater?.delete(field);
+    for (const one of fields) if (!kept.includes(one)) this.#securedLater?.delete(one);
   }
 
   /** Removes a cookie from the browser. `path` and `domain` must be those with which the cookie was set. */

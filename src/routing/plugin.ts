@@ -35,6 +35,9 @@ export interface Host extends HostLike {
   readonly routes: Router;
 }
 
+/** The part of a router with which a plugin may add routes. */
+export type RouterLike = Pick<Router, 'route'>;
+
 /** A plugin, and the place in the program's code that registers it. */
 export interface RegisteredPlugin {
   readonly plugin: Plugin;
