@@ -146,7 +146,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC121', /^the option "origins" is an empty list/, 'warning'],
   [
     'SVC121',
-    /even for requests that \w+ refuses$|processes requests whose host is not checked|runs after IdempotencyMiddleware, so stored|matches no route/,
+    /even for requests that \w+ refuses$|processes requests whose host is not checked|runs after IdempotencyMiddleware, so stored|matches no route|has no effect: \w+( path)? matches only routes with/,
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
