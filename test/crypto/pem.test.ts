@@ -88,10 +88,7 @@ const PLACES: Readonly<Record<string, readonly [pem: string, read: (pem: string)
     FIRST.key,
     (key) => assert.deepEqual(tlsProblems({ cert: FIRST.cert, key }), []),
   ],
-  'option ca of the server': [
-    AUTHORITY_PEM,
-    (ca) => assert.deepEqual(tlsProblems({ ...FIRST, ca }), []),
-  ],
+  'option ca of the server': [AUTHORITY_PEM, (ca) => assert.deepEqual(tlsProblems({ ...FIRST, ca }), [])],
   'variable SVC_TLS_CERT': [
     FIRST.cert,
     (cert) => assert.deepEqual(tlsProblems({ key: FIRST.key }, { SVC_TLS_CERT: cert }), []),

@@ -356,9 +356,8 @@ function isText(value: Value | undefined): boolean {
     !isOther &&
     value?.texts
       .flat()
-      .some(
-        (part) => part.kind !== 'own' || (part.made?.by === ROW && part.made.column !== undefined),
-      ) === true
+      .some((part) => part.kind !== 'own' || (part.made?.by === ROW && part.made.column !== undefined)) ===
+      true
   );
 }
 

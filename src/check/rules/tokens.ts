@@ -403,7 +403,8 @@ function computed(node: Node | undefined, module: SourceModule, depth = 0): numb
 }
 
 /** Functions of packages about tokens that decode one. With a key as further argument, some of them verify it. */
-const DECODES = /^(?:[^.]*(?:jsonwebtoken|jwt|jws|jose)[^.]*(?:\.\w+)*\.(?:decode|jwtDecode)\w*|jwt-decode)$/i;
+const DECODES =
+  /^(?:[^.]*(?:jsonwebtoken|jwt|jws|jose)[^.]*(?:\.\w+)*\.(?:decode|jwtDecode)\w*|jwt-decode)$/i;
 /** Calls that verify a text, or make what it is compared with. */
 const VERIFIES =
   /^(?:crypto\.(?:createHmac|createVerify|createSign)\.[^]*(?:update|verify)|crypto\.(?:verify|timingSafeEqual|createHmac)|(?:crypto\.)?(?:webcrypto\.)?subtle\.\w+|svc\.(?:verifyToken|BearerAuth|unsign\w*))$/;

@@ -64,6 +64,18 @@ async function* upTo(source, most) {
   }
 }
 `,
+  'parts of lists of columns': `
+import { db as database } from 'svc/db';
+import { Depends, Field, Svc, str } from 'svc';
+const app = new Svc();
+const names = (columns) => columns.map(({ name }) => name).join(', ');
+const joined = (columns) => columns.join(', ');
+app.get('/rest', { db: Depends(database) }, ({ db, query }) => db.fetchAll('select ' + names([{ name: 'id' }, { name: query.column }].slice(1)) + ' from note order by id limit 9')); // SVC601
+app.get('/split', { db: Depends(database) }, ({ db, query }) => db.fetchAll('select ' + joined(query.columns.split(',').slice(0, 1)) + ' from note order by id limit 9')); // SVC601
+app.get('/from', { db: Depends(database) }, ({ db, query, params }) => db.fetchAll('select ' + names([{ name: 'id' }, { name: query.column }].slice(Number(params.from))) + ' from note order by id limit 9')); // SVC601
+app.get('/known', { db: Depends(database) }, ({ db, query }) => db.fetchAll('select ' + names([{ name: query.column }, { name: 'id' }, { name: 'title' }].slice(1)) + ' from note order by id limit 9'));
+app.get('/letter', { db: Depends(database), query: { column: Field(str, { maxLength: 20 }) } }, ({ db, query }) => db.fetchAll('select id from note_' + query.column.slice(0, 1) + ' order by id limit 9'));
+`,
   'patterns that methods of texts make': `
 import { db as database } from 'svc/db';
 import { Depends, Field, Schema, Svc, str } from 'svc';
@@ -128,10 +140,10 @@ app.get('/verified', async ({ req }) => {
 import { Depends, Field, Schema, Svc, reply, str } from 'svc';
 const app = new Svc();
 class Shown extends Schema { name = Field(str, { maxLength: 80 }); }
-const key = process.env.PAYMENT_API_KEY;
-app.get('/settings', { public: 'all' }, () => ({ name: 'shop', key })); // SVC626
-app.get('/debug', { public: 'all' }, () => reply({ login: 'Bearer ' + process.env.PARTNER_TOKEN })); // SVC626
-app.get('/public', { public: 'all' }, () => ({ site: process.env.CAPTCHA_SITE_KEY, pay: process.env.STRIPE_PUBLISHABLE_KEY, region: process.env.REGION }));
+const key = process.env.PAYMENT_API_KEY; // SVC626
+app.get('/settings', { public: 'all' }, () => ({ name: 'shop', key }));
+app.get('/debug', { public: 'all' }, () => reply({ login: 'Bearer ' + (process.env.PARTNER_TOKEN ?? '') })); // SVC626
+app.get('/public', { public: 'all' }, () => ({ site: process.env.CAPTCHA_SITE_KEY ?? '', pay: process.env.STRIPE_PUBLISHABLE_KEY ?? '', region: process.env.REGION ?? '' }));
 app.get('/is-set', { public: 'all' }, () => ({ isSet: process.env.PAYMENT_API_KEY !== undefined, hasKey: Boolean(key) }));
 app.get('/declared', { public: 'all', response: Shown }, () => ({ name: 'shop', key }));
 `,
