@@ -352,7 +352,7 @@ const BOUNDED = 'Declare a maximum: Field(int, { ge: 1, le: 1_000 })';
 /** Returns the time in milliseconds that a call waits. */
 function delayOf({ call, meaning, value }: Site): Value | undefined {
   if (isTimer(meaning)) return value(call.args[1]);
-  return /^timers\/promises\.(?:setTimeout|setInterval|scheduler\.wait)$|^svc\.Clock\.(?:sleep|after)$/.test(
+  return /^timers\/promises\.(?:set(?:Timeout|Interval)|scheduler\.wait)$|^svc\.Clock\.(?:sleep|after)$/.test(
     meaning,
   )
     ? value(call.args[0])
