@@ -185,7 +185,15 @@ function listOf(setting: unknown): readonly string[] {
   return textsOf(typeof setting === 'string' ? [setting] : setting);
 }
 
-// -- public keys and certificates, which are not secrets --
+// -- keys and certificates in other forms than a secret --
+
+/**
+ * Returns a PEM text whose line breaks are real ones. In environment variables they are often a backslash and
+ * the letter n. PEM itself contains no backslash (RFC 7468 §3).
+ */
+export function pemText(text: string): string {
+  return text.replace(/(?:\\r)?\\n/g, '\n');
+}
 
 /** Start of an SSH public key that is on one line. */
 const SSH = /^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-)/;

@@ -12,6 +12,7 @@ import type { Counter, Metrics } from '../observability/metrics.ts';
 import type { Logger } from '../observability/log.ts';
 import type { HttpRequest } from '../http/contracts.ts';
 import type { Identity } from './provider-tokens.ts';
+import type { Identified } from './provider/client.ts';
 import type { CheckedClaim } from './provider/user-info.ts';
 import type { LoginRow } from './tokens/store.ts';
 
@@ -69,6 +70,28 @@ export class Audit {
       ...fieldsOf(req),
       category: 'input_validation_fail',
     });
+  }
+
+  /** Logs if a provider did not send the e-mail address for which a login asked by a scope. */
+  emailAsked(req: HttpRequest, provider: string, identified: Identified): void {
+    const { info, refused, emailsStatus } = identified;
+    if (emailsStatus !== undefined)
+      this.#log.warn('user_email_absent', {
+        provider,
+        reason: `emails_status_${emailsStatus}`,
+        remedy:
+          'Allow the application to read e-mail addresses: give a GitHub App the account permission "Email addresses" (read-only). If no code needs the address, leave its scope out of the option "scopes"',
+        ...fieldsOf(req),
+      });
+    else if (info.email === null && !refused.includes('email'))
+      // the user may have no address, or keep it from the application
+      this.#log.info('user_email_absent', {
+        provider,
+        reason: 'not_sent',
+        remedy:
+          'If every user lacks an address, allow the application to read it in the settings of the provider. If no code needs the address, leave its scope out of the option "scopes"',
+        ...fieldsOf(req),
+      });
   }
 
   /** Logs a failed login. `reason` may be a long text of the provider, so it is shortened. */

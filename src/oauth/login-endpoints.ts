@@ -44,6 +44,9 @@ const CANCELLED: ReadonlySet<string | undefined> = new Set([
   'user_cancelled_login',
 ]);
 
+/** Scopes that ask for the e-mail address: `email`, `user:email`, `user:read:email`, `user-read-email`, `users.email`. */
+const EMAIL_SCOPE = /\bemail\b/;
+
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;
 
@@ -152,8 +155,11 @@ export class LoginEndpoints {
       }),
     );
     const { info, refused } = identified;
+    const scopes = begun.scopes ?? provider.scopes;
     if (refused.length > 0) this.#deps.audit.claimsRefused(req, provider.name, refused);
-    const tokens = providerTokensOf(identified.tokens, begun.scopes ?? provider.scopes, clock.nowMs());
+    if (scopes.some((scope) => EMAIL_SCOPE.test(scope)))
+      this.#deps.audit.emailAsked(req, provider.name, identified);
+    const tokens = providerTokensOf(identified.tokens, scopes, clock.nowMs());
     const { link } = begun;
     if (link !== null) {
       if (links === undefined) throw new OAuthError('invalid_state', { reason: 'linking_is_off' });

@@ -782,6 +782,62 @@ for (const mode of ['json', 'cookie'] as const) {
   });
 }
 
+/** Logins by the provider's answer about the e-mail address: level and reason of the audit event, if there is one. */
+const EMAILS: Readonly<
+  Record<
+    string,
+    {
+      readonly scopes: readonly string[];
+      readonly email?: string;
+      /** Status of the e-mail endpoint. Without it, the provider has no such endpoint. */
+      readonly status?: number;
+      readonly expected?: readonly [level: string, reason: string];
+    }
+  >
+> = {
+  'an e-mail endpoint that answers 404': {
+    scopes: ['read:user', 'user:email'],
+    status: 404,
+    expected: ['warn', 'emails_status_404'],
+  },
+  'an e-mail endpoint that answers 403, and a public address': {
+    scopes: ['user:email'],
+    email: 'public@x.test',
+    status: 403,
+    expected: ['warn', 'emails_status_403'],
+  },
+  'an e-mail endpoint that answers 404, if no scope asks for the address': {
+    scopes: ['read:user'],
+    status: 404,
+  },
+  'an e-mail endpoint that answers with an address': { scopes: ['user:email'], status: 200 },
+  'a user without an address': { scopes: ['email'], expected: ['info', 'not_sent'] },
+  'a user without an address at X': { scopes: ['users.read', 'users.email'], expected: ['info', 'not_sent'] },
+  'a user without an address, if no scope asks for it': { scopes: ['users.read'] },
+  'an address that is refused because of its form': { scopes: ['email'], email: 'ada' },
+};
+
+for (const [what, { scopes, email, status, expected }] of Object.entries(EMAILS)) {
+  test(`OAuth callback: ${what} leads to ${expected === undefined ? 'no event' : `the ${expected[0]} event`} user_email_absent, and the login succeeds`, async () => {
+    await using site = await LoginSite.open({ provider: { scopes }, hasEmails: status !== undefined });
+    site.fake.user = { sub: 'ada', ...(email !== undefined && { email }) };
+    if (status !== undefined && status !== 200) site.fake.failNext('emails', { status, body: {} });
+    await site.login();
+    assert.deepEqual(
+      site
+        .audited('user_email_absent')
+        .map(({ level, provider, reason, remedy }) => [
+          level,
+          provider,
+          reason,
+          /option "scopes"/.test(String(remedy)),
+        ]),
+      expected === undefined ? [] : [[expected[0], 'fake', expected[1], true]],
+    );
+    assert.equal(await logins(site), 1);
+  });
+}
+
 test('OAuth callback: an e-mail with control characters, or of another form, reaches onUser() as absent, with an audit event', async () => {
   const seen: unknown[] = [];
   await using site = await LoginSite.open({

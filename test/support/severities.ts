@@ -146,7 +146,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC121', /^the option "origins" is an empty list/, 'warning'],
   [
     'SVC121',
-    /even for requests that \w+ refuses$|processes requests whose host is not checked|runs after IdempotencyMiddleware, so stored|matches no route/,
+    /even for requests that \w+ refuses$|processes requests whose host is not checked|runs after IdempotencyMiddleware, so stored|matches no route|has no effect: \w+( path)? matches only routes with/,
     'warning',
   ],
   ['SVC121', /^the middleware /, undefined],
@@ -164,6 +164,7 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC302', /^the handler responds with JSON, but/, undefined],
   ['SVC210', / decides, but every client can send it/, 'warning'],
   ['SVC302', /^the response schema is made by another library/, 'info'],
+  ['SVC626', /^the response contains a secret of the settings/, 'warning'],
   ['SVC305', / has no JSON Schema, so documents and tools/, 'info'],
   ['SVC208', /^the source code sets env to/, 'warning'],
   ['SVC210', /^its key is a field|^the rate limit counts requests by the header/, undefined],

@@ -21,6 +21,7 @@ import { isPrivateAddress } from './addresses.ts';
 import { ProviderFault, word } from './failure.ts';
 import { isRecord } from '../../base/options.ts';
 import { parseValue } from '../../crypto/jwt-json.ts';
+import { pemText } from '../../crypto/keys.ts';
 import { mask } from '../../observability/redact.ts';
 import { inSpan } from '../../observability/tracer.ts';
 import type { LookupAddress } from 'node:dns';
@@ -105,7 +106,7 @@ export class Outbound {
     this.#tls = {
       rejectUnauthorized: true,
       minVersion: 'TLSv1.2',
-      ...(deps.ca === undefined ? {} : { ca: deps.ca }),
+      ...(deps.ca === undefined ? {} : { ca: pemText(deps.ca) }),
     };
     this.#agents = {
       plain: new http.Agent({ keepAlive: false }),

@@ -14,6 +14,7 @@ import {
 } from '../reader/nodes.ts';
 import { columnOf } from '../statements/sending.ts';
 import { isOfPackage } from '../values/calls.ts';
+import { ROW } from '../values/marks.ts';
 import { freeKeyIn } from '../values/tests.ts';
 import { WORD, charsOf, constantOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { writtenOf } from '../sources.ts';
@@ -330,16 +331,33 @@ function hasTypesOfCode({ call, meaning, value }: Site): boolean {
   );
 }
 
-/** SVC604: client input in regular expressions. */
+/** SVC604: client input in regular expressions, which methods of texts also make of a text. */
 function findPatterns(site: Site, report: ReportAt): void {
   const [source] = site.call.args;
-  if (site.meaning !== 'RegExp' || source === undefined) return;
+  const makes =
+    site.meaning === 'RegExp' ||
+    (/^(?:search|match|matchAll)$/.test(methodOf(site.call)) && isText(site.receiver));
+  if (!makes || source === undefined) return;
   const danger = dangerOf(site.value(source), ({ part }) => hasAny(part.may, '*+{'));
   if (danger === undefined) return;
   report(
     site.written(source),
     `the regular expression is built from ${danger.origin.what}: a client can send a pattern that blocks the process`,
     doubt(danger),
+  );
+}
+
+/** Whether a value is certainly a text: of the program, of a client, or of a column. */
+function isText(value: Value | undefined): boolean {
+  const isOther = [value?.type, value?.items, value?.members, value?.fn, value?.of].some(
+    (each) => each !== undefined,
+  );
+  return (
+    !isOther &&
+    value?.texts
+      .flat()
+      .some((part) => part.kind !== 'own' || (part.made?.by === ROW && part.made.column !== undefined)) ===
+      true
   );
 }
 

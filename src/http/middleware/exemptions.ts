@@ -59,6 +59,13 @@ export class Exemptions {
   }
 }
 
+/** Returns the methods of routes for a message: `GET, DELETE`. Leaves out `HEAD`, which each `GET` route answers, too. */
+export function methodsOf(routes: readonly CompiledRoute[]): string {
+  const methods = new Set(routes.map(({ method }) => method));
+  if (methods.has('GET')) methods.delete('HEAD');
+  return [...methods].join(', ');
+}
+
 function tableOf(templates: readonly ParsedTemplate[]): RoutingTable<true> {
   const table = new RoutingTable<true>();
   for (const template of templates) table.add(ANY, template, true);

@@ -8,6 +8,7 @@
 import { bool, didYouMean, given, readOptions, text, outOfRange } from '../../base/options.ts';
 import { MemoryRateLimitStore } from '../../cache/stores.ts';
 import { isMethods } from '../headers.ts';
+import { methodsOf } from './exemptions.ts';
 import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
 import { isServedByMany } from '../../base/config.ts';
@@ -198,19 +199,24 @@ export class RateLimitMiddleware implements Middleware {
   *#unmatched(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
     for (const { template: parsed, methods, limit } of this.#rules) {
       const { template } = parsed;
-      const isMatched = routes.some(
-        (route) => (methods?.includes(route.method) ?? true) && mayMatch(template, route.template),
-      );
-      if (isMatched) continue;
-      yield {
-        rule: 'SVC121',
-        severity: 'warning',
-        subject,
-        message:
-          `the rate limit rule "${limit.name}" matches no route` +
-          didYouMean(template, new Set(routes.map((route) => route.template))),
-        remedy: 'Change the path and the methods of the rule so that they match a route, or remove the rule',
-      };
+      const fits = ({ method }: CompiledRoute): boolean => methods?.includes(method) ?? true;
+      const matched = routes.filter((route) => mayMatch(template, route.template));
+      if (matched.some(fits)) continue;
+      const found = { rule: 'SVC121', severity: 'warning', subject } as const;
+      if (matched.length > 0)
+        yield {
+          ...found,
+          message: `the rate limit rule "${limit.name}" has no effect: its path matches only routes with ${methodsOf(matched)}`,
+          remedy: 'Add the method of a route to the option "methods" of the rule, or remove the rule',
+        };
+      else
+        yield {
+          ...found,
+          message:
+            `the rate limit rule "${limit.name}" matches no route` +
+            didYouMean(template, new Set(routes.filter(fits).map((route) => route.template))),
+          remedy: 'Change the path of the rule so that it matches a route, or remove the rule',
+        };
     }
   }
 

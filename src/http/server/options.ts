@@ -105,8 +105,8 @@ export function readLimits(config: Config): Limits {
 }
 
 /**
- * Certificate and key for TLS: PEM text, or paths of PEM files. The signal SIGHUP reads the files again. An
- * option that is `undefined` has its default.
+ * Certificate and key for TLS: PEM text, or paths of PEM files. In PEM text, `\n` may stand for line breaks. The
+ * signal SIGHUP reads the files again. An option that is `undefined` has its default.
  */
 export interface TlsOptions {
   /**

@@ -13,6 +13,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import tls from 'node:tls';
 import { SvcError, errorCode } from '../../base/errors.ts';
+import { pemText } from '../../crypto/keys.ts';
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import type { Server as SecureServer } from 'node:https';
 import type { Socket } from 'node:net';
@@ -138,9 +139,9 @@ function readCredentials({ cert, key, ca, passphrase, minVersion }: ServerTlsOpt
 
 /** Returns PEM text: `source` itself, or the content of the file at this path. */
 function readPem(source: string, what: string): string {
-  if (source.includes('-----BEGIN ')) return source;
+  if (source.includes('-----BEGIN ')) return pemText(source);
   try {
-    return readFileSync(source, 'utf8');
+    return pemText(readFileSync(source, 'utf8'));
   } catch (error) {
     throw new SvcError(
       'E_TLS',

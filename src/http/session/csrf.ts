@@ -22,7 +22,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { Forbidden, SvcError } from '../../base/errors.ts';
 import { hmacSha256 } from '../../crypto/keys.ts';
 import { bool, didYouMean, given, isObject, readOptions } from '../../base/options.ts';
-import { Exemptions } from '../middleware/exemptions.ts';
+import { Exemptions, methodsOf } from '../middleware/exemptions.ts';
 import { parseParameters } from '../headers.ts';
 import { whenReady } from '../../base/promises.ts';
 import { OneApplication } from '../pipeline.ts';
@@ -235,17 +235,30 @@ export class CSRFMiddleware implements Middleware {
   }
 
   *#unusedExemptions(subject: string, routes: readonly CompiledRoute[]): Generator<Omit<Finding, 'place'>> {
-    for (const template of this.#exempt.enter(routes.filter(({ method }) => !SAFE_METHODS.has(method)))) {
-      yield {
-        rule: 'SVC121',
-        severity: 'warning',
-        subject,
-        message:
-          `the path template "${template}" in the option "exempt" matches no route with an unsafe method such as POST` +
-          didYouMean(template, new Set(routes.map((route) => route.template))),
-        remedy:
-          'Use the path template of a route, or end the template in {rest:path} to exempt all routes below a path',
-      };
+    const isSafe = ({ method }: CompiledRoute): boolean => SAFE_METHODS.has(method);
+    const checked = routes.filter((route) => !isSafe(route));
+    for (const template of this.#exempt.enter(checked)) {
+      const exemption = new Exemptions([template]);
+      const methods = methodsOf(
+        routes.filter((route) => isSafe(route) && exemption.enter([route]).length === 0),
+      );
+      const found = { rule: 'SVC121', severity: 'warning', subject } as const;
+      if (methods !== '')
+        yield {
+          ...found,
+          message: `the path template "${template}" in the option "exempt" has no effect: it matches only routes with ${methods}, and CSRFMiddleware checks no such requests`,
+          remedy:
+            'Remove the template. If it means a route with a method such as POST, use the path template of that route',
+        };
+      else
+        yield {
+          ...found,
+          message:
+            `the path template "${template}" in the option "exempt" matches no route` +
+            didYouMean(template, new Set(checked.map((route) => route.template))),
+          remedy:
+            'Use the path template of a route, or end the template in {rest:path} to exempt all routes below a path',
+        };
     }
   }
 

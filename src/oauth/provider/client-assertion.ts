@@ -4,13 +4,14 @@
  */
 import { createPrivateKey, randomBytes } from 'node:crypto';
 import { signedToken } from '../../crypto/jws.ts';
+import { pemText } from '../../crypto/keys.ts';
 import type { KeyObject } from 'node:crypto';
 
 /** The private key by which a client authenticates. */
 export interface ClientKey {
   /**
    * Private key in PEM (PKCS #8): RSA of 2,048 bits or more, P-256, or Ed25519. Read it from the environment
-   * or a file.
+   * or a file. The text `\n` may stand for its line breaks.
    */
   readonly privateKey: string;
   /** Id of the public key, which the provider knows. */
@@ -37,7 +38,7 @@ export type ClientAssertions = (
 export function clientAssertions({ privateKey, keyId }: ClientKey): ClientAssertions | string {
   let key: KeyObject;
   try {
-    key = createPrivateKey(privateKey);
+    key = createPrivateKey(pemText(privateKey));
   } catch {
     // the error is not kept as `cause`, because its message may contain the key
     return 'the clientKey is not a private key in PEM';

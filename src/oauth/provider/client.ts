@@ -46,13 +46,15 @@ interface Identification {
   readonly maxAgeSeconds?: number | undefined;
 }
 
-interface Identified {
+export interface Identified {
   readonly info: UserInfo;
   readonly tokens: TokenAnswer;
   /** Session id at the provider: the claim `sid` of the id_token. */
   readonly sid: string | null;
   /** Members of `info` that are null because their form was wrong. */
   readonly refused: readonly CheckedClaim[];
+  /** Status with which the e-mail endpoint refused the access token; undefined if it did not refuse. */
+  readonly emailsStatus: 403 | 404 | undefined;
 }
 
 interface LogoutParameters {
@@ -170,12 +172,16 @@ export class ProviderClient {
     const claims = this.#options.usesOpenId ? await this.#verify(tokens, input) : undefined;
     input.signal?.throwIfAborted();
     const raw = await this.#read(endpoints.userinfo, tokens, claims, input.signal);
-    const mapped = await this.#withEmail(this.#map(raw, input.postedUser), tokens, input.signal);
+    const { user, emailsStatus } = await this.#withEmail(
+      this.#map(raw, input.postedUser),
+      tokens,
+      input.signal,
+    );
     const refused: CheckedClaim[] = [];
-    const info = userInfoOf(mapped, raw, (claim) => refused.push(claim));
+    const info = userInfoOf(user, raw, (claim) => refused.push(claim));
     const given = claims?.['sid'];
     const sid = typeof given === 'string' && given !== '' && given.length <= MAX_SID ? given : null;
-    return { info, tokens, sid, refused };
+    return { info, tokens, sid, refused, emailsStatus };
   }
 
   /** Verifies a logout token (OpenID Connect Back-Channel Logout 1.0 §2.6). */
@@ -334,16 +340,18 @@ export class ProviderClient {
     user: MappedUser | undefined,
     { accessToken }: TokenAnswer,
     signal: AbortSignal | undefined,
-  ): Promise<MappedUser | undefined> {
+  ): Promise<{ readonly user: MappedUser | undefined } & Partial<Pick<Identified, 'emailsStatus'>>> {
     const { emailsUrl } = this.#options;
-    if (emailsUrl === undefined || user?.subject === undefined) return user;
+    if (emailsUrl === undefined || user?.subject === undefined) return { user };
     const answer = await this.#call('emails', {
       method: 'GET',
       url: emailsUrl,
       headers: bearer(accessToken),
       signal,
     });
-    if (answer.status === 403 || answer.status === 404) return { ...user, emailVerified: false };
+    const { status } = answer;
+    if (status === 403 || status === 404)
+      return { user: { ...user, emailVerified: false }, emailsStatus: status };
     const list = jsonValue('emails', answer);
     if (!Array.isArray(list)) throw new ProviderFault('provider_error', 'emails_not_list');
     const primary = list.find(
@@ -353,9 +361,12 @@ export class ProviderClient {
         each['verified'] === true &&
         typeof each['email'] === 'string',
     );
-    return primary === undefined
-      ? { ...user, emailVerified: false }
-      : { ...user, email: primary.email, emailVerified: true };
+    return {
+      user:
+        primary === undefined
+          ? { ...user, emailVerified: false }
+          : { ...user, email: primary.email, emailVerified: true },
+    };
   }
 
   async #call(what: string, call: OutboundCall): Promise<OutboundAnswer> {

@@ -17,6 +17,7 @@ import { noteSecrets } from '../../base/used-secrets.ts';
 import { isLoopback } from '../../auth/provider/addresses.ts';
 import { clientAssertions } from './client-assertion.ts';
 import { HASHES } from '../../crypto/jws.ts';
+import { pemText } from '../../crypto/keys.ts';
 import { issueOf } from './problems.ts';
 import { GUID, TENANT, URLS, WELL_KNOWN } from './option-types.ts';
 import { standardUser, textOr } from './user-info.ts';
@@ -237,7 +238,7 @@ function issuerOf(discoveryUrl: string | undefined): string | undefined {
 
 function certificates(name: string, file: string): string {
   try {
-    const pem = readFileSync(file, 'utf8');
+    const pem = pemText(readFileSync(file, 'utf8'));
     // throws if the file contains no certificate; TLS would accept the file, and then refuse every connection
     new X509Certificate(pem);
     return pem;

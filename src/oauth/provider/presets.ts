@@ -6,6 +6,7 @@ import { createPrivateKey } from 'node:crypto';
 import { SvcError } from '../../base/errors.ts';
 import { defined } from '../../base/options.ts';
 import { signedToken } from '../../crypto/jws.ts';
+import { pemText } from '../../crypto/keys.ts';
 import { OAuthProvider } from './options.ts';
 import { PRESETS } from './preset-table.ts';
 import { GUID, TENANT } from './option-types.ts';
@@ -233,7 +234,7 @@ function microsoftUser(raw: JsonObject): MappedUser {
 export interface AppleKey {
   readonly teamId: string;
   readonly keyId: string;
-  /** Content of the `.p8` file: a P-256 key in PEM (PKCS #8). */
+  /** Content of the `.p8` file: a P-256 key in PEM (PKCS #8). The text `\n` may stand for its line breaks. */
   readonly privateKey: string;
 }
 
@@ -274,7 +275,7 @@ function appleKeyOf({ teamId, keyId, privateKey }: AppleKey): KeyObject {
     ]);
   let key: KeyObject | undefined;
   try {
-    key = createPrivateKey(privateKey);
+    key = createPrivateKey(pemText(privateKey));
   } catch {
     /** the error is not kept as `cause`, because its message may contain the key */
   }

@@ -542,7 +542,11 @@ test('svc check reports the option "rateLimit" without RateLimitMiddleware, two 
     'SVC121 warning middleware rate-limit: the rate limit rule "/logn" matches no route: did you mean "/login"?',
   ]);
   assert.deepEqual(rules({ path: '/login', methods: ['POST'] }), [
-    'SVC121 warning middleware rate-limit: the rate limit rule "POST /login" matches no route',
+    'SVC121 warning middleware rate-limit: the rate limit rule "POST /login" has no effect: its path matches only routes with GET',
+  ]);
+  // a route of another method is no correction
+  assert.deepEqual(rules({ path: '/logn', methods: ['POST'] }), [
+    'SVC121 warning middleware rate-limit: the rate limit rule "POST /logn" matches no route',
   ]);
   assert.deepEqual(rules({ path: '/a/b/c/d/e' }, { path: '/files/{name}' }, { path: '/login/x' }).length, 3);
 });

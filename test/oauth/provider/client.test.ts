@@ -767,8 +767,11 @@ test('identify() takes the primary verified address from the e-mail endpoint of 
     'a@x.test',
   ])
     assert.deepEqual(await of(list(wrong)), ['public@x.test', false]);
-  assert.deepEqual(await of({ status: 404, body: {} }), ['public@x.test', false]);
-  assert.deepEqual(await of({ status: 403, body: {} }), ['public@x.test', false]);
+  for (const status of [403, 404] as const) {
+    fake.failNext('emails', { status, body: {} });
+    const { info, emailsStatus } = await githubOf(fake).identify({ ...RETURNED, nonce: undefined });
+    assert.deepEqual([info.email, info.emailVerified, emailsStatus], ['public@x.test', false, status]);
+  }
   assert.equal(
     fake.requests
       .findLast(({ endpoint }) => endpoint === 'emails')

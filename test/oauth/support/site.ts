@@ -19,6 +19,8 @@ export interface LoginSiteOptions {
   readonly env?: Env;
   readonly plugin?: Partial<OAuthPluginOptions>;
   readonly provider?: Partial<OAuthProviderOptions>;
+  /** Whether the provider has an e-mail endpoint, as GitHub has. Default false. */
+  readonly hasEmails?: boolean;
   /** Names of several providers, all on one server. */
   readonly names?: readonly string[];
   readonly app?: SvcOptions;
@@ -94,13 +96,15 @@ export class LoginSite implements AsyncDisposable {
     const {
       env = 'test',
       plugin = {},
-      provider = {},
+      provider: given = {},
+      hasEmails = false,
       names,
       app = {},
       hasSession = false,
       more,
       listen = false,
     } = options;
+    const provider = { ...given, ...(hasEmails && { emailsUrl: `${fake.url}/emails` }) };
     this.fake = fake;
     this.#end = database?.end;
     const { logger, events } = collectedLog();

@@ -18,6 +18,7 @@ import { LIFETIMES } from './lifetimes.ts';
 import { LINKS } from './links.ts';
 import { MESSAGES } from './messages.ts';
 import { MORE_KINDS } from './more-kinds.ts';
+import { OTHER_WAYS } from './other-ways.ts';
 import { OWNERS } from './owners.ts';
 import { PRINCIPALS } from './principals.ts';
 import { PROCESS } from './process.ts';
@@ -53,6 +54,7 @@ export const CASES: Readonly<Record<string, string>> = {
   ...LINKS,
   ...LIFETIMES,
   ...SPELLINGS,
+  ...OTHER_WAYS,
 };
 
 /** The files of a case: `// FILE name` begins each; a case of one file has the given names. */
