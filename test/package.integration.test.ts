@@ -98,9 +98,12 @@ test('the npm package has the types that its entry points import, and none of th
   for (const { types: entry } of Object.values(manifest.exports).filter((to) => typeof to !== 'string'))
     assert.ok(types.includes(entry!.replace('.', 'package')), entry);
   const imported = types.flatMap((name) =>
-    [...files.get(name)!.toString().matchAll(/(?:from |import\()'(\.[^']+)\.js'/g)].map(([, to]) =>
-      posix.join(posix.dirname(name), `${to}.d.ts`),
-    ),
+    [
+      ...files
+        .get(name)!
+        .toString()
+        .matchAll(/(?:from |import\()'(\.[^']+)\.js'/g),
+    ].map(([, to]) => posix.join(posix.dirname(name), `${to}.d.ts`)),
   );
   assert.ok(imported.length > 1_000, `${imported.length}`);
   assert.deepEqual(
