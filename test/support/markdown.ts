@@ -105,3 +105,12 @@ export function dedented(code: string): string {
   const indents = [...code.matchAll(/^( *)\S/gm)].map(([, indent]) => indent!.length);
   return code.replaceAll(new RegExp(`^ {${Math.min(...indents)}}`, 'gm'), '');
 }
+
+/** Returns the anchor of a heading, as GitHub makes it. */
+export function anchorOf(heading: string): string {
+  return heading
+    .replace(/^#+ /, '')
+    .toLowerCase()
+    .replace(/[^\w\- ]/g, '')
+    .replaceAll(' ', '-');
+}

@@ -168,6 +168,20 @@ test('every file and script that README.md of a new project names exists', () =>
   for (const name of Object.keys(scripts)) assert.match(readme, new RegExp(`\`npm (?:run )?${name}\``), name);
 });
 
+test('the manual of the commands lists every file of a new project, and their number', () => {
+  const [, number, section = ''] =
+    /^`svc new shop` writes .* in (\d+) files\.([^]*?)^The folder must be/m.exec(
+      manual('src/cli/README.md'),
+    ) ?? [];
+  const listed = section
+    .split('\n')
+    .flatMap((line) => (line.startsWith('| `') ? [...line.split(' | ')[0]!.matchAll(/`([^`]+)`/g)] : []))
+    .map(([, path]) => path!);
+  const paths = starterFiles(DEPS).map(({ path }) => path);
+  assert.deepEqual(listed.sort(), paths.sort());
+  assert.equal(Number(number), paths.length);
+});
+
 test('a new project has at most 10 source files, which have at most 640 lines in total without the tests and the style sheet', () => {
   const files = starterFiles(DEPS).filter(({ path }) => /^(?:src|public|migrations|test)\//.test(path));
   const lines = files

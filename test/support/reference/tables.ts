@@ -10,6 +10,7 @@ import { variableOf } from '../../../src/base/config.ts';
 import { CORE_RULES } from '../../../src/check/rules/rules.ts';
 import { rulesOf } from '../../../src/oauth/plugin-rules.ts';
 import { ROOT } from '../build.ts';
+import { anchorOf, blocksOf } from '../markdown.ts';
 import { manuals } from '../manuals.ts';
 import { unwrapped } from '../unwrapped.ts';
 import type { Command } from '../../../src/cli/command.ts';
@@ -96,7 +97,10 @@ export function metrics(): string[] {
   return ['| metric | kind | what |', '|---|---|---|', ...new Set(rows.sort())];
 }
 
-/** Returns log events with their levels and the manuals of the folders that write them. */
+/**
+ * Returns log events with their levels and the sections that explain them. Without such a section, the link
+ * leads to the manuals of the folders that write the event.
+ */
 export function events(): string[] {
   const said = new Map<string, { levels: Set<string>; files: Set<string> }>();
   const add = (event: string, level: string, file: string): void => {
@@ -133,18 +137,52 @@ export function events(): string[] {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([event, { levels, files }]) =>
-          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${[...new Set([...files].map(manualOf))].join(', ')} |`,
+          `| \`${event}\` | ${[...levels].sort().join(', ')} | ${explanationsOf(event, [...new Set([...files].map(folderOf))]).join(', ')} |`,
       ),
   ];
 }
 
-/** Returns a link to the manual of the nearest folder that has one, else to that of operations. */
-function manualOf(file: string): string {
+/** Returns the folder of the nearest manual, else that of operations. */
+function folderOf(file: string): string {
   const folders = file.split('/').slice(0, -1);
   while (folders.length > 0 && !existsSync(join(ROOT, 'src', ...folders, 'README.md'))) folders.pop();
-  const folder = folders.join('/') || 'operations';
-  return `[${folder}](${folder}/README.md)`;
+  return folders.join('/') || 'operations';
 }
+
+/** Returns links to the first section of each manual that names an event; the manuals alone if none does. */
+function explanationsOf(event: string, folders: readonly string[]): string[] {
+  const own = folders.map((folder) => explanationOf(event, folder));
+  const other = own.every((section) => section === undefined)
+    ? [...BLOCKS.keys()]
+        .map((folder) => explanationOf(event, folder))
+        .find((section) => section !== undefined)
+    : undefined;
+  return other === undefined
+    ? folders.map((folder, index) => own[index] ?? `[${folder}](${folder}/README.md)`)
+    : [other];
+}
+
+function explanationOf(event: string, folder: string): string | undefined {
+  if (!event.includes('_')) return undefined; // one word also has other meanings in a manual
+  let title = '';
+  for (const { kind, text } of BLOCKS.get(folder)!) {
+    if (kind === 'heading') title = text.replace(/^#+ /, '');
+    else if (kind !== 'code' && !UNRELATED.includes(title) && text.includes(`\`${event}\``))
+      return `[${folder}#${anchorOf(title)}](${folder}/README.md#${anchorOf(title)})`;
+  }
+  return undefined;
+}
+
+/** Blocks of the manual of each folder. */
+const BLOCKS = new Map(
+  manuals().flatMap(({ path, text }) => {
+    const [, folder] = /^src\/(.+)\/README\.md$/.exec(path) ?? [];
+    return folder === undefined ? [] : [[folder, blocksOf(text)] as const];
+  }),
+);
+
+/** Sections without explanations of events: a list of them, and error codes of the same names. */
+const UNRELATED = ['Lines that are left out', 'Errors'];
 
 /** Returns the message of an error code, its arguments in ‹angle quotes›. */
 export function messageOf(code: string): string {

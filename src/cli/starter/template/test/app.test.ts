@@ -19,8 +19,10 @@ const { app } = await import('../src/app.ts');
 
 /** Returns a browser in which a user has logged in at the development provider. */
 async function browserOf(user: string, login = '/oauth/login'): Promise<TestClient> {
-  const client = new TestClient(app);
+  await using steps = new AsyncDisposableStack(); // closes the client if a step throws
+  const client = steps.use(new TestClient(app));
   await choose(client, user, await client.get(login));
+  steps.move(); // from here on, the caller closes it
   return client;
 }
 
