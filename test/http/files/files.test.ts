@@ -392,7 +392,7 @@ test('FileResponse closes its file when the client leaves during the response, a
   const path = old('left.bin', Buffer.alloc(40_000_000));
   await using it = await served(() => new FileResponse(path));
   for (let round = 0; round < 5; round++) {
-    const client = await RawClient.open(it.client.socket.remotePort!);
+    const client = await RawClient.open(it.port);
     client.socket.pause();
     client.get('/');
     while (openPaths(path) === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -463,7 +463,7 @@ test('curl reads a FileResponse completely and in ranges, and resumes an interru
   if (spawnSync('curl', ['--version']).status !== 0) return t.skip('no curl');
   const path = old('curl.bin', big);
   await using it = await served(() => new FileResponse(path));
-  const url = `http://127.0.0.1:${it.client.socket.remotePort!}/`;
+  const url = `${it.url}/`;
   const curl = (...args: string[]): Promise<Buffer> =>
     new Promise((resolve, reject) => {
       execFile(

@@ -25,7 +25,7 @@ import { isServed } from '../../../src/http/files/static-folder.ts';
 import { Chromium, needsChromium } from '../../support/chromium.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { TestClient } from '../../../src/testing/index.ts';
-import { RawClient } from '../../support/raw-http.ts';
+import { serve, type Serving } from '../../support/serve.ts';
 import type { RawAnswer } from '../../support/raw-http.ts';
 import type { StaticOptions } from '../../../src/http/files/static.ts';
 
@@ -71,10 +71,7 @@ symlinkSync('loop.txt', join(root, 'loop.txt'));
 symlinkSync('../../secret.txt', join(root, 'docs', 'app.txt.gz'));
 put('public/docs/app.txt', 'plain');
 
-interface Site extends AsyncDisposable {
-  readonly app: Svc;
-  readonly client: RawClient;
-  readonly events: Record<string, unknown>[];
+interface Site extends Serving {
   get(path: string, fields?: string): Promise<RawAnswer>;
 }
 
@@ -84,22 +81,14 @@ async function site(
   declare: (app: Svc) => void = () => undefined,
   clock?: ManualClock,
 ): Promise<Site> {
-  const { logger, events } = collectedLog();
-  const app = new Svc({ logger, ...(clock === undefined ? {} : { clock }) });
-  app.mountStatic(urlPath, root, options);
-  declare(app);
-  const server = await app.run({ port: 0, handleSignals: false });
-  const client = await RawClient.open(server.port);
-  return {
-    app,
-    client,
-    events,
-    get: (path, fields = '') => client.get(path, fields).answer(),
-    async [Symbol.asyncDispose]() {
-      await client[Symbol.asyncDispose]();
-      await server.close();
+  const serving = await serve(
+    (app) => {
+      app.mountStatic(urlPath, root, options);
+      declare(app);
     },
-  };
+    clock === undefined ? {} : { clock },
+  );
+  return { ...serving, get: (path, fields = '') => serving.client.get(path, fields).answer() };
 }
 
 test('mountStatic() serves files with media type, length, validators and a cache lifetime, for GET and HEAD', async () => {
@@ -750,7 +739,7 @@ test('Chromium opens a page of a static folder, accepts precompressed files, rev
     }),
   );
   const page = await (await Chromium.start(t)).visitor();
-  const url = `http://127.0.0.1:${it.client.socket.remotePort!}`;
+  const { url } = it;
   await page.open(`${url}/site?a=1`, `${url}/site/?a=1`);
   assert.deepEqual(await page.run('[document.title, getComputedStyle(document.querySelector("p")).color]'), [
     'coded',
