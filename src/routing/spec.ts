@@ -96,7 +96,7 @@ export interface SharedSpec extends TextInputs {
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;
   /**
    * Rate limit per client; false means unlimited. It replaces the limit of RateLimitMiddleware, without which the
-   * option is an error (SVC121), except where SVC_ENV is `test`.
+   * option is an error (SVC121).
    */
   readonly rateLimit?: RouteRateLimit | false | undefined;
   /**

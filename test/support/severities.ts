@@ -164,7 +164,6 @@ const OF_MESSAGES: readonly (readonly [rule: string, message: RegExp, severity: 
   ['SVC302', /^the handler responds with JSON, but/, undefined],
   ['SVC210', / decides, but every client can send it/, 'warning'],
   ['SVC302', /^the response schema is made by another library/, 'info'],
-  ['SVC626', /^the response contains a secret of the settings/, 'warning'],
   ['SVC305', / has no JSON Schema, so documents and tools/, 'info'],
   ['SVC208', /^the source code sets env to/, 'warning'],
   ['SVC210', /^its key is a field|^the rate limit counts requests by the header/, undefined],

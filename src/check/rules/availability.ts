@@ -83,27 +83,21 @@ export const AVAILABILITY_RULES: readonly (SourceRule | SourcePart)[] = [
   },
 ];
 
-/** Functions that read a stream to its end, and keep all of it. */
-const COLLECTS = /^(?:Array\.fromAsync|stream\/consumers\.\w+)$/;
-
-/** SVC634: the stream of a request that a function keeps, or a loop: in a list, or at the end of a text. */
+/** SVC634: parts of the stream of a request that a loop keeps: in a list, or at the end of a text. */
 function watchCollected(report: ReportAt, sources: Sources): Watch {
-  const tell = (at: Spot): void =>
-    report(
-      at,
-      'the request body is collected without a size limit, so one client can fill the memory of the process',
-    );
   const isBounded = sources.project.modules.some(({ source }) => /\bmaxBodyBytes\s*:/.test(source));
   const judge = (node: Node, module: SourceModule): void => {
     const loop = isBounded ? undefined : loopAround(node);
     const parts = loop === undefined ? [] : partsIn(loop.body);
     const measures = parts.some((part) => part.type === 'binary' && /^[<>]=?$/.test(part.operator));
-    if (loop !== undefined && !measures) tell({ module, node: loop });
+    if (loop !== undefined && !measures)
+      report(
+        { module, node: loop },
+        'the request body is collected without a size limit, so one client can fill the memory of the process',
+      );
   };
   return {
-    onCall({ call, module, meaning, value }) {
-      const isWhole = COLLECTS.test(meaning) && value(call.args[0])?.source?.origin.input === 'stream';
-      if (isWhole && !isBounded) tell({ module, node: call });
+    onCall({ call, module, value }) {
       const isKept = methodOf(call) === 'push' && clientIn(value(call.args[0]))?.origin.input === 'stream';
       if (isKept) judge(call, module);
     },

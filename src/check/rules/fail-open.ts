@@ -19,7 +19,7 @@ import { isOfPackage } from '../values/calls.ts';
 import { isOfPrincipal } from '../values/marks.ts';
 import { clientIn, clientsIn, hasMark, madeIn } from '../values/value.ts';
 import * as errors from '../../base/errors.ts';
-import { callsIn, meaningOf, meaningOfCall } from '../sources.ts';
+import { meaningOf, meaningOfCall } from '../sources.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Call, Fn, Node } from '../reader/nodes.ts';
 import type { Site } from '../values/calls.ts';
@@ -149,34 +149,15 @@ function isErrorClass(node: Node, module: SourceModule, depth = 0): boolean {
 function findSwallowed(sources: Sources, report: ReportAt): void {
   for (const { module, node } of sources.all('try')) {
     const { block, handler } = node;
-    if (handler === undefined || leaveIn(handler) || !sources.isReached(node)) continue;
-    if (throwsRefusal(block, module) || endsInRefusal(block, handler, module, sources))
+    const isRefusal = partsOf(block).some(
+      (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
+    );
+    if (isRefusal && handler !== undefined && !leaveIn(handler) && sources.isReached(node))
       report(
         { module, node: handler },
         'the catch block keeps the refusal that the block above throws, so every client passes the check',
       );
   }
-}
-
-function throwsRefusal(within: Node, module: SourceModule): boolean {
-  return partsOf(within).some(
-    (part) => part.type === 'leave' && part.how === 'throw' && refuses(part, module),
-  );
-}
-
-/**
- * Whether a block ends with the call of a function of the project that refuses requests, such as `requireOwner(me)`. Code
- * that uses a result, or keeps in a variable that the call has failed, may judge later.
- */
-function endsInRefusal(block: Node, handler: Node, module: SourceModule, sources: Sources): boolean {
-  const last = block.type === 'block' ? block.body.at(-1) : undefined;
-  const called = last?.type === 'statement' ? last.value : undefined;
-  const call = called?.type === 'await' ? called.value : called;
-  if (call?.type !== 'call' || partsOf(handler).some(({ type }) => type === 'assign')) return false;
-  return [...callsIn(call, module, sources)].some((each) => {
-    const fn = sources.handlers.resolve(each.call.callee, each.module);
-    return fn !== undefined && fn.body.some((part) => throwsRefusal(part, sources.handlers.homeOf(fn)));
-  });
 }
 
 /** Whether a branch responds with 401 or 403 without a further condition. */

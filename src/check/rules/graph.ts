@@ -274,8 +274,7 @@ function findMissingLayers(view: ApplicationView, report: ReportFinding): void {
     const tell = aboutRoute(detail, report);
     const lacks = (kind: MiddlewareKind): boolean =>
       !layersOf(view, declared).some((layer) => layer.kind === kind);
-    // tests leave limits out, because they send more requests than these allow
-    if (typeof route.rateLimit === 'object' && lacks('rate-limit') && view.env !== 'test')
+    if (typeof route.rateLimit === 'object' && lacks('rate-limit'))
       tell('rateLimit has no effect, because no RateLimitMiddleware is registered', {
         remedy: 'Add app.use(new RateLimitMiddleware())',
       });

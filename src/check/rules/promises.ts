@@ -29,7 +29,6 @@ import type { SourceModule } from '../reader/modules.ts';
 import type { Assign, Call, Fn, Node } from '../reader/nodes.ts';
 import type { ReportAt, SourcePart, SourceRule, Sources, Watch } from '../sources.ts';
 import type { Site } from '../values/calls.ts';
-import { promiseIn } from '../values/promises.ts';
 import type { MisusedPromise } from '../values/promises.ts';
 import type { RouteCall } from '../values/functions.ts';
 import type { Closure, Promised } from '../values/value.ts';
@@ -47,7 +46,6 @@ export const PROMISE_RULES: readonly (SourceRule | SourcePart)[] = [
     right: 'if (!(await checkPassword(password, hash))) throw new Unauthorized();',
     watch: (report, sources) => watchPromises((misused) => reportForgotten(misused, sources, report)),
   },
-  { id: 'SVC611', watch: watchLists },
   {
     id: 'SVC612',
     severity: 'warning',
@@ -129,45 +127,6 @@ function findLongTimers({ call, module, meaning, written }: Site, report: Report
 function watchPromises(judge: (misused: MisusedPromise) => void): Watch {
   const all: MisusedPromise[] = [];
   return { onPromise: (misused) => void all.push(misused), finish: () => all.forEach(judge) };
-}
-
-/** SVC611: promises in a list of a function that only adds to it. */
-function watchLists(report: ReportAt, sources: Sources): Watch {
-  const added: (MisusedPromise & { readonly list: Node })[] = [];
-  return {
-    onCall({ call, module, value }) {
-      const list = objectOf(call);
-      if (list === undefined || !ADDS.test(methodOf(call))) return;
-      for (const node of call.args) {
-        const promise = promiseIn(value(node));
-        if (promise !== undefined) added.push({ promise, use: 'dropped', node, module, list });
-      }
-    },
-    finish() {
-      for (const { list, ...misused } of added)
-        if (isOnlyFilled(list, misused.module, sources)) reportForgotten(misused, sources, report);
-    },
-  };
-}
-
-const ADDS = /^(?:push|unshift)$/;
-
-/** Whether an expression is the variable of a function, with a list to which code adds, and which no code reads. */
-function isOnlyFilled(list: Node, module: SourceModule, sources: Sources): boolean {
-  const binding = list.type === 'name' ? module.lookup(list.name, list) : undefined;
-  if (binding?.kind !== 'declared' || functionAround(binding.node) === undefined) return false;
-  return (
-    binding.node.type === 'declarator' &&
-    binding.node.value?.type === 'list' &&
-    sources
-      .usesOf(binding.node)
-      .every(
-        ({ node }) =>
-          node.parent?.type === 'member' &&
-          node.parent.object === node &&
-          ADDS.test(methodOf(node.parent.parent)),
-      )
-  );
 }
 
 /** SVC612: asynchronous callbacks of array methods. */

@@ -15,7 +15,7 @@ import {
   provedBy,
 } from '../reader/nodes.ts';
 import { callsIn } from '../sources.ts';
-import { givenTo, isTimer } from '../values/calls.ts';
+import { givenTo } from '../values/calls.ts';
 import { ROW } from '../values/marks.ts';
 import { rightsIn } from '../statements/releases.ts';
 import { inputsOf } from '../statements/sending.ts';
@@ -307,14 +307,11 @@ function watchLimits(report: ReportAt): Watch {
   const compared = new Set<string>();
   const limits: Made[] = [];
   const amounts: Made[] = [];
-  const delays: Made[] = [];
   return {
     onStatement: (sending) => limits.push(...limitsOf(sending)),
     onCall(site) {
       const made = endlessIn(amountOf(site));
       if (made !== undefined) amounts.push({ by: made.by, node: site.call, module: site.module });
-      const delay = endlessIn(delayOf(site));
-      if (delay !== undefined) delays.push({ by: delay.by, node: site.call, module: site.module });
     },
     onCompare({ node, module, sides }) {
       // the condition of a loop is no limit, but needs one
@@ -334,29 +331,10 @@ function watchLimits(report: ReportAt): Watch {
           report(
             { module, node },
             'a number of a client without a maximum says how much memory or time this takes, so one request can stop the process',
-            { remedy: BOUNDED },
-          );
-      for (const { by, node, module } of delays)
-        if (!compared.has(by))
-          report(
-            { module, node },
-            'a number of a client without a maximum says how long this waits, so each of its requests keeps its memory as long as the client likes',
-            { remedy: BOUNDED },
+            { remedy: 'Declare a maximum: Field(int, { ge: 1, le: 1_000 })' },
           );
     },
   };
-}
-
-const BOUNDED = 'Declare a maximum: Field(int, { ge: 1, le: 1_000 })';
-
-/** Returns the time in milliseconds that a call waits. */
-function delayOf({ call, meaning, value }: Site): Value | undefined {
-  if (isTimer(meaning)) return value(call.args[1]);
-  return /^timers\/promises\.(?:set(?:Timeout|Interval)|scheduler\.wait)$|^svc\.Clock\.(?:sleep|after)$/.test(
-    meaning,
-  )
-    ? value(call.args[0])
-    : undefined;
 }
 
 /** Functions that make as many bytes, items or characters as an argument says. */

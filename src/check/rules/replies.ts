@@ -184,13 +184,6 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
       if (message !== undefined && !isUnderCondition(made.node, made.module))
         report(made.by === 'Error.stack' ? (reply ?? made) : made, message);
     }
-    const secret = madeIn(withoutMembers(value)).find((made) => sources.variables.isSecretMark(made));
-    if (secret !== undefined && !isUnderCondition(secret.node, secret.module))
-      report(
-        reply ?? secret,
-        'the response contains a secret of the settings or the environment: every client receives its value',
-        { severity: 'warning' },
-      );
     for (const inner of innerOf(value)) judge(inner, reply, depth + 1);
   };
   return {

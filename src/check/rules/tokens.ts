@@ -402,9 +402,8 @@ function computed(node: Node | undefined, module: SourceModule, depth = 0): numb
     : computed(constant.node, constant.module, depth + 1);
 }
 
-/** Functions of packages about tokens that decode one. With a key as further argument, some of them verify it. */
 const DECODES =
-  /^(?:[^.]*(?:jsonwebtoken|jwt|jws|jose)[^.]*(?:\.\w+)*\.(?:decode|jwtDecode)\w*|jwt-decode)$/i;
+  /^(?:jsonwebtoken\.decode|jose\.(?:decodeJwt|UnsecuredJWT\.decode)|jwt-decode(?:\.jwtDecode)?|jsonwebtoken\.default\.decode)$/;
 /** Calls that verify a text, or make what it is compared with. */
 const VERIFIES =
   /^(?:crypto\.(?:createHmac|createVerify|createSign)\.[^]*(?:update|verify)|crypto\.(?:verify|timingSafeEqual|createHmac)|(?:crypto\.)?(?:webcrypto\.)?subtle\.\w+|svc\.(?:verifyToken|BearerAuth|unsign\w*))$/;
@@ -418,7 +417,7 @@ function watchUnverified(report: ReportAt): Watch {
       const { call, meaning, module, value } = site;
       const what = tokenIn(site);
       if (what !== undefined) read.push({ node: call, module, what });
-      else if (VERIFIES.test(meaning) || (isOfPackage(meaning) && !isDecoding(site)))
+      else if (VERIFIES.test(meaning) || (isOfPackage(meaning) && !DECODES.test(meaning)))
         for (const arg of call.args) {
           const part = clientIn(value(arg));
           if (part !== undefined) verified.add(part.origin.what);
@@ -439,23 +438,12 @@ function watchUnverified(report: ReportAt): Watch {
  * Returns the input with a token that a call decodes: by a package, or as the JSON of a part between dots. A header
  * for the authorization is one, whatever its form.
  */
-function tokenIn(site: Site): string | undefined {
-  const { call, meaning, value } = site;
+function tokenIn({ call, meaning, value }: Site): string | undefined {
   const part = clientIn(value(call.args[0]));
   if (part === undefined || isStored(part)) return undefined;
-  if (isDecoding(site)) return part.origin.what;
+  if (DECODES.test(meaning)) return part.origin.what;
   const isPart = isPiece(part, '.') || part.origin.what === 'headers.authorization';
   return meaning === 'JSON.parse' && isPart ? part.origin.what : undefined;
-}
-
-/** Whether a call decodes a token, and gets no key to verify it: only the token, and perhaps an object of options. */
-function isDecoding({ call, meaning, value }: Site): boolean {
-  const [token, options] = call.args;
-  return (
-    DECODES.test(meaning) &&
-    value(token)?.members === undefined &&
-    (options === undefined || value(options)?.members !== undefined)
-  );
 }
 
 /** SVC627: accounts that code finds by an unverified e-mail address. */

@@ -260,22 +260,9 @@ function spanOf(from: Value | undefined, to: Value | undefined): number {
   return ends.every((end) => end >= 0) ? Math.max(...ends) : Infinity;
 }
 
-/** Returns a part of a list of which every item is known; undefined for any other value. */
-function partOfList({ members, items }: Value, ends: readonly (Value | undefined)[]): Value | undefined {
-  if (items !== undefined || members === undefined) return undefined;
-  const [from, to] = ends.map((end) => end && Number(constantIn(end) ?? NaN));
-  const all = [...members.values()];
-  const isKnown = !Number.isNaN(from) && !Number.isNaN(to);
-  if (isKnown) return values.listOf(all.slice(from, to));
-  return { texts: values.textsOf(all), items: values.oneOf(all) };
-}
-
 const sliced: Effect = ({ receiver, args: [from, to], at }) => {
-  const list = partOfList(receiver, [from, to]);
-  if (list !== undefined) return list;
   const isStart = constantIn(from) === '0';
-  const isText = itemOf(receiver) === receiver;
-  if (isText && isStart && constantIn(to) === '1') return KNOWN;
+  if (isStart && constantIn(to) === '1') return KNOWN;
   const { lacks = [], without = 0n } = factFrom(from?.type, receiver);
   const kept = receiver.texts.map((text) => text.filter(({ kind }) => isStart || kind !== 'literal'));
   const slices = values.mapParts({ texts: kept }, (part) => ({

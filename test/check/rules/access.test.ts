@@ -9,12 +9,9 @@ import { requireRoles, requireScopes } from '../../../src/auth/require.ts';
 import { Depends, provide } from '../../../src/routing/di.ts';
 import { Router } from '../../../src/routing/route.ts';
 import { RateLimitMiddleware } from '../../../src/http/middleware/rate-limit.ts';
-import { githubProvider } from '../../../src/oauth/provider/presets.ts';
-import { OAuthPlugin } from '../../../src/oauth/plugin.ts';
 import { Field, Schema, str } from '../../../src/schema/schema.ts';
 import { found, quiet, subjects } from '../../support/found.ts';
 import type { Svc } from '../../../src/app/svc.ts';
-import type { Env } from '../../../src/base/config.ts';
 
 const handler = (): string => 'x';
 const someone = { me: Depends(BearerAuth()) };
@@ -134,36 +131,6 @@ for (const path of [
       subjects(quiet().post(path as '/x', { ...spec, use: [new RateLimitMiddleware()] }, handler), 'SVC204'),
       [],
     );
-  });
-}
-
-/** Applications without rate limits, as src/testing/README.md recommends for tests. */
-const UNLIMITED: Readonly<Record<string, (app: Svc) => Svc>> = {
-  'a login route without RateLimitMiddleware': (app) => app.post('/login', { public: true }, handler),
-  'a login route with rateLimit: false': (app) =>
-    app.use(new RateLimitMiddleware()).post('/login', { public: true, rateLimit: false }, handler),
-  'a route with rateLimit and without RateLimitMiddleware': (app) =>
-    app.get('/search', { rateLimit: { perMinute: 5 } }, handler),
-  'OAuthPlugin with limits that are false': (app) =>
-    app.register(
-      new OAuthPlugin({
-        provider: githubProvider('client', 'client-secret'),
-        allowedRedirectUris: ['https://shop.example/oauth/callback'],
-        onUser: () => 'ada',
-        limits: { login: false, callback: false, token: false, forged: false },
-      }),
-    ),
-};
-
-for (const [what, unlimited] of Object.entries(UNLIMITED)) {
-  test(`svc check reports ${what} in development and production, but not where SVC_ENV is test (SVC121, SVC204)`, async () => {
-    const made = (env: Env): Svc =>
-      unlimited(quiet({ env, authSecret: crypto.randomUUID() + crypto.randomUUID() }));
-    const count = (env: Env): number => found(made(env), 'SVC121', 'SVC204').length;
-    assert.deepEqual([count('production'), count('development'), count('test')], [1, 1, 0]);
-    const app = made('test');
-    await app.startup();
-    await app.shutdown();
   });
 }
 
