@@ -192,7 +192,7 @@ function listOf(setting: unknown): readonly string[] {
  * the letter n. PEM itself contains no backslash (RFC 7468 §3).
  */
 export function pemText(text: string): string {
-  return text.replace(/(?:\\r)?\\n/g, '\n');
+  return text.replace(/(?:\\+r)?\\+n/g, '\n');
 }
 
 /** Start of an SSH public key that is on one line. */

@@ -6,7 +6,7 @@
  * error response.
  */
 import { Buffer } from 'node:buffer';
-import { Readable, isErrored, isReadable } from 'node:stream';
+import { Readable } from 'node:stream';
 import { systemClock } from '../base/clock.ts';
 import { currentContext, ignore, nextTurn, promised, within } from '../base/promises.ts';
 import { asBuffer, bytesOf } from '../base/bytes.ts';
@@ -26,38 +26,9 @@ export function isPending(step: ChunkStep | PromiseLike<ChunkStep>): step is Pro
  */
 export function iterate(chunks: Chunks): ChunkIterator {
   if (chunks instanceof ReadableStream) return new WebChunks(chunks as ReadableStream<Chunk>);
-  const isAsync = Symbol.asyncIterator in chunks;
-  const method = isAsync ? chunks[Symbol.asyncIterator] : chunks[Symbol.iterator];
-  if (chunks instanceof Readable || RETURN_THEMSELVES.has(method)) taken.add(chunks);
   if (chunks instanceof Readable) return new NodeChunks(chunks);
-  return isAsync ? chunks[Symbol.asyncIterator]() : chunks[Symbol.iterator]();
-}
-
-/** Methods by which generators, and other iterators of the language, return themselves. They can be read only once. */
-const RETURN_THEMSELVES: ReadonlySet<unknown> = new Set([
-  Iterator.prototype[Symbol.iterator],
-  (Object.getPrototypeOf(async function* () {}) as AsyncGeneratorFunction).prototype[Symbol.asyncIterator],
-]);
-/** Generators and Node streams that a response reads or has read. */
-const taken = new WeakSet<object>();
-
-/**
- * Returns a source that a program passes to a response.
- * @throws SvcError `E_STREAM` when nothing is left to read, because the source can be read only once. Without this error,
- * the response would be an empty 200.
- */
-export function unread<T extends Chunks>(source: T): T {
-  let isSpent = taken.has(source);
-  // a stream that has failed is read, which throws its error
-  if (source instanceof Readable)
-    isSpent ||= source.errored === null && (source.readableEnded || source.destroyed);
-  else if (source instanceof ReadableStream)
-    isSpent =
-      Readable.isDisturbed(source as never) && !isReadable(source as never) && !isErrored(source as never);
-  if (!isSpent) return source;
-  throw new SvcError('E_STREAM', [
-    'the source has ended, or another response reads it: create a new one for each response',
-  ]);
+  if (Symbol.asyncIterator in chunks) return chunks[Symbol.asyncIterator]();
+  return chunks[Symbol.iterator]();
 }
 
 /** Time in milliseconds that a source has to end after its response has ended early. */
@@ -296,8 +267,8 @@ export class Primed implements ChunkIterator {
  * Reads the first chunk that is not empty, before the response starts. If the source fails by then, an error
  * response can still be sent. `announced` is the Content-Length, or -1 if unknown. When `signal` aborts,
  * prime() ends the source and resolves at once.
- * @throws errors of the source, and SvcError `E_STREAM` when the source was read before, or the chunk is neither text
- * nor bytes, or has a length that contradicts `announced`
+ * @throws errors of the source, and SvcError `E_STREAM` when the chunk is neither text nor bytes, or has a
+ * length that contradicts `announced`
  */
 export function prime(
   chunks: Chunks,
@@ -305,7 +276,7 @@ export function prime(
   signal: AbortSignal | undefined,
 ): Primed | Promise<Primed> {
   if (chunks instanceof Primed) return chunks;
-  const source = new OwnedSource(iterate(unread(chunks)));
+  const source = new OwnedSource(iterate(chunks));
   for (let empty = 0; ; empty++) {
     const step = source.next();
     if (isPending(step)) return unlessLeft(source, primeLater(source, step, announced), signal);

@@ -85,8 +85,9 @@ export function serializeCookie(name: string, value: string, options: CookieOpti
 }
 
 /**
- * Returns the key of the cookie that a `Set-Cookie` value sets: its name, domain and path, by which browsers identify
- * it (RFC 6265 §5.3). The last attribute of a name counts, and names of attributes match in any case (§5.2).
+ * Returns the key of the cookie that a `Set-Cookie` value sets: its name, domain, path and partition, by which
+ * browsers identify it (RFC 6265 §5.3). The last attribute of a name counts, and names of attributes match in any
+ * case (§5.2).
  */
 export function cookieKeyOf(field: string): string {
   const [pair = '', ...attributes] = field.split(';');
@@ -95,7 +96,8 @@ export function cookieKeyOf(field: string): string {
     return found?.slice(found.indexOf('=') + 1).trim();
   };
   const domain = valueOf('domain')?.replace(/^\./, '').toLowerCase();
-  return JSON.stringify([pair.split('=', 1)[0]!.trim(), domain, valueOf('path')]);
+  const isPartitioned = attributes.some((one) => one.trim().toLowerCase() === 'partitioned');
+  return JSON.stringify([pair.split('=', 1)[0]!.trim(), domain, valueOf('path'), isPartitioned]);
 }
 
 /** Refuses options whose error would silently disable a protection. */

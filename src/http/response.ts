@@ -14,7 +14,7 @@ import { inspectAsJson } from '../observability/redact.ts';
 import { HeaderList } from './headers.ts';
 import { cookieKeyOf, needsSecure, serializeCookie } from './cookies.ts';
 import { encodeLocation } from './path.ts';
-import { isChunks, prime, isPending, iterate, unread } from './chunks.ts';
+import { isChunks, prime, isPending, iterate } from './chunks.ts';
 import type { ByteSource } from '../base/bytes.ts';
 import type { HTTPException, Issue } from '../base/errors.ts';
 import type { HeaderView } from './headers.ts';
@@ -184,9 +184,7 @@ export class HttpResponse {
    * program may return this response again, the result is a copy, so that middleware changes only the copy.
    */
   settle(_request: Answered): HttpResponse | Promise<HttpResponse> {
-    if (this.#isForOne) return this;
-    if (isChunks(this.#body)) unread(this.#body);
-    return this.copy();
+    return this.#isForOne ? this : this.copy();
   }
 
   /** Copies the response for one request. @internal */
@@ -368,9 +366,8 @@ export function checkedSource<T>(source: T): T & Chunks {
  * `application/octet-stream`.
  *
  * The first chunk is read before the response starts. So if the source fails before that, the response is a
- * 500, as for a stream or generator that was already read. If it fails later, the connection is closed, so that
- * the client sees an incomplete response. When the client disconnects, the source is ended at once by `return()`,
- * `cancel()` or `destroy()`.
+ * 500. If it fails later, the connection is closed, so that the client sees an incomplete response. When the
+ * client disconnects, the source is ended at once by `return()`, `cancel()` or `destroy()`.
  */
 export class StreamingResponse extends HttpResponse {
   /** @throws SvcError `E_STREAM` when the source cannot be iterated, or `contentLength` is not an integer */
@@ -568,7 +565,7 @@ export class NDJSONResponse extends StreamingResponse {
   ) {
     const source = checkedSource(values) as Chunks;
     super(
-      { [Symbol.asyncIterator]: () => linesOf(iterate(unread(source))) as unknown as AsyncIterator<Chunk> },
+      { [Symbol.asyncIterator]: () => linesOf(iterate(source)) as unknown as AsyncIterator<Chunk> },
       { ...options, mediaType: options.mediaType ?? 'application/x-ndjson' },
     );
   }

@@ -44,8 +44,8 @@ const CANCELLED: ReadonlySet<string | undefined> = new Set([
   'user_cancelled_login',
 ]);
 
-/** Scopes that ask for the e-mail address: `email`, `user:email`, `user:read:email`, `user-read-email`, `users.email`. */
-const EMAIL_SCOPE = /\bemail\b/;
+/** Scopes that ask for the e-mail address: `email`, `user:email`, `user:read:email`, `user-read-email`, `users.email`, and GitHub's `user`. */
+const EMAIL_SCOPE = /\bemail\b|^user$/;
 
 export class LoginEndpoints {
   readonly #deps: LoginEndpointDeps;

@@ -149,10 +149,13 @@ interface Asked {
 /** Credentials by the name of their scheme. */
 type CredentialSet = ReadonlyMap<string, SecurityRequirement>;
 
+/** Number of sets from which a further optional credential is listed alone, because each one doubles the number. */
+const MANY_SETS = 16;
+
 /**
- * Returns all sets of credentials that satisfy the requirements, the largest first. Each set has a credential for
- * every requirement that is not optional; of the others, the sets have all combinations. One credential may
- * satisfy several requirements, so those with fewer names come first.
+ * Returns the sets of credentials that satisfy the requirements, the largest first. Each set has a credential for
+ * every requirement that is not optional; of the others, the sets have all combinations, up to MANY_SETS. One
+ * credential may satisfy several requirements, so those with fewer names come first.
  */
 function setsOf(asked: readonly Asked[]): readonly CredentialSet[] {
   const isOptional = ({ requirement }: Asked): boolean => requirement.isOptional === true;
@@ -160,12 +163,15 @@ function setsOf(asked: readonly Asked[]): readonly CredentialSet[] {
     (a, b) => Number(isOptional(a)) - Number(isOptional(b)) || a.names.length - b.names.length,
   );
   let sets: readonly CredentialSet[] = [new Map()];
-  for (const one of inOrder)
-    sets = sets.flatMap((set) => {
-      if (one.names.some((name) => set.has(name))) return [set];
-      const larger = one.names.map((name) => new Map([...set, [name, one.requirement]]));
-      return isOptional(one) ? [...larger, set] : larger;
-    });
+  for (const one of inOrder) {
+    const withOne = (set: CredentialSet): readonly CredentialSet[] =>
+      one.names.some((name) => set.has(name))
+        ? [set]
+        : one.names.map((name) => new Map([...set, [name, one.requirement]]));
+    if (!isOptional(one)) sets = sets.flatMap(withOne);
+    else if (sets.length >= MANY_SETS) sets = [...withOne(sets.at(-1)!), ...sets]; // the last has no optional ones
+    else sets = sets.flatMap((set) => [...withOne(set), set]);
+  }
   const distinct = new Map(sets.map((set) => [[...set.keys()].sort().join(' '), set]));
   return [...distinct.values()].toSorted((a, b) => b.size - a.size);
 }

@@ -121,6 +121,7 @@ for (const [place, [pem, read]] of Object.entries(PLACES)) {
     await read(pem);
     await read(onOneLine(pem));
     await read(pem.replaceAll('\n', '\\r\\n'));
+    await read(pem.replaceAll('\n', '\\\\n')); // escaped twice
   });
 }
 

@@ -159,6 +159,10 @@ test('HttpResponse.setCookie() and deleteCookie() replace a cookie with the same
       (r) => r.setCookie('a', '1', { domain: '.A.example' }).setCookie('a', '2', { domain: 'a.example' }),
       [`a=2; Path=/; Domain=a.example${PLAIN}`],
     ],
+    [
+      (r) => (r.headers.append('Set-Cookie', 'a=1; Path=/; Secure; Partitioned'), r.deleteCookie('a')),
+      ['a=1; Path=/; Secure; Partitioned', `a=; Path=/; Max-Age=0${PLAIN}`],
+    ],
     // fields that are not from setCookie(): only a later setCookie() replaces them
     [
       (r) => (r.headers.append('Set-Cookie', 'a=1;path=/x; PATH=/'), r.setCookie('a', '2')),

@@ -806,6 +806,11 @@ const EMAILS: Readonly<
     status: 403,
     expected: ['warn', 'emails_status_403'],
   },
+  'an e-mail endpoint that answers 403, with the scope user': {
+    scopes: ['user'],
+    status: 403,
+    expected: ['warn', 'emails_status_403'],
+  },
   'an e-mail endpoint that answers 404, if no scope asks for the address': {
     scopes: ['read:user'],
     status: 404,

@@ -778,6 +778,19 @@ test('OpenAPI document: the security of an operation lists each set of credentia
   assert.deepEqual(told, cases);
 });
 
+test('OpenAPI document: the sets of credentials of twenty optional guards name each one alone, and stay few', () => {
+  const keys = { a: 'k'.repeat(16) };
+  const guards = Array.from({ length: 20 }, (_, index) => [
+    `key${index}`,
+    Depends(APIKeyAuth({ keys, optional: true, header: `X-Key-${index}` })),
+  ]);
+  const { security } = operation(make().get('/', Object.fromEntries(guards) as object, none), '/');
+  const sizes = security!.map((set) => Object.keys(set).length);
+  assert.equal(security!.length, 32);
+  assert.equal(sizes.filter((size) => size === 1).length, 20);
+  assert.equal(sizes.at(-1), 0);
+});
+
 test('OpenAPI document: each issuer of IssuerAuth() is a scheme openIdConnect, and one of them suffices', () => {
   const one = IssuerAuth({ issuer: 'https://login.example/realms/shop', audience: 'api' });
   const two = IssuerAuth([

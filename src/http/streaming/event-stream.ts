@@ -6,7 +6,7 @@
 import { ignore } from '../../base/promises.ts';
 import { int, readOptions, shown, optionalInt } from '../../base/options.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { EndlessChunks, OwnedSource, isPending, iterate, SharedChunk, unread } from '../chunks.ts';
+import { EndlessChunks, OwnedSource, isPending, iterate, SharedChunk } from '../chunks.ts';
 import { checkedSource, HttpResponse, toJson } from '../response.ts';
 import { endWithLogin, services } from '../state.ts';
 import { SvcError, Unauthorized, unavailable } from '../../base/errors.ts';
@@ -101,7 +101,7 @@ export class EventStreamResponse extends HttpResponse {
   /** @internal */
   override settle(request: Streamed): HttpResponse {
     const answer = super.copy();
-    const source = iterate(unread(this.#source as Chunks));
+    const source = iterate(this.#source as Chunks);
     answer.body = eventBody(
       new EventChunks(
         source instanceof FiniteEvents ? source : new OwnedSource(source),
