@@ -21,7 +21,8 @@ export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
       `Cannot add ${what}: too late, because the application is already compiled or checked`,
-    remedy: 'Add plugins before check(), and all else before startup(), run(), fetch() or compileAll()',
+    remedy:
+      "Add plugins before check(), and all else before startup(), run(), fetch() or compileAll(). In tests, create the application with env: 'test'",
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
