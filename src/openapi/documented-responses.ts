@@ -454,7 +454,9 @@ function handlerOf(
 ): ReturnType<ExceptionHandlers['findOf']> {
   const found = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
   const isOpen = found !== undefined && !alwaysThrows(found.handler);
-  return isOpen && (found.declared as ExceptionSpec | undefined)?.response !== PROBLEM_TYPE ? found : undefined;
+  return isOpen && (found.declared as ExceptionSpec | undefined)?.response !== PROBLEM_TYPE
+    ? found
+    : undefined;
 }
 
 /** Returns the error statuses that the handler for a class declares, so that they need no range. */

@@ -305,12 +305,19 @@ test('a client that replaces the database needs no server, for routes, transacti
 
 test('a transaction in place of the database holds the rows of handlers, onUser, logins and record stores', async (t) => {
   const url = `sqlite:${join(folder(t), 'shop.db')}`;
-  const app = new Svc({ env: 'test', authSecret: randomUUID() + randomUUID(), logger: createLogger({ level: 'silent' }) });
+  const app = new Svc({
+    env: 'test',
+    authSecret: randomUUID() + randomUUID(),
+    logger: createLogger({ level: 'silent' }),
+  });
   const plugin = new DatabasePlugin(url);
   app.register(plugin);
   const dev = new DevProvider({ env: app.env, redirectUris: ['/oauth/callback'] });
   const onUser = async (_provider: string, { subject }: { readonly subject: string }): Promise<string> => {
-    await app.state.db.execute('insert into record (record_key, record_value, deadline_ms) values (?, ?, 1)', [subject, '']);
+    await app.state.db.execute(
+      'insert into record (record_key, record_value, deadline_ms) values (?, ?, 1)',
+      [subject, ''],
+    );
     return subject;
   };
   app.register(new OAuthPlugin({ provider: dev.mount(app), mode: 'cookie', onUser }));
