@@ -21,8 +21,7 @@ export const FAULTS = {
   E_APP_FROZEN: {
     describe: (what: string): string =>
       `Cannot add ${what}: too late, because the application is already compiled or checked`,
-    remedy:
-      "Add plugins before check(), and all else before startup(), run(), fetch() or compileAll(). In tests, create the application with env: 'test'",
+    remedy: 'Add plugins before check(), and all else before startup(), run(), fetch() or compileAll()',
   },
   E_AUTH: {
     describe: (owner: string, problem: string): string => `Cannot set up ${owner}: ${problem}`,
