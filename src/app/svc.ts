@@ -513,12 +513,18 @@ export class Svc extends Router implements McpApplication {
   }
 
   /**
-   * Replaces the environment and clock of the application, for a test client.
+   * Replaces the environment and clock of the application, for a test client. A compiled application keeps its
+   * environment instead of `usualEnv`.
    * @throws SvcError `E_APP_FROZEN` when the application is already compiled
    * @internal
    */
-  withEnvironment(conditions: { readonly env?: Env | undefined; readonly clock?: Clock | undefined }): void {
-    const { env = this.env } = conditions;
+  withEnvironment(conditions: {
+    readonly env?: Env | undefined;
+    readonly usualEnv?: Env | undefined;
+    readonly clock?: Clock | undefined;
+  }): void {
+    const usual = this.#application === undefined ? conditions.usualEnv : undefined;
+    const env = conditions.env ?? usual ?? this.env;
     const clock = presentClock(conditions.clock ?? this.#clock);
     if (env === this.env && clock === this.#clock.present) return;
     this.assertNotFrozen('an environment or clock');

@@ -52,7 +52,7 @@ export const migrateCommand: Command = {
   summary:
     'applies, undoes, lists, repairs and creates migrations of a database, fills the database for development, and writes classes for its rows',
   details: [
-    '  --to <id>           up: stops after the migration with this id, for example 0003',
+    '  --to <id>           up: stops after the migration with this id, for example 0003 or 0003_search',
     '  --steps <number>    down: number of migrations to undo, the last one first; default 1',
     '  --as applied        repair: records the unfinished migration as applied, if you have completed it; "--as pending", if you have undone it',
     '  --in-production     seed: also runs if SVC_ENV is production, which is the default',

@@ -151,11 +151,16 @@ export class DatabasePlugin implements PluginLike {
   }
 
   /**
-   * Returns the open database.
+   * Returns the open database. While a test client replaces it, and so does not start this plugin, returns its
+   * replacement.
    *
    * @throws SvcError `E_DB_CLOSED` before the application has started and after it has stopped
    */
   get database(): Database {
+    return this.#running ?? this.#host?.get(database(this.name)) ?? this.#opened();
+  }
+
+  #opened(): Database {
     if (this.#running === undefined)
       throw new SvcError('E_DB_CLOSED', [
         'the database of the application is open only while the application runs',
@@ -177,7 +182,7 @@ export class DatabasePlugin implements PluginLike {
     this.#host = host;
     this.#metrics = DatabaseMetrics.of(host.metrics);
     this.#metrics.add(() => this.#running?.load);
-    host.provide(database(this.name), () => this.database, Database);
+    host.provide(database(this.name), () => this.#opened(), Database);
     if (this.name === DEFAULT_NAME) host.provide(durability, () => this.#described);
     host.readiness(this.name, (signal) => this.database.ping({ signal }));
     for (const rule of this.#rules()) host.rule(rule);

@@ -97,7 +97,8 @@ export class DatabaseRecordStore implements RecordStore {
   #counting: Promise<void> | undefined;
   readonly #adding = new Set<Promise<unknown>>();
   #writes = 0;
-  #statements: Statements | undefined;
+  /** Statements for the dialect of the database. A test client may replace it by one of another dialect. */
+  readonly #statements = new Map<Dialect, Statements>();
 
   /**
    * Takes an open database, or the plugin of an application. A plugin gets the migration that creates the table.
@@ -126,7 +127,11 @@ export class DatabaseRecordStore implements RecordStore {
 
   get #sql(): Statements {
     const { dialect } = this.#db;
-    return (this.#statements ??= statements(quotedName(dialect, this.#table), dialect));
+    const known = this.#statements.get(dialect);
+    if (known !== undefined) return known;
+    const made = statements(quotedName(dialect, this.#table), dialect);
+    this.#statements.set(dialect, made);
+    return made;
   }
 
   /** Creates the table if it does not exist, for programs without migrations. */

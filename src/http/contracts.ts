@@ -94,7 +94,7 @@ export interface HttpRequest {
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
    * Parses the body as JSON. The limit is 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
-   * one. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415. So does a
+   * one: of both, the smaller one counts. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415. So does a
    * body without `Content-Type`, unless `strictContentType` of the route or application is false.
    */
   json(options?: BodyOptions): Promise<unknown>;
@@ -102,7 +102,7 @@ export interface HttpRequest {
   text(options?: BodyOptions): Promise<string>;
   /**
    * Parses a form, urlencoded or multipart, into fields and files. The limit is 10 MB, unless `maxBytes` or
-   * the route's `maxBodyBytes` sets another one. A multipart form is read once, and later calls return the
+   * the route's `maxBodyBytes` sets another one: of both, the smaller one counts. A multipart form is read once, and later calls return the
    * same object. A form over a limit leads to 413, a malformed one to 400, another media type to 415.
    */
   form(options?: FormOptions): Promise<FormFields>;
@@ -121,15 +121,18 @@ export interface HttpRequest {
 
 /** Limit for reading a request body. */
 export interface BodyOptions {
-  /** Maximum size in bytes, 0 ... 2^53-1. A larger body leads to 413. */
+  /**
+   * Maximum size in bytes, 0 ... 2^53-1. A smaller `maxBodyBytes` of the route, or else of the application, counts
+   * instead. A larger body leads to 413.
+   */
   readonly maxBytes?: number | undefined;
 }
 
 /** Limits of a form. A form over a limit leads to 413. */
 export interface FormOptions extends BodyOptions {
   /**
-   * Maximum size in bytes, 0 ... 2^53-1. A larger body leads to 413. Default: 10_000_000, unless the route or
-   * the setting has `maxBodyBytes`.
+   * Maximum size in bytes, 0 ... 2^53-1. A smaller `maxBodyBytes` of the route, or else of the application, counts
+   * instead. A larger body leads to 413. Default: 10_000_000, unless the route or the setting has `maxBodyBytes`.
    */
   readonly maxBytes?: number | undefined;
   /** Maximum number of fields, 0 ... 1_000_000. Default 1_000. */

@@ -234,10 +234,7 @@ function allowlistsOf(
   providers: readonly OAuthProvider[],
   env: Env,
 ): ReadonlyMap<string, RedirectAllowlist> {
-  const pathsOf = (provider: OAuthProvider): readonly string[] => {
-    const own = providers.length > 1 ? [`${PREFIX}/${provider.name}/callback`] : [];
-    return provider === providers[0] ? [`${PREFIX}/callback`, ...own] : own;
-  };
+  const pathsOf = (provider: OAuthProvider): readonly string[] => callbackPathsOf(provider, providers);
   return new Map(
     providers.map((provider) => [
       provider.name,
@@ -248,6 +245,15 @@ function allowlistsOf(
       }),
     ]),
   );
+}
+
+/** Returns the callback paths of a provider, the default path first. */
+export function callbackPathsOf(
+  provider: OAuthProvider,
+  providers: readonly OAuthProvider[],
+): readonly string[] {
+  const own = providers.length > 1 ? [`${PREFIX}/${provider.name}/callback`] : [];
+  return provider === providers[0] ? [`${PREFIX}/callback`, ...own] : own;
 }
 
 /** Returns the option `authSecret`, or else the secret of the application; both must be equal. */

@@ -61,8 +61,9 @@ export interface OAuthPluginOptions {
    */
   readonly onRefresh?: ((login: RefreshedLogin) => Awaitable<RefreshVerdict>) | undefined;
   /**
-   * Allowed redirect URIs, compared byte for byte. They must be https in production. Default outside
-   * production: the callback of this server on the loopback interface.
+   * Allowed redirect URIs, compared byte for byte. They must be https in production. In cookie mode each ends in the
+   * callback path of a provider, which is fixed. Default outside production: the callback of this server on the
+   * loopback interface.
    */
   readonly allowedRedirectUris?: readonly string[] | undefined;
   /**

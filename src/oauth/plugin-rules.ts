@@ -1,6 +1,7 @@
 /** Rules of OAuthPlugin for `svc check`. */
 import { issueInProduction, weaknessesOf } from './provider/options.ts';
-import { issuesOfRedirect } from './redirects.ts';
+import { callbackPathsOf } from './assembly.ts';
+import { endsInOneOf, issuesOfRedirect } from './redirects.ts';
 import type { Env } from '../base/config.ts';
 import type { Durability } from '../db/plugin.ts';
 import type { Explanation } from '../base/findings.ts';
@@ -64,6 +65,25 @@ export function rulesOf(
           const problem = issueInProduction(provider);
           if (problem !== undefined) report(subject, `provider "${provider.name}" ${problem}`);
         }
+      },
+    },
+    {
+      id: 'oauth/callback-path',
+      severity: 'warning',
+      phase: 'security',
+      why: 'In cookie mode the provider sends the browser to the redirect URI, where only the callback of the plugin can complete the login: at another path, each login ends in a 404',
+      remedy:
+        'Let each entry of allowedRedirectUris end in the callback of a provider: https://app.example/oauth/callback, or https://app.example/oauth/<name>/callback with several providers',
+      run(_view, report) {
+        if (options.mode !== 'cookie') return; // in JSON mode a page may send the code to the callback
+        const paths = providers.flatMap((provider) => callbackPathsOf(provider, providers));
+        options.allowedRedirectUris.forEach((entry, index) => {
+          if (!endsInOneOf(entry, paths))
+            report(
+              subject,
+              `entry ${index + 1} of allowedRedirectUris ends in no callback path: ${paths.join(', ')}`,
+            );
+        });
       },
     },
     {

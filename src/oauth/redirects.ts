@@ -96,7 +96,8 @@ export function isLoopbackHost(host: string): boolean {
   return /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/.test(host);
 }
 
-function endsInOneOf(entry: string, paths: readonly string[]): boolean {
+/** Returns whether the path of a URL ends in one of these paths. A proxy may serve them below a prefix. */
+export function endsInOneOf(entry: string, paths: readonly string[]): boolean {
   const path = URL.parse(entry)?.pathname;
   return path !== undefined && paths.some((each) => path.endsWith(each));
 }

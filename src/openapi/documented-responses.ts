@@ -437,7 +437,7 @@ function repliesTo(
   const handled = handlerOf(prototype, handlers);
   if (handled === undefined) return [[status, 'problem']];
   const spec = handled.declared as ExceptionSpec | undefined;
-  if (spec === undefined) return undefined;
+  if (spec === undefined || spec.response === PROBLEM_TYPE) return undefined;
   const { response } = spec;
   if (!isTypeSource(response)) return Object.entries(response) as [string, TypeSource][]; // its type loses the values
   if (spec.status !== undefined) return [[String(spec.status), response]];
@@ -447,19 +447,22 @@ function repliesTo(
   ];
 }
 
-/** Returns the handler that sends the response to errors of a class. */
+/** Returns the handler that sends programs the response to errors of a class; undefined if svc sends it. */
 function handlerOf(
   prototype: object,
   handlers: readonly ExceptionHandlers[],
 ): ReturnType<ExceptionHandlers['findOf']> {
   const found = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-  return found === undefined || alwaysThrows(found.handler) ? undefined : found;
+  const isOpen = found !== undefined && !alwaysThrows(found.handler);
+  return isOpen && (found.declared as ExceptionSpec | undefined)?.response !== PROBLEM_TYPE
+    ? found
+    : undefined;
 }
 
 /** Returns the error statuses that the handler for a class declares, so that they need no range. */
 function declaredStatuses(prototype: object, handlers: readonly ExceptionHandlers[]): readonly string[] {
   const { response, status } = (handlerOf(prototype, handlers)?.declared ?? {}) as Partial<ExceptionSpec>;
-  if (response === undefined) return [];
+  if (response === undefined || response === PROBLEM_TYPE) return [];
   const found = isTypeSource(response) ? [status ?? 0] : Object.keys(response).map(Number);
   return found.filter((each) => each >= 400).map(String);
 }

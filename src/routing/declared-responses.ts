@@ -5,6 +5,7 @@ import { FieldType, compileSerializer } from '../schema/schema.ts';
 import { isTypeSource, typesByStatus } from './spec.ts';
 import { given, isObject, optionalInt, readOptions } from '../base/options.ts';
 import { DEFAULT_PLAN } from '../http/reply.ts';
+import { PROBLEM_TYPE } from '../http/response.ts';
 import type { Issue } from '../base/errors.ts';
 import type { ReplyPlan } from '../http/reply.ts';
 import type { Serializer, TypeSource } from '../schema/schema.ts';
@@ -81,9 +82,11 @@ function isListType(source: TypeSource): boolean {
  */
 export interface ExceptionSpec {
   /**
-   * Type of all responses, or an object of types by status. A response that does not match becomes a 500.
+   * Type of all responses, or an object of types by status. A response that does not match becomes a 500. Or
+   * `application/problem+json`, for a handler that throws its error again for programs, and returns pages or redirects,
+   * such as `HTMLResponse`, for browsers. The API document then keeps the problem details of svc.
    */
-  readonly response: TypeSource | Readonly<Record<number, TypeSource>>;
+  readonly response: TypeSource | Readonly<Record<number, TypeSource>> | typeof PROBLEM_TYPE;
   /** Status for return values that name no status: 200 ... 599. Default 200. */
   readonly status?: number | undefined;
 }
@@ -107,8 +110,8 @@ export function readExceptionHandler<E>(
   if (!isObject(declared)) throw new SvcError('E_EXCEPTION_HANDLER', ['the handler is not a function']);
   const { response, status } = readOptions(subject, declared, {
     response: given<ExceptionSpec['response']>(
-      'a type, or an object of types by status',
-      (value) => typeof value === 'function' || isObject(value),
+      `a type, an object of types by status, or "${PROBLEM_TYPE}"`,
+      (value) => typeof value === 'function' || isObject(value) || value === PROBLEM_TYPE,
     ),
     status: optionalInt(200, 599),
   });
@@ -120,5 +123,22 @@ export function readExceptionHandler<E>(
       'undefined',
     ]);
   const spec = { response, ...(status === undefined ? {} : { status }) };
-  return { handler, plan: replyPlanOf(response, { status, tuple: undefined }, subject, true), spec };
+  const plan =
+    response === PROBLEM_TYPE
+      ? pagesOnly(subject)
+      : replyPlanOf(response, { status, tuple: undefined }, subject, true);
+  return { handler, plan, spec };
+}
+
+/** Plan of a handler that sends no JSON of its own: the document has only the problem details of svc. */
+function pagesOnly(subject: string): ReplyPlan {
+  return {
+    ...DEFAULT_PLAN,
+    encode() {
+      throw new SvcError('E_RESPONSE_MISMATCH', [
+        subject,
+        `the handler returned a value without a type: with "${PROBLEM_TYPE}" it throws its error again, or returns a response such as HTMLResponse`,
+      ]);
+    },
+  };
 }

@@ -52,7 +52,8 @@ export interface TestClientOptions {
   readonly clock?: Clock | undefined;
   /**
    * Environment of the application. It can only be set before the application is compiled. Default: `test`,
-   * unless the configuration of the application sets `env`.
+   * unless the configuration of the application sets `env`. An application that is already compiled keeps its
+   * environment.
    */
   readonly env?: Env | undefined;
   /**
@@ -183,7 +184,7 @@ export class TestClient implements AsyncDisposable {
     this.#baseUrl = read.baseUrl;
     this.cookies = new CookieJar(() => app.clock.nowMs());
     const hasOwnEnv = app.config.get('env') !== undefined;
-    app.withEnvironment({ clock, env: env ?? (hasOwnEnv || app.env === 'test' ? undefined : 'test') });
+    app.withEnvironment({ clock, env, usualEnv: hasOwnEnv ? undefined : 'test' });
     clientsOf.set(app, (clientsOf.get(app) ?? 0) + 1);
   }
 

@@ -27,6 +27,7 @@ import { starterFiles } from '../../src/cli/starter/starter.ts';
 import { BIN, ROOT, build } from '../support/build.ts';
 import { needsPostgres, postgresUrl } from '../support/postgres-database.ts';
 import { folder, inReverse, run, start } from '../support/run.ts';
+import { manual } from '../support/manuals.ts';
 import { npmEnvironment } from '../support/scratch.ts';
 import { Visitor } from '../support/visitor.ts';
 import type { Ended, RunOptions, Running } from '../support/run.ts';
@@ -480,6 +481,34 @@ test('npm install --offline accepts the dependency that svc new --link writes to
 test('a new project compiles with TypeScript without errors', async (t) => {
   const path = await madeLinked(t);
   symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
+  const { status, stdout } = await run(
+    process.execPath,
+    [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'],
+    { cwd: path },
+  );
+  assert.equal(status, 0, stdout);
+});
+
+test('in the generated API client of a new project, errors are problem details, as the manual shows', async (t) => {
+  const path = await madeLinked(t);
+  symlinkSync(join(ROOT, 'node_modules/@types'), join(path, 'node_modules/@types'), 'dir');
+  const client = ['src/app.ts', '--env-file', '.env', '--client', 'src/api.ts'];
+  const written = await run(process.execPath, [BIN, 'openapi', ...client], { cwd: path });
+  assert.equal(written.status, 0, written.stderr);
+  const [, example] = /(?<=\n)(if \(result\.ok\) show[^]*?)```/.exec(manual('src/openapi/README.md'))!;
+  assert.match(example!, /report\(result\.error\.title\)/);
+  const calls = [
+    "import { createClient } from './api.ts';",
+    'declare function show(data: { text: string }): void;',
+    'declare function login(): void;',
+    'declare function report(title: string): void;',
+    "const api = createClient({ baseUrl: 'http://localhost' });",
+    "const result = await api.postApiNotes({ body: { text: 'Buy milk' } });",
+    example!,
+    "const read = await api.getApiNotesById({ params: { id: '' } });",
+    'if (!read.ok) report(read.error.title);',
+  ];
+  writeFileSync(join(path, 'src/calls.ts'), calls.join('\n'));
   const { status, stdout } = await run(
     process.execPath,
     [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', '.'],

@@ -1,8 +1,9 @@
 /** Redirect URIs of logins, and the paths that a browser opens after a login. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { localPath } from 'svc';
-import { githubProvider, OAuthPlugin, OAuthProvider } from 'svc/oauth';
+import { SessionMiddleware, Svc, localPath } from 'svc';
+import { githubProvider, OAuthPlugin, OAuthProvider, oidcProvider } from 'svc/oauth';
 import { DevProvider } from 'svc/testing';
 import { URLS } from '../../src/oauth/provider/option-types.ts';
 import { RedirectAllowlist, issuesOfRedirect } from '../../src/oauth/redirects.ts';
@@ -184,6 +185,43 @@ test('OAuth redirect_uri: a missing parameter means the only entry for this prov
     const list = new RedirectAllowlist(entries, { env: 'production', ...options });
     assert.equal(list.choose(undefined, 'app.example'), expected, entries.join(' '));
   }
+});
+
+test('svc check warns of redirect URIs that end in no callback path of a provider, in cookie mode', async () => {
+  const findings = async (
+    mode: 'cookie' | 'json',
+    path: string,
+    names: readonly string[],
+  ): Promise<string[]> => {
+    const app = new Svc({ env: 'production', authSecret: randomBytes(32).toString('hex') });
+    app.register(
+      new OAuthPlugin({
+        providers: names.map((name) =>
+          oidcProvider('https://id.example', 'client', 'a-long-client-secret', { name }),
+        ),
+        mode,
+        allowedRedirectUris: [`https://app.example${path}`],
+        onUser: (_provider, { subject }) => subject,
+      }),
+    );
+    app.use(new SessionMiddleware());
+    const { findings: found } = app.check();
+    return found.filter(({ rule }) => rule === 'oauth/callback-path').map(({ message }) => message);
+  };
+  const one = 'entry 1 of allowedRedirectUris ends in no callback path: /oauth/callback';
+  const two = `${one}, /oauth/a/callback, /oauth/b/callback`;
+  for (const [mode, path, names, expected] of [
+    ['cookie', '/oauth/callback', ['a'], []],
+    ['cookie', '/shop/oauth/callback', ['a'], []],
+    ['cookie', '/oauth/callback?tenant=x', ['a'], []],
+    ['cookie', '/auth/done', ['a'], [one]],
+    ['cookie', '/oauth/a/callback', ['a'], [one]],
+    ['cookie', '/oauth/callback/', ['a'], [one]],
+    ['cookie', '/oauth/b/callback', ['a', 'b'], []],
+    ['cookie', '/oauth/c/callback', ['a', 'b'], [two]],
+    ['json', '/auth/done', ['a'], []],
+  ] as const)
+    assert.deepEqual(await findings(mode, path, names), expected, `${mode} ${path} ${names}`);
 });
 
 test('OAuth redirect_uri: in production, an http entry of allowedRedirectUris prevents the start unless allowLoopbackRedirects permits it', async () => {

@@ -11,6 +11,7 @@ import {
   Conflict,
   Depends,
   Field,
+  HTMLResponse,
   HTTPException,
   IdempotencyMiddleware,
   IssuerAuth,
@@ -1060,6 +1061,7 @@ test('OpenAPI document: an error response has the schema that the exception hand
 test('OpenAPI document: an exception handler without a declared response leaves the content of its errors open', () => {
   class Stale extends NotFound {}
   class Own extends Error {}
+  const PROBLEM = 'application/problem+json';
   const open = { '4XX': 'The request was refused', '5XX': 'An error in the application' };
   const cases: readonly [
     declare: (app: Svc) => void,
@@ -1073,6 +1075,9 @@ test('OpenAPI document: an exception handler without a declared response leaves 
     [(app) => app.exceptionHandler(Error, () => [{}, 500]), [], ['5XX']],
     [(app) => app.exceptionHandler(LoginRequired, () => ['', 303]), [], ['4XX']],
     [(app) => app.exceptionHandler(ConstraintViolation, conflictOn()), [], []],
+    [(app) => app.exceptionHandler(HTTPException, { response: PROBLEM }, never), [], []],
+    [(app) => app.exceptionHandler(LoginRequired, { response: PROBLEM }, never), [], []],
+    [(app) => app.exceptionHandler(Own, { response: PROBLEM, status: 409 }, never), [], []],
   ];
   for (const [declare, absent, ranges] of cases) {
     const app = make();
@@ -1181,8 +1186,29 @@ test('a response of an exception handler contains only the members of its declar
   assert.equal(gone.status, 404);
   assert.deepEqual(await gone.json(), { reason: 'Nothing here' });
   assert.equal((await client.get('/taken')).status, 500);
-  assert.throws(() => make().exceptionHandler(NotFound, { response: 1 as never }, none), SvcError);
+  for (const response of [1, 'application/json'])
+    assert.throws(() => make().exceptionHandler(NotFound, { response: response as never }, none), SvcError);
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
+});
+
+test('an exception handler that declares problem details may throw its error again and return responses, but no other value', async () => {
+  const app = make();
+  app.exceptionHandler(NotFound, { response: 'application/problem+json' }, (error, req) => {
+    if (req.query.has('json')) return [{ reason: error.message }, 404];
+    if (req.headers['accept'] !== 'text/html') throw error;
+    return new HTMLResponse('<h1>Nothing here</h1>', { status: 404 });
+  });
+  app.get('/gone', () => {
+    throw new NotFound('Nothing here');
+  });
+  await using client = new TestClient(app, { raiseErrors: false });
+  const contentOf = async (path: string, Accept: string): Promise<unknown> => {
+    const { status, headers } = await client.get(path, { headers: { Accept } });
+    return [status, headers.get('content-type')];
+  };
+  assert.deepEqual(await contentOf('/gone', 'text/html'), [404, 'text/html; charset=utf-8']);
+  assert.deepEqual(await contentOf('/gone', '*/*'), [404, 'application/problem+json']);
+  assert.deepEqual(await contentOf('/gone?json', '*/*'), [500, 'application/problem+json']);
 });
 
 test('OpenAPI document: examples of fields and responses are included, and deprecated fields are marked', () => {

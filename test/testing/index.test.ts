@@ -493,6 +493,28 @@ test('once the application is compiled, TestClient refuses a clock or environmen
   await new TestClient(app, { env: app.env, clock: app.clock }).close();
 });
 
+const COMPILING: Readonly<Record<string, (app: Svc) => unknown>> = {
+  'openapi()': (app) => app.openapi(),
+  'check()': (app) => app.check(),
+  'urlFor()': (app) => app.urlFor('place'),
+  routes: (app) => app.routes,
+  'mcpTools()': (app) => app.mcpTools(),
+  'mcpCall()': (app) => app.mcpCall('place', {}),
+  'fetch()': (app) => app.fetch(new Request('http://localhost/')),
+  'startup()': (app) => app.startup(),
+};
+for (const [name, use] of Object.entries(COMPILING))
+  test(`a TestClient without options calls an application after ${name}, also in another environment than test`, async (t) => {
+    const logger = createLogger({ level: 'silent' });
+    const app = new Svc({ logger });
+    app.get('/', { name: 'place', mcp: true }, () => 'here');
+    assert.equal(app.env, 'production');
+    await use(app);
+    t.after(() => app.shutdown());
+    await using client = new TestClient(app);
+    assert.equal(await (await client.get('/')).text(), 'here');
+  });
+
 test('TestClient refuses unknown options and option values of a wrong type', () => {
   const refused = (options: object, code: FaultCode): void =>
     assert.throws(() => new TestClient(quiet(), options), fault(code));

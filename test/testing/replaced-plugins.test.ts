@@ -1,18 +1,33 @@
 /** Plugins that a test client replaces: which of them start, and which values the application reads. */
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import test from 'node:test';
-import { Depends, Svc, createLogger, provide, stateKey } from '../../src/index.ts';
+import {
+  Depends,
+  SessionMiddleware,
+  Svc,
+  createLogger,
+  provide,
+  requireSession,
+  stateKey,
+} from '../../src/index.ts';
 import {
   DatabasePlugin,
+  DatabaseRecordStore,
   RedisPlugin,
   RedisRateLimitStore,
   db,
+  openDatabase,
   redis,
   transaction,
 } from '../../src/db/index.ts';
-import { TestClient } from '../../src/testing/index.ts';
+import { OAuthPlugin, currentUser } from '../../src/oauth/index.ts';
+import { DevProvider, TestClient } from '../../src/testing/index.ts';
 import { fault } from '../contract/database.ts';
+import { folder } from '../support/run.ts';
 import { turn } from '../support/turn.ts';
+import type { Session } from '../../src/db/index.ts';
 import type { Host, Plugin, StateKey } from '../../src/index.ts';
 
 class Service {
@@ -286,6 +301,50 @@ test('a client that replaces the database needs no server, for routes, transacti
   assert.equal((await client.post('/notes')).status, 204);
   assert.deepEqual(written, ['insert into note (id) values (1)']);
   assert.equal((await client.get('/readyz')).status, 200);
+});
+
+test('a transaction in place of the database holds the rows of handlers, onUser, logins and record stores', async (t) => {
+  const url = `sqlite:${join(folder(t), 'shop.db')}`;
+  const app = new Svc({
+    env: 'test',
+    authSecret: randomUUID() + randomUUID(),
+    logger: createLogger({ level: 'silent' }),
+  });
+  const plugin = new DatabasePlugin(url);
+  app.register(plugin);
+  const dev = new DevProvider({ env: app.env, redirectUris: ['/oauth/callback'] });
+  const onUser = async (_provider: string, { subject }: { readonly subject: string }): Promise<string> => {
+    await app.state.db.execute(
+      'insert into record (record_key, record_value, deadline_ms) values (?, ?, 1)',
+      [subject, ''],
+    );
+    return subject;
+  };
+  app.register(new OAuthPlugin({ provider: dev.mount(app), mode: 'cookie', onUser }));
+  new DatabaseRecordStore(plugin, { table: 'record' });
+  app.use(new SessionMiddleware({ store: new DatabaseRecordStore(plugin, { table: 'session_record' }) }));
+  app.get('/me', { me: Depends(requireSession(currentUser)), db: Depends(db) }, ({ me }) => me);
+  {
+    await using first = new TestClient(app); // applies the migrations
+    assert.equal((await first.get('/readyz')).status, 200);
+  }
+  await using database = await openDatabase(url);
+  const tables = ['record', 'session_record', 'svc_oauth_login'];
+  const countsIn = (session: Session): Promise<unknown[]> =>
+    Promise.all(tables.map(async (table) => Number(await session.scalar(`select count(*) from ${table}`))));
+  assert.deepEqual(await countsIn(database), [0, 0, 0]);
+  const done = new Error('rolled back');
+  const work = database.transaction(async (tx) => {
+    await using client = new TestClient(app, { overrides: [[db, () => tx]] });
+    const location = (await client.get('/oauth/login')).headers.get('location') ?? '';
+    assert.equal((await client.get(await dev.pick(location, 'ada'))).status, 303);
+    assert.equal(await (await client.get('/me')).text(), 'ada');
+    assert.deepEqual(await countsIn(tx), [1, 1, 1]);
+    throw done;
+  });
+  await assert.rejects(work, done);
+  assert.deepEqual(await countsIn(database), [0, 0, 0]);
+  assert.throws(() => plugin.database, fault('E_DB_CLOSED'));
 });
 
 test('a client that replaces Redis needs no server; the plugin is held once the program has read its client', async () => {

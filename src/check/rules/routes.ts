@@ -256,8 +256,8 @@ function watchLogins(report: ReportAt): Watch {
 }
 
 /**
- * SVC305: exception handlers that respond with JSON and declare no response. The OpenAPI document then promises nothing
- * for the errors of this class, nor for `4XX` and `5XX`, on every route.
+ * SVC305: exception handlers that respond to programs and declare no response. The OpenAPI document then promises
+ * nothing for the errors of this class, nor for `4XX` and `5XX`, on every route.
  */
 function findHandlers(sources: Sources, report: ReportAt): void {
   for (const { module, node: call } of sources.all('call')) {
@@ -265,29 +265,35 @@ function findHandlers(sources: Sources, report: ReportAt): void {
     if (calledName(call) !== 'exceptionHandler' || error === undefined || given === undefined) continue;
     const handler = sources.handlers.resolve(given, module);
     if (handler === undefined) continue;
-    // a handler that passes some refusals on sends problem details, which its responses do not describe
-    const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
-    if (passesOn && /^svc[./]/.test(meaningOf(error, module) ?? '')) continue;
     const home = sources.handlers.homeOf(handler);
-    if (isProblem(handler, home)) continue;
-    const statuses = jsonOf(handler, home, sources);
-    if (statuses.length === 0) continue;
-    const known = [...new Set(statuses)].sort();
-    const response = known.includes(undefined)
-      ? 'Refusal'
-      : `{ ${known.map((status) => `${status}: Refusal`).join(', ')} }`;
+    const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
+    const statuses = isProblem(handler, home) ? [] : jsonOf(handler, home, sources);
+    if (statuses.length === 0 && !passesOn) continue;
+    // refusals that the handler passes on are problem details, which its own responses do not describe
+    if (statuses.length > 0 && passesOn && /^svc[./]/.test(meaningOf(error, module) ?? '')) continue;
+    const name = pathOf(error) ?? 'Refused';
     report(
       { module, call },
       'the OpenAPI document does not describe the responses of this exception handler, because it declares none: for clients, errors of all routes may have any content',
       {
         severity: 'warning',
-        remedy: `Declare the schema of the response: app.exceptionHandler(${pathOf(error) ?? 'Refused'}, { response: ${response} }, (error) => …)`,
+        remedy:
+          statuses.length === 0
+            ? `Declare that programs get problem details, because the handler throws its errors again: app.exceptionHandler(${name}, { response: 'application/problem+json' }, (error) => …)`
+            : `Declare the schema of the response: app.exceptionHandler(${name}, { response: ${schemasFor(statuses)} }, (error) => …)`,
       },
     );
   }
 }
 
-/** Problem details, the usual body of errors, are no schema that a handler could declare. */
+function schemasFor(statuses: readonly (number | undefined)[]): string {
+  const known = [...new Set(statuses)].sort();
+  return known.includes(undefined)
+    ? 'Refusal'
+    : `{ ${known.map((status) => `${status}: Refusal`).join(', ')} }`;
+}
+
+/** Problem details are the usual body of errors, so a handler that sends them needs no schema. */
 function isProblem({ start, end }: Node, { source }: SourceModule): boolean {
   return /problem\+json/.test(source.slice(start, end));
 }

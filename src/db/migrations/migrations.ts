@@ -25,6 +25,7 @@ import { beginRunning, isRunning, isUndoneTogether, locked, remainsOf } from './
 import { readMigrations, type Migration, type MigrationSources, type Script } from './source.ts';
 import {
   isUnfinished,
+  labelOf,
   lastOf,
   nextOf,
   readApplied,
@@ -137,7 +138,8 @@ export class Migrator {
   }
 
   /**
-   * Applies pending migrations in order, each in its own transaction, up to and including the id `to`.
+   * Applies pending migrations in order, each in its own transaction, up to and including the id `to`, such as `0003`
+   * or, as `svc migrate status` prints it, `0003_search`.
    * Returns the migrations that this call applied, without those that another process applied meanwhile.
    *
    * @throws SvcError `E_MIGRATION_FAILED` when a statement fails, with its file, line and text;
@@ -152,13 +154,14 @@ export class Migrator {
     MigrationDone[]
   > {
     const migrations = this.#migrations();
-    if (to !== undefined && !migrations.some(({ id }) => id === to))
+    const last =
+      to === undefined ? -1 : migrations.findIndex((each) => each.id === to || labelOf(each) === to);
+    if (to !== undefined && last === -1)
       throw new SvcError('E_MIGRATION_ORDER', [
         to,
-        `neither a file nor a plugin has a migration with the id "${to}"`,
+        `neither a file nor a plugin has a migration with the id "${to}"; svc migrate status lists them`,
       ]);
-    const wanted =
-      to === undefined ? migrations : migrations.slice(0, migrations.findIndex(({ id }) => id === to) + 1);
+    const wanted = to === undefined ? migrations : migrations.slice(0, last + 1);
     return this.#repeat(signal, (connection, limit) =>
       this.#step(connection, limit, 'up', (rows) => {
         const next = nextOf(migrations, rows);

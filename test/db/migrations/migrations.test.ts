@@ -121,10 +121,19 @@ test('Migrator.up({ to }) stops after the migration with the given id, and refus
   assert.deepEqual(ids(await migrator.up({ to: '0002' })), ['0001', '0002']);
   assert.deepEqual(ids(await migrator.up({ to: '0001' })), []);
   assert.deepEqual(ids(await migrator.pending()), ['0003']);
-  await assert.rejects(migrator.up({ to: '0004' }), {
-    code: 'E_MIGRATION_ORDER',
-    message: /0004: neither a file nor a plugin has a migration with the id "0004"/,
-  });
+  for (const to of ['0004', '0003_other', '3', ''])
+    await assert.rejects(migrator.up({ to }), {
+      code: 'E_MIGRATION_ORDER',
+      message: `Cannot migrate to ${to}: neither a file nor a plugin has a migration with the id "${to}"; svc migrate status lists them`,
+    });
+});
+
+test('Migrator.up({ to }) accepts each migration as svc migrate status prints it', async (t) => {
+  const { db, directory } = await open(t);
+  const migrator = new Migrator(db, { directory, contributed: [TOKENS] });
+  for (const { id, name } of await migrator.status())
+    assert.deepEqual(ids(await migrator.up({ to: labelOf({ id, name }) })), [id]);
+  assert.deepEqual(await migrator.pending(), []);
 });
 
 test("Migrator.up() applies a plugin's new migration before the pending migrations from files", async (t) => {

@@ -309,7 +309,7 @@ const app = new Svc();
 app.exceptionHandler(Refused, (err) => new JSONResponse(err.message, { status: 409 })); // SVC305
 app.exceptionHandler(Conflict, (err) => new JSONResponse({ error: err.message }, { status: err.status })); // SVC305
 app.exceptionHandler(Error, onError); // SVC305
-app.exceptionHandler(Error, (err) => {
+app.exceptionHandler(Error, { response: 'application/problem+json' }, (err) => {
   console.error(err.message);
   throw err;
 });

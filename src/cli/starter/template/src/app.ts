@@ -58,7 +58,7 @@ app.use(new CSRFMiddleware({ exempt: ['/api/{rest:path}'] }));
 app.mountStatic('/public', folder('public'));
 
 // Clients of the API get errors as JSON (RFC 9457), browsers get a page.
-app.exceptionHandler(HTTPException, async (error, req) => {
+app.exceptionHandler(HTTPException, { response: 'application/problem+json' }, async (error, req) => {
   // true if the session ended after the form was loaded, for example by a logout in another window
   const isStale = error.code === 'csrf_failed' && req.headers['sec-fetch-site'] === 'same-origin';
   if (req.method === 'POST' && req.path === '/' && (error instanceof Unauthorized || isStale)) {
