@@ -169,7 +169,8 @@ function setsOf(asked: readonly Asked[]): readonly CredentialSet[] {
         ? [set]
         : one.names.map((name) => new Map([...set, [name, one.requirement]]));
     if (!isOptional(one)) sets = sets.flatMap(withOne);
-    else if (sets.length >= MANY_SETS) sets = [...withOne(sets.at(-1)!), ...sets]; // the last has no optional ones
+    else if (sets.length >= MANY_SETS)
+      sets = [...withOne(sets.at(-1)!), ...sets]; // the last has no optional ones
     else sets = sets.flatMap((set) => [...withOne(set), set]);
   }
   const distinct = new Map(sets.map((set) => [[...set.keys()].sort().join(' '), set]));
