@@ -51,6 +51,7 @@ class Backend {
   readonly #results: Readonly<Record<string, Result>>;
   readonly #served: Omit<FakePostgres, 'port'>;
   readonly #prepared = new Map<string, string>();
+  readonly #portals = new Set<string>();
   #text = '';
   /** Whether a simple query runs, whose end needs no Sync. */
   #isSimple = false;
@@ -80,6 +81,7 @@ class Backend {
         this.#text = this.#prepared.get(names(body.subarray(1))[0]!)!;
         return this.#description();
       case 'B':
+        this.#portals.add(names(body)[0]!);
         this.#text = this.#prepared.get(names(body)[1]!)!;
         return write.message('2');
       case 'Q':
@@ -88,7 +90,9 @@ class Backend {
         return this.#run();
       case 'E':
         this.#isSimple = false;
-        return this.#run();
+        if (this.#portals.has(names(body)[0]!)) return this.#run();
+        this.#isSkipping = true;
+        return write.failure({ S: 'ERROR', C: '34000', M: 'portal does not exist' });
       case 'C':
         return write.message('3');
       case 'S':
@@ -110,7 +114,7 @@ class Backend {
 
   get #result(): Result {
     return (
-      Object.entries({ ...TRANSACTIONS, ...this.#results }).find(([start]) =>
+      [...Object.entries(this.#results), ...Object.entries(TRANSACTIONS)].find(([start]) =>
         this.#text.startsWith(start),
       )?.[1] ?? assert.fail(`unexpected statement: ${this.#text}`)
     );

@@ -118,9 +118,11 @@ for (const [end, message] of [
 
 test('close() of a dedicated connection waits for the reply, and close() of the client closes it, too', async (t) => {
   const held = Promise.withResolvers<() => void>();
-  const { redis, fake } = await openedFake(t, (command, socket) =>
-    command[0] === 'BLPOP' ? held.resolve(() => socket.write('+late\r\n')) : echo(command, socket),
-  );
+  const { redis, fake } = await openedFake(t, (command, socket) => {
+    if (command[0] !== 'BLPOP') return echo(command, socket);
+    held.resolve(() => socket.write('+late\r\n'));
+    return undefined;
+  });
   const first = await redis.dedicated();
   const running = first.command(['BLPOP', 'a', 0]);
   const closing = first.close();

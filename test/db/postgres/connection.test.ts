@@ -1,0 +1,170 @@
+/** Methods of a connection to PostgreSQL on a fake server: the texts that they send, and their errors. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TransactionAborted, openDatabase } from '../../../src/db/index.ts';
+import { fault } from '../../contract/database.ts';
+import { connectedToFake, fakePostgres, type Result } from '../../support/fake-postgres.ts';
+
+const INT8 = 20;
+const TEXT = 25;
+const NONE: Result = { columns: [], rows: [] };
+const SAVEPOINTS: Readonly<Record<string, Result>> = {
+  savepoint: { ...NONE, tag: 'SAVEPOINT' },
+  release: { ...NONE, tag: 'RELEASE' },
+  'rollback to': { ...NONE, tag: 'SAVEPOINT' },
+};
+const BEGIN = { isReadOnly: false, isolation: undefined } as const;
+
+test('PostgreSQL client: savepoints are set, released and rolled back inside a transaction only', async (t) => {
+  const { connection, texts } = await connectedToFake(t, SAVEPOINTS);
+  await connection.rollbackTo('a');
+  await connection.rollback();
+  assert.deepEqual(texts, []);
+  await connection.begin(BEGIN, undefined);
+  await connection.savepoint('a');
+  await connection.releaseSavepoint('a');
+  await connection.savepoint('b');
+  await connection.rollbackTo('b');
+  await connection.commit();
+  assert.deepEqual(texts.slice(1), [
+    'savepoint a',
+    'release savepoint a',
+    'savepoint b',
+    'rollback to savepoint b',
+    'release savepoint b',
+    'commit',
+  ]);
+});
+
+test('PostgreSQL client: reset() rolls the transaction back, and forgets prepared statements', async (t) => {
+  const { connection, texts, messages } = await connectedToFake(t, {
+    ...SAVEPOINTS,
+    discard: { ...NONE, tag: 'DISCARD ALL' },
+    'select 1': { columns: [['one', TEXT]], rows: [['1']] },
+  });
+  await connection.scalar('select 1', [], undefined);
+  await connection.begin(BEGIN, undefined);
+  await connection.reset();
+  assert.deepEqual(texts.slice(2), ['rollback', 'discard all']);
+  assert.equal(connection.isInTransaction, false);
+  messages.length = 0;
+  await connection.scalar('select 1', [], undefined);
+  assert.equal(messages.filter((type) => type === 'P').length, 1);
+});
+
+test('PostgreSQL client: commit() rejects if the server has rolled back instead', async (t) => {
+  const { connection } = await connectedToFake(t, { commit: { ...NONE, tag: 'ROLLBACK' } });
+  await connection.begin(BEGIN, undefined);
+  await assert.rejects(connection.commit(), (error) => {
+    assert.ok(error instanceof TransactionAborted);
+    assert.deepEqual(
+      [error.message, error.sqlstate, error.sql],
+      ['PostgreSQL has rolled the transaction back after an earlier error', '25P02', 'commit'],
+    );
+    return true;
+  });
+});
+
+test('PostgreSQL client: commit() rejects if a statement has already ended the transaction', async (t) => {
+  const { connection, texts } = await connectedToFake(t, { 'call p': { ...NONE, tag: 'COMMIT' } });
+  await connection.begin(BEGIN, undefined);
+  await connection.script('call p()', undefined);
+  texts.length = 0;
+  await assert.rejects(connection.commit(), (error) => {
+    assert.ok(error instanceof TransactionAborted);
+    assert.deepEqual(
+      [error.message, error.sqlstate, error.sql],
+      [
+        'The transaction had already ended before its COMMIT, for example because a statement ran COMMIT or ROLLBACK',
+        '25P01',
+        'commit',
+      ],
+    );
+    return true;
+  });
+  assert.deepEqual(texts, []);
+});
+
+test('PostgreSQL client: a ping is an empty statement', async (t) => {
+  const { connection, texts } = await connectedToFake(t, { '': NONE });
+  await connection.ping(undefined);
+  assert.deepEqual(texts, ['']);
+});
+
+// ── many rows ──
+
+const UPDATE: Result = { columns: [], rows: [], tag: 'UPDATE 1', parameters: [INT8] };
+
+for (const statementCache of [256, 0])
+  test(`PostgreSQL client: executeMany() names the row of an invalid value, and no row is written (statement cache: ${statementCache})`, async (t) => {
+    const { connection, messages } = await connectedToFake(
+      t,
+      { 'update note': UPDATE, 'select 1': { columns: [['one', TEXT]], rows: [['1']] } },
+      statementCache,
+    );
+    for (const [rows, place] of [
+      [[[{}], [1]], /parameter 1 of row 1\b/],
+      [[[1], [{}]], /parameter 1 of row 2\b/],
+      [[[1], [2], [{}]], /parameter 1 of row 3\b/],
+    ] as const) {
+      messages.length = 0;
+      await assert.rejects(
+        connection.executeMany('update note set id = ?', rows as never, undefined),
+        (error) => {
+          assert.ok(fault('E_DB_PARAMETER')(error));
+          assert.match((error as Error).message, place);
+          return true;
+        },
+      );
+      assert.equal(await connection.scalar('select 1', [], undefined), '1');
+      assert.equal(connection.isIdle, true);
+    }
+    await assert.rejects(
+      connection.executeMany('update note set id = ?', [[1], [1, 2]], undefined),
+      (error) => {
+        assert.ok(fault('E_DB_PARAMETER_COUNT')(error));
+        assert.match((error as Error).message, /row 2\b/);
+        return true;
+      },
+    );
+  });
+
+test('PostgreSQL client: two calls of executeMany() at the same time run one after the other', async (t) => {
+  const { connection, texts } = await connectedToFake(t, { 'update note': UPDATE, 'update book': UPDATE });
+  const rows = Array.from({ length: 3 }, (_, index) => [index]);
+  const found = await Promise.all([
+    connection.executeMany('update note set id = ?', rows, undefined),
+    connection.executeMany('update book set id = ?', rows, undefined),
+  ]);
+  assert.deepEqual(found, [3, 3]);
+  assert.deepEqual(
+    texts.map((text) => text.slice(7, 11)),
+    ['note', 'note', 'note', 'book', 'book', 'book'],
+  );
+  assert.equal(await connection.executeMany('update note set id = ?', [], undefined), 0);
+});
+
+// ── COPY ──
+
+const COPYING: Readonly<Record<string, Result>> = {
+  'select c.relkind': { columns: [['copies', 16]], rows: [['t']] },
+  copy: { columns: [], rows: [], copy: 'in', tag: 'COPY 2' },
+};
+
+test('PostgreSQL client: when the source of insertMany() throws, its error is thrown, and the connection stays open', async (t) => {
+  const { port } = await fakePostgres(t, {
+    'insert into': { columns: [], rows: [], tag: 'INSERT 0 1', parameters: [INT8] },
+    ...COPYING,
+    '': NONE,
+  });
+  await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d`, { pool: { max: 1 } });
+  const reason = new Error('no more rows');
+  function* rows(): Generator<readonly number[]> {
+    yield [1];
+    yield [2];
+    throw reason;
+  }
+  await assert.rejects(db.insertMany('note', ['id'], rows()), (error) => error === reason);
+  await db.ping();
+  assert.equal(db.load.inUse, 0);
+});
