@@ -1,7 +1,7 @@
 /** Methods of a connection to MySQL or MariaDB on a fake server: each request, its reply, and its errors. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { StatementError, TransactionAborted, openDatabase } from '../../../src/db/index.ts';
+import { Deadlock, StatementError, TransactionAborted, openDatabase } from '../../../src/db/index.ts';
 import { COMMAND, STATUS } from '../../../src/db/mysql/wire.ts';
 import { fault } from '../../contract/database.ts';
 import {
@@ -281,4 +281,27 @@ test('MySQL client: after the server has ended a transaction, each method of the
       [],
     );
   }
+});
+
+/** Error 1213, after which the server has rolled the transaction back. */
+const DEADLOCK = packet(1, Buffer.of(0xff, 0xbd, 0x04), '#40001Deadlock found when trying to get lock');
+
+test('MySQL client: after an error of a known statement in a transaction, the client asks whether the transaction is open', async (t) => {
+  let executions = 0;
+  const { db, asked } = await asking(t, (name, body) => {
+    if (name === 'stmtPrepare') return withColumns();
+    if (name === 'stmtExecute') return ++executions === 1 ? packet(1, IN_TRANSACTION) : DEADLOCK;
+    return body.toString('utf8', 1) === 'do 0' ? packet(1, OK) : undefined;
+  });
+  const text = 'update a set b = 1';
+  await assert.rejects(
+    db.transaction(async (tx) => {
+      await tx.execute(text);
+      await assert.rejects(tx.execute(text), Deadlock);
+      assert.deepEqual(asked.slice(1), [`stmtPrepare ${text}`, 'stmtExecute', 'stmtExecute', 'query do 0']);
+      await tx.execute(text);
+    }),
+    TransactionAborted,
+  );
+  assert.equal(executions, 2);
 });

@@ -168,3 +168,45 @@ test('PostgreSQL client: when the source of insertMany() throws, its error is th
   await db.ping();
   assert.equal(db.load.inUse, 0);
 });
+
+// ── streams ──
+
+for (const [count, executions] of [
+  [255, 1],
+  [256, 1],
+  [257, 2],
+  [600, 3],
+] as const)
+  for (const isInside of [false, true])
+    test(`PostgreSQL client: a stream of ${count} rows takes ${executions} batches of 256 ${isInside ? 'inside of a transaction' : 'in a transaction of its own'}`, async (t) => {
+      const all = Array.from({ length: count }, (_, index) => [String(index)]);
+      const { connection, texts, messages } = await connectedToFake(t, {
+        'select label': { columns: [['label', TEXT]], rows: all },
+      });
+      if (isInside) await connection.begin(BEGIN, undefined);
+      texts.length = messages.length = 0;
+      const found: unknown[] = [];
+      for await (const batch of connection.stream('select label', [], undefined)) {
+        assert.ok(batch.length <= 256);
+        found.push(...batch.map((row) => [row['label']]));
+      }
+      assert.deepEqual(found, all);
+      assert.equal(messages.filter((type) => type === 'E').length, executions);
+      assert.deepEqual(texts, isInside ? ['select label'] : ['begin', 'select label', 'commit']);
+      assert.equal(connection.isInTransaction, isInside);
+      if (isInside) await connection.rollback();
+    });
+
+test('PostgreSQL client: a stream that the caller leaves ends its transaction without further batches', async (t) => {
+  const rows = Array.from({ length: 600 }, (_, index) => [String(index)]);
+  const { connection, texts, messages } = await connectedToFake(t, {
+    'select label': { columns: [['label', TEXT]], rows },
+  });
+  for await (const batch of connection.stream('select label', [], undefined)) {
+    assert.equal(batch.length, 256);
+    break;
+  }
+  assert.equal(messages.filter((type) => type === 'E').length, 1);
+  assert.equal(texts.length, 3);
+  assert.equal(connection.isInTransaction, false);
+});
