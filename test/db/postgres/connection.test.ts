@@ -1,9 +1,9 @@
 /** Methods of a connection to PostgreSQL on a fake server: the texts that they send, and their errors. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TransactionAborted, openDatabase } from '../../../src/db/index.ts';
+import { TransactionAborted } from '../../../src/db/index.ts';
 import { fault } from '../../contract/database.ts';
-import { connectedToFake, fakePostgres, type Result } from '../../support/fake-postgres.ts';
+import { connectedToFake, type Result } from '../../support/fake-postgres.ts';
 
 const INT8 = 20;
 const TEXT = 25;
@@ -132,15 +132,18 @@ for (const statementCache of [256, 0])
 test('PostgreSQL client: two calls of executeMany() at the same time run one after the other', async (t) => {
   const { connection, texts } = await connectedToFake(t, { 'update note': UPDATE, 'update book': UPDATE });
   const rows = Array.from({ length: 3 }, (_, index) => [index]);
-  const found = await Promise.all([
-    connection.executeMany('update note set id = ?', rows, undefined),
-    connection.executeMany('update book set id = ?', rows, undefined),
-  ]);
-  assert.deepEqual(found, [3, 3]);
-  assert.deepEqual(
-    texts.map((text) => text.slice(7, 11)),
-    ['note', 'note', 'note', 'book', 'book', 'book'],
-  );
+  for (let round = 0; round < 3; round++) {
+    texts.length = 0;
+    const found = await Promise.all([
+      connection.executeMany('update note set id = ?', rows, undefined),
+      connection.executeMany('update book set id = ?', rows, undefined),
+    ]);
+    assert.deepEqual(found, [3, 3]);
+    assert.deepEqual(
+      texts.map((text) => text.slice(7, 11)),
+      ['note', 'note', 'note', 'book', 'book', 'book'],
+    );
+  }
   assert.equal(await connection.executeMany('update note set id = ?', [], undefined), 0);
 });
 
@@ -151,22 +154,90 @@ const COPYING: Readonly<Record<string, Result>> = {
   copy: { columns: [], rows: [], copy: 'in', tag: 'COPY 2' },
 };
 
-test('PostgreSQL client: when the source of insertMany() throws, its error is thrown, and the connection stays open', async (t) => {
-  const { port } = await fakePostgres(t, {
-    'insert into': { columns: [], rows: [], tag: 'INSERT 0 1', parameters: [INT8] },
-    ...COPYING,
-    '': NONE,
+const INSERT: Result = { columns: [], rows: [], tag: 'INSERT 0 1', parameters: [INT8] };
+
+for (const [count, isCopied] of [
+  [2, false],
+  [63, false],
+  [64, true],
+] as const)
+  test(`PostgreSQL client: when the source of insertMany() throws after ${count} rows, its error is thrown, and the connection stays open`, async (t) => {
+    const { connection, messages } = await connectedToFake(t, {
+      'insert into': INSERT,
+      ...COPYING,
+      '': NONE,
+    });
+    const reason = new Error('no more rows');
+    function* rows(): Generator<readonly number[]> {
+      for (let index = 0; index < count; index++) yield [index];
+      throw reason;
+    }
+    await assert.rejects(
+      connection.insertMany('note', ['id'], rows(), undefined),
+      (error) => error === reason,
+    );
+    await connection.ping(undefined);
+    assert.equal(connection.isIdle, true);
+    assert.deepEqual([messages.includes('f'), messages.includes('c')], [isCopied, false]);
   });
-  await using db = await openDatabase(`postgres://u@127.0.0.1:${port}/d`, { pool: { max: 1 } });
-  const reason = new Error('no more rows');
-  function* rows(): Generator<readonly number[]> {
-    yield [1];
-    yield [2];
-    throw reason;
+
+test('PostgreSQL client: insertMany() of many rows is one COPY, and a wrong value or number of values names its row', async (t) => {
+  const { connection, messages, copied } = await connectedToFake(
+    t,
+    {
+      'insert into': { ...INSERT, parameters: [INT8, TEXT] },
+      ...COPYING,
+      '': NONE,
+    },
+    0,
+  );
+  const rows: unknown[][] = Array.from({ length: 64 }, (_, index) => [index, 'a\tb']);
+  rows[1] = [null, '\\\n\r'];
+  assert.equal(await connection.insertMany('note', ['id', 'text'], rows as never, undefined), 2);
+  assert.deepEqual(copied.join('').split('\n').slice(0, 3), ['0\ta\\tb', '\\N\t\\\\\\n\\r', '2\ta\\tb']);
+  for (const [bad, code, place] of [
+    [[{}, 'a'], 'E_DB_PARAMETER', /parameter 1 of row 64\b/],
+    [[1], 'E_DB_PARAMETER_COUNT', /row 64\b/],
+  ] as const) {
+    messages.length = 0;
+    await assert.rejects(
+      connection.insertMany('note', ['id', 'text'], [...rows.slice(0, 63), bad] as never, undefined),
+      (error) => {
+        assert.ok(fault(code)(error));
+        assert.match((error as Error).message, place);
+        return true;
+      },
+    );
+    assert.equal(messages.includes('f'), true);
+    await connection.ping(undefined);
   }
-  await assert.rejects(db.insertMany('note', ['id'], rows()), (error) => error === reason);
-  await db.ping();
-  assert.equal(db.load.inUse, 0);
+});
+
+test('PostgreSQL client: describe() returns the columns and the types of the parameters', async (t) => {
+  const { connection } = await connectedToFake(t, {
+    'select label': { columns: [['label', TEXT, 16_500]], rows: [], parameters: [INT8] },
+    'select r.relname': {
+      columns: [['a'], ['b'], ['c'], ['d'], ['e']],
+      rows: [
+        ['item', 'text', 'label', null, null],
+        [null, 'bigint', null, null, null],
+      ],
+    },
+    'update note': NONE,
+  });
+  const { columns, parameters } = await connection.describe('select label from item where id = ?', undefined);
+  assert.deepEqual(
+    columns.map(({ name, table, column, type }) => [name, table, column, type?.name]),
+    [['label', 'item', 'label', 'text']],
+  );
+  assert.deepEqual(
+    parameters.map((type) => type?.name),
+    ['bigint'],
+  );
+  assert.deepEqual(await connection.describe('update note set id = 1', undefined), {
+    columns: [],
+    parameters: [],
+  });
 });
 
 // ── streams ──

@@ -579,3 +579,54 @@ test('RedisPlugin connects before the application has started, and exports the l
   await plugin.client.close();
   assert.deepEqual(values()[1], 'svc_redis_disconnected 1');
 });
+
+test('Redis connection: a server that has reached its limit of connections is a lost connection, and another refusal is one of the login', async (t) => {
+  let refusal: string | undefined;
+  const fake = await serving(t, (command) =>
+    command[0] === 'HELLO' && refusal !== undefined ? refusal : (greeting(command) ?? '+OK\r\n'),
+  );
+  await using redis = await new Redis(fake.url).open();
+  const { host } = new URL(fake.url);
+  for (const [reply, Class, sqlstate, message] of [
+    [
+      '-ERR max number of clients reached\r\n',
+      ConnectionLost,
+      '53300',
+      `${host} has reached its limit of connections (maxclients)`,
+    ],
+    ['-NOPERM no\r\n', DatabaseError, '28000', `${host} refused the login of "default" (NOPERM)`],
+  ] as const) {
+    refusal = reply;
+    await assert.rejects(redis.dedicated(), (error) => {
+      assert.ok(error instanceof Class);
+      assert.deepEqual([error.message, error.sqlstate], [message, sqlstate]);
+      assert.ok(error.cause instanceof RedisError);
+      return true;
+    });
+  }
+});
+
+test('Redis connection: the error of a discarded transaction has the refusal of its command', async (t) => {
+  const { redis } = await opened(t, ([name]) =>
+    name === 'SET'
+      ? '-NOPERM no permission\r\n'
+      : name === 'EXEC'
+        ? '-EXECABORT Transaction discarded\r\n'
+        : '+QUEUED\r\n',
+  );
+  await assert.rejects(
+    redis.transaction([
+      ['GET', 'a'],
+      ['SET', 'a', 1],
+      ['SET', 'b', 1],
+    ]),
+    (error) => {
+      assert.ok(error instanceof RedisError);
+      assert.deepEqual(
+        [error.reply, error.message],
+        ['EXECABORT', 'EXEC: EXECABORT Transaction discarded (SET: NOPERM no permission)'],
+      );
+      return true;
+    },
+  );
+});
