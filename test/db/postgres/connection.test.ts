@@ -129,23 +129,32 @@ for (const statementCache of [256, 0])
     );
   });
 
-test('PostgreSQL client: two calls of executeMany() at the same time run one after the other', async (t) => {
-  const { connection, texts } = await connectedToFake(t, { 'update note': UPDATE, 'update book': UPDATE });
-  const rows = Array.from({ length: 3 }, (_, index) => [index]);
-  for (let round = 0; round < 3; round++) {
-    texts.length = 0;
-    const found = await Promise.all([
-      connection.executeMany('update note set id = ?', rows, undefined),
-      connection.executeMany('update book set id = ?', rows, undefined),
-    ]);
-    assert.deepEqual(found, [3, 3]);
-    assert.deepEqual(
-      texts.map((text) => text.slice(7, 11)),
-      ['note', 'note', 'note', 'book', 'book', 'book'],
+for (const statementCache of [256, 0])
+  test(`PostgreSQL client: two calls of executeMany() at the same time run one after the other (statement cache: ${statementCache})`, async (t) => {
+    const { connection, texts } = await connectedToFake(
+      t,
+      {
+        'update note': UPDATE,
+        'update book': UPDATE,
+        'select label': { columns: [['label', TEXT]], rows: [] },
+      },
+      statementCache,
     );
-  }
-  assert.equal(await connection.executeMany('update note set id = ?', [], undefined), 0);
-});
+    const rows = Array.from({ length: 3 }, (_, index) => [index]);
+    for (let round = 0; round < 3; round++) {
+      texts.length = 0;
+      const found = await Promise.all([
+        connection.executeMany('update note set id = ?', rows, undefined),
+        connection.executeMany('update book set id = ?', rows, undefined),
+      ]);
+      assert.deepEqual(found, [3, 3]);
+      assert.deepEqual(
+        texts.map((text) => text.slice(7, 11)),
+        ['note', 'note', 'note', 'book', 'book', 'book'],
+      );
+    }
+    assert.equal(await connection.executeMany('update note set id = ?', [], undefined), 0);
+  });
 
 // ── COPY ──
 
