@@ -305,3 +305,10 @@ test('MySQL client: after an error of a known statement in a transaction, the cl
   );
   assert.equal(executions, 2);
 });
+
+test('MySQL client: a ping is a command of the protocol, and gives its connection back', async (t) => {
+  const { db, asked } = await asking(t, () => undefined);
+  await db.ping();
+  assert.deepEqual(asked, ['ping']);
+  assert.equal(db.load.inUse, 0);
+});
