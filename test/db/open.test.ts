@@ -1,6 +1,7 @@
 /** Options of a database: each number up to its limits. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Redis, openDatabase } from '../../src/db/index.ts';
 import { prepareDatabase } from '../../src/db/open.ts';
 import type { DatabaseOptions } from '../../src/db/index.ts';
 
@@ -48,3 +49,21 @@ test('"pool.min" must not exceed "pool.max"', () => {
     assert.throws(() => prepareDatabase(url, { pool: { min: 11 } }), { code: 'E_DB_OPTION' });
   }
 });
+
+for (const [address, query] of [
+  ['postgres://u@127.0.0.1:1/d', 'sslmode=verify-full&sslrootcert='],
+  ['mysql://u@127.0.0.1:1/d', 'sslmode=verify-full&sslrootcert='],
+  ['mariadb://u@127.0.0.1:1/d', 'sslmode=verify-full&sslrootcert='],
+  ['rediss://127.0.0.1:1/0', 'sslrootcert='],
+] as const)
+  test(`a file of certificates that cannot be read is an error before the client connects (${address})`, async () => {
+    const url = `${address}?${query}/nowhere/ca.pem`;
+    const opening = address.startsWith('redis') ? new Redis(url).open() : openDatabase(url);
+    await assert.rejects(opening, (error) => {
+      const { code, message, cause } = error as NodeJS.ErrnoException;
+      assert.equal(code, 'E_DB_CONNECT');
+      assert.ok(message.includes('the file "/nowhere/ca.pem" cannot be read (ENOENT)'), message);
+      assert.equal((cause as NodeJS.ErrnoException).code, 'ENOENT');
+      return true;
+    });
+  });

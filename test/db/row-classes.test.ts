@@ -151,3 +151,22 @@ for (const isNullable of [true, false])
     ];
     assert.ok(text.includes(`\n${lines.join('\n')}\n`), text);
   });
+
+for (const [what, type, expected] of [
+  ['text', { kind: 'str', options: { maxLength: 20 } }, 'Field(str, { maxLength: 20 })'],
+  [
+    'a number',
+    { kind: 'decimal', options: { digits: 5, places: 2 } },
+    'Field(decimal, { digits: 5, places: 2 })',
+  ],
+  [
+    'a list',
+    { kind: 'list', item: { kind: 'str', options: { maxLength: 3 } } },
+    'Field(list(str, { maxLength: 3 }))',
+  ],
+  ['text without options', { kind: 'str', options: undefined }, 'Field(str)'],
+] as const)
+  test(`a field of ${what} has the options of its column`, () => {
+    const text = written([table('t', column('a', { type: type as TableColumn['type'] }))]);
+    assert.ok(text.includes(`\n  a = ${expected};\n`), text);
+  });

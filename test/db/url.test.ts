@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase } from '../../src/db/index.ts';
-import { parseDatabaseUrl, shownUrl, readingAddress, withDatabase } from '../../src/db/url.ts';
+import { parseDatabaseUrl, shownUrl, readingAddress, withDatabase, withMeaning } from '../../src/db/url.ts';
 import { fault } from '../contract/database.ts';
 
 test('parseDatabaseUrl() reads relative paths, absolute paths, and the name ":memory:"', () => {
@@ -163,3 +163,21 @@ test('an address for reading names a primary or any server in place of a server 
     assert.equal(readingAddress(`${dialect}:${attrs('read-write')}`, dialect), `${dialect}:${attrs(target)}`);
   assert.equal(readingAddress(`postgres:${attrs('standby')}`, 'postgres'), `postgres:${attrs('standby')}`);
 });
+
+for (const [url, other, expected] of [
+  ['postgres://h/a', 'postgres://h/b', ''],
+  ['postgres://h/a', 'postgres://h/b?set.search_path=x', '?set.search_path=x'],
+  [
+    'postgres://h/a?sslmode=require',
+    'postgres://h/b?sslmode=disable&set.search_path=x,y&c=1',
+    '&set.search_path=x,y',
+  ],
+  ['postgres://h/a?set.search_path=z', 'postgres://h/b?set.search_path=x', ''],
+  ['postgres://h/a?set.work_mem=1', 'postgres://h/b?set.work_mem=2', ''],
+  ['mysql://h/a', 'mysql://h/b?c=1&set.sql_mode=ANSI', '?set.sql_mode=ANSI'],
+  ['mysql://h/a?set.sql_mode=', 'mysql://h/b?set.sql_mode=ANSI', ''],
+  ['mysql://h/a', 'mysql://h/b?sql_mode=server', ''],
+] as const)
+  test(`withMeaning() adds "${expected}" to ${url} for ${other}`, () => {
+    assert.equal(withMeaning(url, other), url + expected);
+  });

@@ -51,6 +51,9 @@ class Backend {
   readonly #results: Readonly<Record<string, Result>>;
   readonly #served: Omit<FakePostgres, 'port'>;
   readonly #prepared = new Map<string, string>();
+  readonly #portals = new Set<string>();
+  /** Rows that a suspended portal has not sent. */
+  readonly #left = new Map<string, Result['rows']>();
   #text = '';
   /** Whether a simple query runs, whose end needs no Sync. */
   #isSimple = false;
@@ -80,6 +83,7 @@ class Backend {
         this.#text = this.#prepared.get(names(body.subarray(1))[0]!)!;
         return this.#description();
       case 'B':
+        this.#portals.add(names(body)[0]!);
         this.#text = this.#prepared.get(names(body)[1]!)!;
         return write.message('2');
       case 'Q':
@@ -88,7 +92,10 @@ class Backend {
         return this.#run();
       case 'E':
         this.#isSimple = false;
-        return this.#run();
+        if (this.#portals.has(names(body)[0]!))
+          return this.#batch(names(body)[0]!, body.readInt32BE(body.length - 4));
+        this.#isSkipping = true;
+        return write.failure({ S: 'ERROR', C: '34000', M: 'portal does not exist' });
       case 'C':
         return write.message('3');
       case 'S':
@@ -110,7 +117,7 @@ class Backend {
 
   get #result(): Result {
     return (
-      Object.entries({ ...TRANSACTIONS, ...this.#results }).find(([start]) =>
+      [...Object.entries(this.#results), ...Object.entries(TRANSACTIONS)].find(([start]) =>
         this.#text.startsWith(start),
       )?.[1] ?? assert.fail(`unexpected statement: ${this.#text}`)
     );
@@ -151,6 +158,19 @@ class Backend {
       ...data,
       write.commandComplete(tag ?? `SELECT ${rows.length}`),
       this.#isSimple ? write.ready(this.#status) : Buffer.alloc(0),
+    ]);
+  }
+
+  /** Runs a portal, or sends its next rows. */
+  #batch(portal: string, maxRows: number): Buffer {
+    const left = this.#left.get(portal);
+    if (maxRows === 0 || (left === undefined && this.#result.rows.length <= maxRows)) return this.#run();
+    if (left === undefined) this.#served.texts.push(this.#text);
+    const rows = left ?? this.#result.rows;
+    this.#left.set(portal, rows.slice(maxRows));
+    return Buffer.concat([
+      ...rows.slice(0, maxRows).map((row) => write.dataRow(...row)),
+      rows.length > maxRows ? write.message('s') : write.commandComplete(`SELECT ${rows.length}`),
     ]);
   }
 

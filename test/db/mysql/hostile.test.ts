@@ -16,6 +16,7 @@ import {
 } from '../../../src/db/index.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { cachingSha2Password, nativePassword } from '../../../src/db/mysql/auth.ts';
+import { CAPABILITY } from '../../../src/db/mysql/wire.ts';
 import {
   CAPABILITIES,
   END,
@@ -50,17 +51,25 @@ for (const [what, first, said, pattern] of [
     packet(2, Buffer.of(0xfe), 'mysql_clear_password\0'),
     /plugin "mysql_clear_password", but the client may use only mysql_native_password, caching_sha2_password, sha256_password, parsec \(auth_plugins\)/,
   ],
-  ['requests an unknown plugin', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
   [
-    'switches plugins endlessly',
-    greeting(),
-    Buffer.concat(
-      [2, 4, 6, 8].map((sequence) =>
-        packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`),
-      ),
-    ),
-    /Protocol violation/,
+    'is older than MySQL 4.1',
+    greeting(CAPABILITIES & ~CAPABILITY.protocol41),
+    undefined,
+    /Protocol violation: the server is older than MySQL 4\.1, the oldest version that can be used/,
   ],
+  [
+    'has no secure connection',
+    greeting(CAPABILITIES & ~CAPABILITY.secureConnection),
+    undefined,
+    /Protocol violation: the server is older than MySQL 4\.1/,
+  ],
+  [
+    'sends more data for a method without',
+    greeting(),
+    packet(2, Buffer.from([1, 3])),
+    /Protocol violation: the server sent more data for the authentication method mysql_native_password, which expects no more data/,
+  ],
+  ['requests an unknown plugin', greeting(), packet(2, Buffer.of(0xfe), 'dialog\0', 'Password: '), /dialog/],
   ['sends a wrong sequence number', greeting(), packet(3, OK), /packet number 3, but 2/],
   [
     'sends a packet that does not belong to a login',
@@ -81,6 +90,59 @@ for (const [what, first, said, pattern] of [
     assert.ok(!Buffer.concat(received).includes('hunter2'));
   });
 }
+
+for (const count of [3, 4])
+  test(`MySQL client: a server that switches the authentication method ${count} times is ${count === 3 ? 'accepted' : 'refused'}`, async (t) => {
+    const { url } = await fakeMySql(t, greeting(), (received, before) => {
+      if (received.includes('max_allowed_packet')) return MOST;
+      const sequence = 2 * before + 2;
+      if (before < count) return packet(sequence, Buffer.of(0xfe), 'mysql_native_password\0', `${NONCE}\0`);
+      return packet(before === count ? sequence : 1, OK);
+    });
+    if (count === 3) await (await opens(url)).close();
+    else
+      await assert.rejects(
+        opens(url),
+        tells(/Protocol violation: the server requested more than 3 changes of the authentication method/),
+      );
+  });
+
+test('MySQL client: an account with the plugin client_ed25519 gets a dummy signature, and the refusal names the plugin', async (t) => {
+  const { url, received } = await fakeMySql(t, greeting(), (_, count) =>
+    count === 0
+      ? packet(2, Buffer.of(0xfe), 'client_ed25519\0', 'n'.repeat(32))
+      : packet(4, Buffer.of(0xff, 0x15, 0x04), '#28000Access denied'),
+  );
+  await assert.rejects(
+    opens(url),
+    tells(
+      /the account uses the authentication plugin "client_ed25519", which this client does not support: give the account the plugin parsec, caching_sha2_password or mysql_native_password/,
+    ),
+  );
+  assert.deepEqual(packetsIn(received[1]!), [Buffer.alloc(64)]);
+});
+
+test('MySQL client: with sha256_password, the client asks a server on this machine for its key', async (t) => {
+  const { url, received } = await fakeMySql(t, greeting(), (_, count) =>
+    count === 0
+      ? packet(2, Buffer.of(0xfe), 'sha256_password\0', `${NONCE}\0`)
+      : packet(4, Buffer.of(1), 'no key'),
+  );
+  await assert.rejects(opens(url), tells(/an invalid public key/));
+  assert.deepEqual(packetsIn(received[1]!), [Buffer.of(1)]);
+});
+
+test('MySQL client: a server that sends a second factor of parsec with a short nonce is refused', async (t) => {
+  const { url } = await fakeMySql(t, greeting(), (_, count) =>
+    count === 0
+      ? packet(2, Buffer.of(0xfe), 'parsec\0', 'n'.repeat(31))
+      : packet(4, Buffer.of(1), Buffer.from([0x50, 0]), 's'.repeat(18)),
+  );
+  await assert.rejects(
+    opens(url),
+    tells(/Protocol violation: the server sent an invalid nonce for the authentication method parsec/),
+  );
+});
 
 test('MySQL client: a login by the method "parsec" is refused when the server requests too many rounds of key derivation', async (t) => {
   const { url } = await fakeMySql(t, greeting(), (_, count) =>

@@ -110,12 +110,19 @@ const lost = (error: unknown): boolean => error instanceof ConnectionLost && !er
 
 // ── before and during TLS ──
 
-for (const [what, answer] of [
-  ['refuses TLS', 'N'],
-  ['answers with an unknown byte', 'X'],
-  ['replies with an error message', 'E\0\0\0\x30SERROR\0Mlook here\0\0'],
-  ['replies with more than one byte', `S${'x'.repeat(10)}`],
-  ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0'],
+const EARLY =
+  /: the server sent data before encryption, which indicates an attacker between client and server$/m;
+for (const [what, answer, reason] of [
+  ['refuses TLS', 'N', /: the server does not offer TLS, but the sslmode of the address requires TLS$/m],
+  ['answers with an unknown byte', 'X', /: the reply does not come from a PostgreSQL server$/m],
+  [
+    'replies with only the beginning of an error message',
+    'E',
+    /: the server refused TLS with an error \(the text is not shown, because an attacker may have sent it\)/,
+  ],
+  ['replies with an error message', 'E\0\0\0\x30SERROR\0Mlook here\0\0', EARLY],
+  ['replies with more than one byte', `S${'x'.repeat(10)}`, EARLY],
+  ['refuses TLS and then sends a greeting', 'NR\0\0\0\x08\0\0\0\0', EARLY],
 ] as const) {
   test(`PostgreSQL client: when TLS is required and the server ${what}, the login fails, and the client sends nothing more`, async (t) => {
     let seen = Buffer.alloc(0);
@@ -124,10 +131,12 @@ for (const [what, answer] of [
       socket.write(Buffer.from(answer, 'latin1'));
       for (;;) seen = Buffer.concat([seen, await next()]);
     });
-    await assert.rejects(
-      connect(host, { tls: { mode: 'require' } }),
-      (error) => refused(error) && !(error as Error).message.includes('look here'),
-    );
+    await assert.rejects(connect(host, { tls: { mode: 'require' } }), (error) => {
+      assert.ok(refused(error));
+      assert.match((error as Error).message, reason);
+      assert.ok(!(error as Error).message.includes('look here'));
+      return true;
+    });
     assert.equal(seen.toString('hex'), '0000000804d2162f');
   });
 }
@@ -196,6 +205,31 @@ test('PostgreSQL client: an untrusted certificate is refused, unless verificatio
   (await connect(host, { tls: { mode: 'require' } })).destroy();
 });
 
+for (const [alpn, isAccepted] of [
+  [['postgresql'], true],
+  [[], false],
+] as const)
+  test(`PostgreSQL client: sslnegotiation=direct ${isAccepted ? 'accepts' : 'refuses'} a server ${isAccepted ? 'with' : 'without'} the ALPN protocol "postgresql"`, async (t) => {
+    const host = await serving(
+      t,
+      encrypted(async (socket, next) => {
+        await next();
+        socket.write(WELCOME);
+      }, alpn),
+    );
+    const opening = connect(host, { tls: { mode: 'require', negotiation: 'direct' } });
+    if (isAccepted) (await opening).destroy();
+    else
+      await assert.rejects(opening, (error) => {
+        assert.ok(refused(error), String(error));
+        assert.match(
+          (error as Error).message,
+          /: the server does not support sslnegotiation=direct \(no ALPN protocol "postgresql"\): use PostgreSQL 17 or newer, or remove sslnegotiation$/m,
+        );
+        return true;
+      });
+  });
+
 test('PostgreSQL client: with channel_binding=require, only the login method SCRAM-SHA-256-PLUS is accepted', async (t) => {
   for (const asked of [
     write.authentication(0),
@@ -230,6 +264,71 @@ test('PostgreSQL login: if the server does not offer SCRAM-SHA-256-PLUS over TLS
 });
 
 // ── the login ──
+
+for (const [what, asked, password, reason] of [
+  [
+    'a clear-text password without one in the address',
+    write.authentication(3),
+    undefined,
+    /: the server requests a clear-text password, but the address has no password for the user "u"/,
+  ],
+  [
+    'an md5 password without one in the address',
+    write.authentication(5, Buffer.alloc(4)),
+    '',
+    /: the server requests an md5 password, but the address has no password for the user "u"/,
+  ],
+  [
+    'SCRAM without a password in the address',
+    write.authenticationSasl('SCRAM-SHA-256'),
+    undefined,
+    /: the server requests a password for SCRAM, but the address has no password for the user "u"/,
+  ],
+  [
+    'an unknown SASL method',
+    write.authenticationSasl('OAUTHBEARER', 'OTHER'),
+    SECRET,
+    /: the server offers the login methods OAUTHBEARER, OTHER, but the client supports only SCRAM-SHA-256/,
+  ],
+  [
+    'SASL without a method',
+    write.authenticationSasl(),
+    SECRET,
+    /: the server offers the login methods \(none\), but the client supports only SCRAM-SHA-256/,
+  ],
+  [
+    'GSSAPI',
+    write.authentication(7),
+    SECRET,
+    /: the server requests a login by GSSAPI, which is not supported/,
+  ],
+] as const)
+  test(`PostgreSQL login: a server that requests ${what} is refused`, async (t) => {
+    const host = await serving(t, async (socket, next) => {
+      await next();
+      socket.write(asked);
+    });
+    await assert.rejects(connect(host, { password }), (error) => {
+      assert.ok(refused(error), String(error));
+      assert.match((error as Error).message, reason);
+      return true;
+    });
+  });
+
+test('PostgreSQL login: a message of a method that has not begun is a protocol violation', async (t) => {
+  const host = await serving(t, async (socket, next) => {
+    await next();
+    socket.write(write.authentication(11, Buffer.from('r=x')));
+  });
+  await assert.rejects(connect(host), (error) => {
+    assert.ok(lost(error));
+    assert.match(
+      `${(error as Error).message} ${String((error as Error).cause)}`,
+      /the server sent a message of an authentication method that has not begun/,
+    );
+    return true;
+  });
+});
 
 test('PostgreSQL client: without TLS, a clear-text password is sent to a server on this machine', async (t) => {
   const seen: string[] = [];

@@ -248,3 +248,12 @@ test('serverEndPoint() hashes a certificate with the hash algorithm of its signa
   }
   assert.equal(serverEndPoint(certificate(oid('2b6570'))), undefined);
 });
+
+test('the nonce of the SCRAM client has 18 random bytes', () => {
+  const nonces = Array.from({ length: 3 }, () => {
+    const { message } = new ScramFirst('pencil', NONE, new ScramKeyring());
+    assert.match(message, /^n,,n=,r=[A-Za-z0-9+/]{24}$/);
+    return message;
+  });
+  assert.equal(new Set(nonces).size, 3);
+});

@@ -12,7 +12,7 @@ import {
   utcFromText,
   utcOf,
 } from '../../../src/db/postgres/dates.ts';
-import { PostgresTypes } from '../../../src/db/postgres/types.ts';
+import { PostgresTypes, type FoundType } from '../../../src/db/postgres/types.ts';
 import { VALUES } from '../../support/postgres-values.ts';
 import { seeded } from '../../support/random.ts';
 
@@ -107,7 +107,14 @@ test('PostgreSQL types: a timestamptz in the binary format is decoded to the sam
 test('PostgreSQL types: a text that is not a timestamp is returned unchanged, and any other in UTC', () => {
   for (const text of ['infinity', '', 'yesterday', '10.03.2024 02:30:00 UTC'])
     assert.deepEqual([instantFromText(text), utcFromText(text)], [text, text]);
-  assert.equal(utcFromText('2024-03-10 02:30:00.5+05:30'), '2024-03-09T21:00:00.500000Z');
+  for (const [zone, utc] of [
+    ['+05:30', '2024-03-09T21:00:00.500000Z'],
+    ['-05:30', '2024-03-10T08:00:00.500000Z'],
+    ['+00:19:32', '2024-03-10T02:10:28.500000Z'],
+    ['-07', '2024-03-10T09:30:00.500000Z'],
+    ['+00', '2024-03-10T02:30:00.500000Z'],
+  ] as const)
+    assert.equal(utcFromText(`2024-03-10 02:30:00.5${zone}`), utc, zone);
 });
 
 test('PostgreSQL types: any array has equal elements after it was encoded and decoded', () => {
@@ -230,4 +237,52 @@ test('PostgreSQL types: each built-in type has the name and the oids of pg_type'
     (type) => type !== undefined,
   );
   assert.equal(known.length, PG_TYPE.length + PG_TYPE.filter(([, , arrayOid]) => arrayOid !== 0).length);
+});
+
+for (const [text, hex] of [
+  ['\\x00ff', '00ff'],
+  ['\\x', ''],
+  ['ab', '6162'],
+  ['a\\\\b', '615c62'],
+  ['a\\012\\377', '610aff'],
+  ['', ''],
+] as const)
+  test(`PostgreSQL types: the bytea ${JSON.stringify(text)} has the bytes ${hex}`, () => {
+    const value = BY_NAME.get('bytea')!.fromText(text) as Uint8Array;
+    assert.equal(Buffer.from(value).toString('hex'), hex);
+  });
+
+const OWN = 16_400;
+const found = (oid: number, name: string, elementOid = 0): FoundType => ({
+  oid,
+  name,
+  elementOid,
+  elementName: elementOid === 0 ? undefined : 'money_amount',
+  delimiter: ',',
+  baseOid: 0,
+});
+
+test("PostgreSQL types: values of an application's type are parsed from text, also inside of arrays", () => {
+  const parse = (text: unknown): unknown => ({ text });
+  const encode = (): string => 'x';
+  const types = new PostgresTypes(
+    'auto',
+    'date',
+    new Map([
+      ['money_amount', { parse, encode }],
+      ['only_written', { parse: undefined, encode }],
+    ]),
+  );
+  types.learn([
+    found(OWN, 'money_amount'),
+    found(OWN + 1, '_money_amount', OWN),
+    found(OWN + 2, 'only_written'),
+  ]);
+  const own = types.get(OWN)!;
+  const bytes = Buffer.from('-ab-');
+  assert.deepEqual(own.fromText('ab'), { text: 'ab' });
+  assert.deepEqual(own.decodeText(bytes, 1, 3), { text: 'ab' });
+  assert.equal(own.encode, encode);
+  assert.deepEqual(types.get(OWN + 1)!.fromText('{a,NULL,b}'), [{ text: 'a' }, null, { text: 'b' }]);
+  assert.deepEqual([types.get(OWN + 2)!.fromText('ab'), types.get(OWN + 2)!.encode], ['ab', encode]);
 });

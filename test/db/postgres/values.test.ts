@@ -208,3 +208,41 @@ test('needsTypes() returns true only for values whose text depends on the type o
   }
   assert.equal(needsTypes([]), false);
 });
+
+test('PostgreSQL client: values of a type of the application are written by its function "encode", also inside of arrays', () => {
+  const known = new PostgresTypes(
+    'auto',
+    'date',
+    new Map([
+      [
+        'point3',
+        { parse: undefined, encode: (value: unknown) => `(${(value as { x: number[] }).x.join(' ')})` },
+      ],
+      ['broken', { parse: undefined, encode: () => 7 }],
+    ]),
+  );
+  const found = (oid: number, name: string, elementOid = 0) => ({
+    oid,
+    name,
+    elementOid,
+    elementName: name.slice(1),
+    delimiter: ',',
+    baseOid: 0,
+  });
+  known.learn([found(20_000, 'point3'), found(20_001, 'broken')]);
+  known.learn([found(20_002, '_point3', 20_000), found(20_003, '_broken', 20_001)]);
+  const place = { sql: 'select 1' };
+  const text = (value: unknown, oid: number): string | null => textOf(value, 0, oid, known, place);
+  assert.equal(text({ x: [1, 2] }, 20_000), '(1 2)');
+  assert.equal(text('as it is', 20_000), 'as it is');
+  assert.equal(text([{ x: [1, 2] }, null, 'b'], 20_002), '{"(1 2)",NULL,"b"}');
+  for (const value of [{}, { x: 1 }])
+    assert.throws(() => text(value, 20_000), {
+      code: 'E_DB_PARAMETER',
+      message: /a value of the type "point3", for which "encode" returns no text/,
+    });
+  assert.throws(() => text({}, 20_001), {
+    code: 'E_DB_PARAMETER',
+    message: /a value of the type "broken", for which "encode" returns no text/,
+  });
+});

@@ -2,9 +2,7 @@
  * The connection to Redis against fake servers: assignment of replies, and reactions to misbehaving servers.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type AddressInfo, type Socket } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import { Svc } from '../../../src/app/svc.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import {
@@ -19,68 +17,11 @@ import {
   RedisPlugin,
   RedisScript,
 } from '../../../src/db/index.ts';
-import { RespReader } from '../../../src/db/redis/resp.ts';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
 import { fault } from '../../contract/database.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { HELLO, greeting, openedFake as opened, serving, type Answer } from '../../support/fake-redis.ts';
 import { seeded } from '../../support/random.ts';
-import type { RedisOptions } from '../../../src/db/index.ts';
-
-/** Returns the reply to a command; undefined sends none. */
-type Answer = (command: readonly string[], socket: Socket) => string | undefined;
-
-interface Fake {
-  readonly url: string;
-  readonly commands: string[][];
-  readonly sockets: Set<Socket>;
-  connections: number;
-}
-
-const HELLO = '%2\r\n+server\r\n+redis\r\n+role\r\n+master\r\n';
-
-/** Replies of a normal login. */
-function greeting([name, second]: readonly string[]): string | undefined {
-  return name === 'HELLO' ? HELLO : name === 'CLIENT' && second === 'SETINFO' ? '+OK\r\n' : undefined;
-}
-
-async function serving(t: TestContext, answer: Answer): Promise<Fake> {
-  const fake: Fake = { url: '', commands: [], sockets: new Set(), connections: 0 };
-  const server = createServer((socket) => {
-    fake.connections++;
-    fake.sockets.add(socket);
-    socket.on('error', () => undefined);
-    socket.on('close', () => fake.sockets.delete(socket));
-    const reader = new RespReader(
-      (value) => {
-        const command = (value as Buffer[]).map(String);
-        fake.commands.push(command);
-        const said = answer(command, socket);
-        if (said !== undefined) socket.write(said, 'latin1');
-      },
-      { maxReplyBytes: 10_000_000 },
-    );
-    socket.on('data', (chunk) => reader.push(chunk));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    for (const socket of fake.sockets) socket.destroy();
-    server.close();
-  });
-  return Object.assign(fake, { url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}/0` });
-}
-
-async function opened(
-  t: TestContext,
-  answer: Answer,
-  options: RedisOptions = {},
-): Promise<{ redis: Redis; fake: Fake }> {
-  const fake = await serving(t, (command, socket) => greeting(command) ?? answer(command, socket));
-  const redis = await new Redis(fake.url, options).open();
-  t.after(() => redis.close());
-  // the last command of the login
-  while (redis.load.pending > 0) await new Promise((resolve) => setImmediate(resolve));
-  return { redis, fake };
-}
 
 const echo: Answer = (command) => `$${Buffer.byteLength(command[1] ?? '')}\r\n${command[1] ?? ''}\r\n`;
 
@@ -637,4 +578,55 @@ test('RedisPlugin connects before the application has started, and exports the l
   assert.match(values()[2]!, /^svc_redis_command_seconds_count\{redis="jobs"\} [1-9]$/);
   await plugin.client.close();
   assert.deepEqual(values()[1], 'svc_redis_disconnected 1');
+});
+
+test('Redis connection: a server that has reached its limit of connections is a lost connection, and another refusal is one of the login', async (t) => {
+  let refusal: string | undefined;
+  const fake = await serving(t, (command) =>
+    command[0] === 'HELLO' && refusal !== undefined ? refusal : (greeting(command) ?? '+OK\r\n'),
+  );
+  await using redis = await new Redis(fake.url).open();
+  const { host } = new URL(fake.url);
+  for (const [reply, Class, sqlstate, message] of [
+    [
+      '-ERR max number of clients reached\r\n',
+      ConnectionLost,
+      '53300',
+      `${host} has reached its limit of connections (maxclients)`,
+    ],
+    ['-NOPERM no\r\n', DatabaseError, '28000', `${host} refused the login of "default" (NOPERM)`],
+  ] as const) {
+    refusal = reply;
+    await assert.rejects(redis.dedicated(), (error) => {
+      assert.ok(error instanceof Class);
+      assert.deepEqual([error.message, error.sqlstate], [message, sqlstate]);
+      assert.ok(error.cause instanceof RedisError);
+      return true;
+    });
+  }
+});
+
+test('Redis connection: the error of a discarded transaction has the refusal of its command', async (t) => {
+  const { redis } = await opened(t, ([name]) =>
+    name === 'SET'
+      ? '-NOPERM no permission\r\n'
+      : name === 'EXEC'
+        ? '-EXECABORT Transaction discarded\r\n'
+        : '+QUEUED\r\n',
+  );
+  await assert.rejects(
+    redis.transaction([
+      ['GET', 'a'],
+      ['SET', 'a', 1],
+      ['SET', 'b', 1],
+    ]),
+    (error) => {
+      assert.ok(error instanceof RedisError);
+      assert.deepEqual(
+        [error.reply, error.message],
+        ['EXECABORT', 'EXEC: EXECABORT Transaction discarded (SET: NOPERM no permission)'],
+      );
+      return true;
+    },
+  );
 });

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDatabase, type DatabaseOptions } from '../../../src/db/index.ts';
+import { SqliteConnection } from '../../../src/db/sqlite/connection.ts';
+import { SvcError } from '../../../src/base/errors.ts';
 import { databaseContract, type OpenDatabase } from '../../contract/database.ts';
 import { ownTypeContract } from '../../contract/own-types.ts';
 import { patient } from '../../support/patient.ts';
@@ -37,5 +39,42 @@ ownTypeContract('SQLite', 'sqlite', (t, options) => inFile(options)(t));
 test('SQLite refuses custom types in a database with reader processes', async (t) => {
   await assert.rejects(inFile({ readers: 1, types: { money: { parse: Number } } })(t), {
     code: 'E_DB_OPTION',
+  });
+});
+
+for (const [what, url, options, problem] of [
+  [
+    'reader processes of a database in memory',
+    'sqlite::memory:',
+    { readers: 1 },
+    '"readers" are separate processes, which cannot read a database in memory: remove the option, or use a file',
+  ],
+  [
+    'a database in memory that is only read',
+    'sqlite::memory:',
+    { readOnly: true },
+    '"readOnly" is useless for a database in memory, which is always empty at first: remove the option',
+  ],
+] as const)
+  test(`SQLite refuses ${what}`, async () => {
+    await assert.rejects(openDatabase(url, options), {
+      code: 'E_DB_OPTION',
+      message: `Cannot use an option or method of the database: ${problem}`,
+    });
+  });
+
+test('SQLite refuses a file whose file system does not support WAL', async (t) => {
+  t.mock.method(SqliteConnection.prototype, 'scalar', () => 'delete');
+  const path = join(folder(t), 'data.db');
+  await assert.rejects(openDatabase(`sqlite:${path}`), (error) => {
+    assert.ok(error instanceof SvcError);
+    assert.equal(error.code, 'E_DB_OPEN');
+    assert.ok(
+      error.message.includes(
+        'the file system does not support shared memory, which WAL needs (journal mode "delete"): move the file to a local disk',
+      ),
+      error.message,
+    );
+    return true;
   });
 });
