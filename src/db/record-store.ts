@@ -16,6 +16,7 @@ import { StoreFull } from '../base/errors.ts';
 import { given, int, readOptions, text } from '../base/options.ts';
 import { DatabaseError, UniqueViolation } from './errors.ts';
 import { isMySql, quotedName } from './dialects.ts';
+import { Transaction } from './transaction.ts';
 import { DatabasePlugin } from './plugin.ts';
 import type { RecordStore } from '../cache/stores.ts';
 import type { Database } from './database.ts';
@@ -219,7 +220,8 @@ export class DatabaseRecordStore implements RecordStore {
         ]);
         return (await tx.execute(this.#sql.addBelow, params)).affectedRows;
       },
-      { isolation: 'read committed', ...this.#db.storeLimit },
+      // in the transaction of a test, a savepoint has the level of the transaction
+      { ...(this.#db instanceof Transaction ? {} : { isolation: 'read committed' }), ...this.#db.storeLimit },
     );
   }
 

@@ -74,11 +74,12 @@ export function rulesOf(
       why: 'In cookie mode the provider sends the browser to the redirect URI, where only the callback of the plugin can complete the login: at another path, each login ends in a 404',
       remedy:
         'Let each entry of allowedRedirectUris end in the callback of a provider: https://app.example/oauth/callback, or https://app.example/oauth/<name>/callback with several providers',
-      run(_view, report) {
+      run({ routes }, report) {
         if (options.mode !== 'cookie') return; // in JSON mode a page may send the code to the callback
         const paths = providers.flatMap((provider) => callbackPathsOf(provider, providers));
+        const own = routes.filter(({ method }) => method === 'GET').map(({ template }) => template); // they may redirect
         options.allowedRedirectUris.forEach((entry, index) => {
-          if (!endsInOneOf(entry, paths))
+          if (!endsInOneOf(entry, [...paths, ...own.filter((path) => path.length > 1)]))
             report(
               subject,
               `entry ${index + 1} of allowedRedirectUris ends in no callback path: ${paths.join(', ')}`,

@@ -162,15 +162,16 @@ function setsOf(asked: readonly Asked[]): readonly CredentialSet[] {
   const inOrder = asked.toSorted(
     (a, b) => Number(isOptional(a)) - Number(isOptional(b)) || a.names.length - b.names.length,
   );
-  let sets: readonly CredentialSet[] = [new Map()];
+  /** The sets without optional credentials, which come first in `inOrder`. */
+  let needed: readonly CredentialSet[] = [new Map()];
+  let sets = needed;
   for (const one of inOrder) {
     const withOne = (set: CredentialSet): readonly CredentialSet[] =>
       one.names.some((name) => set.has(name))
         ? [set]
         : one.names.map((name) => new Map([...set, [name, one.requirement]]));
-    if (!isOptional(one)) sets = sets.flatMap(withOne);
-    else if (sets.length >= MANY_SETS)
-      sets = [...withOne(sets.at(-1)!), ...sets]; // the last has no optional ones
+    if (!isOptional(one)) sets = needed = needed.flatMap(withOne);
+    else if (sets.length >= MANY_SETS) sets = [...sets, ...needed.flatMap(withOne)];
     else sets = sets.flatMap((set) => [...withOne(set), set]);
   }
   const distinct = new Map(sets.map((set) => [[...set.keys()].sort().join(' '), set]));

@@ -83,8 +83,8 @@ function isListType(source: TypeSource): boolean {
 export interface ExceptionSpec {
   /**
    * Type of all responses, or an object of types by status. A response that does not match becomes a 500. Or
-   * `application/problem+json`, for a handler that throws its error again for programs, and returns pages or redirects,
-   * such as `HTMLResponse`, for browsers. The API document then keeps the problem details of svc.
+   * `application/problem+json`, for a handler that throws its error again for programs, and returns pages or redirects
+   * for browsers. The API document then keeps the problem details of svc, and responses are not compared with it.
    */
   readonly response: TypeSource | Readonly<Record<number, TypeSource>> | typeof PROBLEM_TYPE;
   /** Status for return values that name no status: 200 ... 599. Default 200. */
@@ -125,20 +125,7 @@ export function readExceptionHandler<E>(
   const spec = { response, ...(status === undefined ? {} : { status }) };
   const plan =
     response === PROBLEM_TYPE
-      ? pagesOnly(subject)
+      ? DEFAULT_PLAN
       : replyPlanOf(response, { status, tuple: undefined }, subject, true);
   return { handler, plan, spec };
-}
-
-/** Plan of a handler that sends no JSON of its own: the document has only the problem details of svc. */
-function pagesOnly(subject: string): ReplyPlan {
-  return {
-    ...DEFAULT_PLAN,
-    encode() {
-      throw new SvcError('E_RESPONSE_MISMATCH', [
-        subject,
-        `the handler returned a value without a type: with "${PROBLEM_TYPE}" it throws its error again, or returns a response such as HTMLResponse`,
-      ]);
-    },
-  };
 }

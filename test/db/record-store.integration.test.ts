@@ -140,3 +140,14 @@ test('when six processes call add(), replace() or delete() of DatabaseRecordStor
   }
   assert.deepEqual(wins, { add: keys, replace: keys, delete: keys });
 });
+
+test('in the transaction of a test, DatabaseRecordStore adds records to a PostgreSQL table that is nearly full', async (t) => {
+  const db = await postgresDatabase(t);
+  if (db === undefined) return;
+  await new DatabaseRecordStore(db).createTable();
+  await db.transaction(async (tx) => {
+    const store = new DatabaseRecordStore({ database: tx as unknown as Database }, { maxRecords: 10 });
+    for (let index = 0; index < 10; index++) assert.equal(await store.add(`key ${index}`, 'a', 60_000), true);
+    await assert.rejects(async () => store.add('one more', 'a', 60_000), StoreFull);
+  });
+});

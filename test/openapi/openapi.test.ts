@@ -792,6 +792,20 @@ test('OpenAPI document: the sets of credentials of twenty optional guards name e
   assert.equal(sizes.at(-1), 0);
 });
 
+test('OpenAPI document: each of many optional credentials goes with each of the required alternatives', () => {
+  const keys = { a: 'k'.repeat(16) };
+  const issuers = ['a', 'b'].map((name) => ({ issuer: `https://${name}.example`, audience: 'api' }));
+  const optional = Array.from({ length: 6 }, (_, index) => [
+    `key${index}`,
+    Depends(APIKeyAuth({ keys, optional: true, header: `X-Key-${index}` })),
+  ]);
+  const spec = { user: Depends(IssuerAuth(issuers)), ...Object.fromEntries(optional) };
+  const { security } = operation(make().get('/', spec as object, none), '/');
+  const pairs = security!.filter((set) => Object.keys(set).length === 2);
+  assert.equal(pairs.filter((set) => 'openIdConnect' in set).length, 6);
+  assert.equal(pairs.filter((set) => 'openIdConnect2' in set).length, 6);
+});
+
 test('OpenAPI document: each issuer of IssuerAuth() is a scheme openIdConnect, and one of them suffices', () => {
   const one = IssuerAuth({ issuer: 'https://login.example/realms/shop', audience: 'api' });
   const two = IssuerAuth([
@@ -1191,10 +1205,10 @@ test('a response of an exception handler contains only the members of its declar
   assert.throws(() => make().exceptionHandler(NotFound, {} as never, none), { code: 'E_OPTION_RANGE' });
 });
 
-test('an exception handler that declares problem details may throw its error again and return responses, but no other value', async () => {
+test('an exception handler that declares problem details may throw its error again, and return responses and text', async () => {
   const app = make();
   app.exceptionHandler(NotFound, { response: 'application/problem+json' }, (error, req) => {
-    if (req.query.has('json')) return [{ reason: error.message }, 404];
+    if (req.query.has('text')) return [error.message, 404];
     if (req.headers['accept'] !== 'text/html') throw error;
     return new HTMLResponse('<h1>Nothing here</h1>', { status: 404 });
   });
@@ -1208,7 +1222,7 @@ test('an exception handler that declares problem details may throw its error aga
   };
   assert.deepEqual(await contentOf('/gone', 'text/html'), [404, 'text/html; charset=utf-8']);
   assert.deepEqual(await contentOf('/gone', '*/*'), [404, 'application/problem+json']);
-  assert.deepEqual(await contentOf('/gone?json', '*/*'), [500, 'application/problem+json']);
+  assert.deepEqual(await contentOf('/gone?text', '*/*'), [404, 'text/plain; charset=utf-8']);
 });
 
 test('OpenAPI document: examples of fields and responses are included, and deprecated fields are marked', () => {

@@ -268,10 +268,11 @@ function findHandlers(sources: Sources, report: ReportAt): void {
     const home = sources.handlers.homeOf(handler);
     const passesOn = partsOf(handler).some((part) => part.type === 'leave' && part.how === 'throw');
     const statuses = isProblem(handler, home) ? [] : jsonOf(handler, home, sources);
-    if (statuses.length === 0 && !passesOn) continue;
+    const className = pathOf(error);
+    if (statuses.length === 0 && (!passesOn || className === undefined)) continue;
     // refusals that the handler passes on are problem details, which its own responses do not describe
     if (statuses.length > 0 && passesOn && /^svc[./]/.test(meaningOf(error, module) ?? '')) continue;
-    const name = pathOf(error) ?? 'Refused';
+    const name = className ?? 'Refused';
     report(
       { module, call },
       'the OpenAPI document does not describe the responses of this exception handler, because it declares none: for clients, errors of all routes may have any content',

@@ -365,7 +365,8 @@ app.exceptionHandler(Own, () => Response.json({ error: 'own' }, { status: 409 })
 app.exceptionHandler(Own, () => new HttpResponse(JSON.stringify({ error: 'own' }), { status: 409, headers: { 'Content-Type': 'application/json' } })); // SVC305
 app.exceptionHandler(Own, () => new JSONResponse({ error: 'own' }, { status: 409 }).setCookie('a', 'b')); // SVC305
 app.exceptionHandler(SvcRefused, (error) => { if (error.cause) throw error; return { ok: false }; }); // SVC305
-app.exceptionHandler(HTTPException, (error) => { count++; throw error; });
+app.exceptionHandler(HTTPException, (error) => { count++; throw error; }); // SVC305
+emitter.exceptionHandler('failed', (error) => { throw error; });
 app.exceptionHandler(HTTPException, (error, req) => { if (req.path === '/a') return { ok: false }; throw error; });
 app.exceptionHandler(HTTPException, (error) => new JSONResponse({ title: error.message }, { status: error.status, headers: { 'Content-Type': 'application/problem+json' } }));
 app.exceptionHandler(Own, { response: Refusal }, (error) => reply({ error: error.message }, error.status));
