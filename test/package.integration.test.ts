@@ -102,7 +102,7 @@ test('the npm package has the types that its entry points import, and none of th
       ...files
         .get(name)!
         .toString()
-        .matchAll(/(?:from |import\()'(\.[^']+)\.js'/g),
+        .matchAll(/(?:from |import\()'(\.[^']+)\.(?:js|ts)'/g),
     ].map(([, to]) => posix.join(posix.dirname(name), `${to}.d.ts`)),
   );
   assert.ok(imported.length > 1_000, `${imported.length}`);
