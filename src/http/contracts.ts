@@ -94,16 +94,18 @@ export interface HttpRequest {
   stream(options?: BodyOptions): AsyncIterable<Uint8Array>;
   /**
    * Parses the body as JSON. The limit is 10 MB, unless `maxBytes` or the route's `maxBodyBytes` sets another
-   * one: of both, the smaller one counts. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another media type to 415. So does a
-   * body without `Content-Type`, unless `strictContentType` of the route or application is false.
+   * one: of both, the smaller one counts. Malformed JSON or nesting deeper than 1,000 levels leads to 400, another
+   * media type to 415. So does a body without `Content-Type`, unless `strictContentType` of the route or application
+   * is false.
    */
   json(options?: BodyOptions): Promise<unknown>;
   /** Reads the body as UTF-8 text, with the limit of `json()`. */
   text(options?: BodyOptions): Promise<string>;
   /**
    * Parses a form, urlencoded or multipart, into fields and files. The limit is 10 MB, unless `maxBytes` or
-   * the route's `maxBodyBytes` sets another one: of both, the smaller one counts. A multipart form is read once, and later calls return the
-   * same object. A form over a limit leads to 413, a malformed one to 400, another media type to 415.
+   * the route's `maxBodyBytes` sets another one: of both, the smaller one counts. A multipart form is read once, and
+   * later calls return the same object. A form over a limit leads to 413, a malformed one to 400, another media type
+   * to 415.
    */
   form(options?: FormOptions): Promise<FormFields>;
   /**

@@ -44,7 +44,10 @@ const CANCELLED: ReadonlySet<string | undefined> = new Set([
   'user_cancelled_login',
 ]);
 
-/** Scopes that ask for the e-mail address: `email`, `user:email`, `user:read:email`, `user-read-email`, `users.email`, and GitHub's `user`. */
+/**
+ * Scopes that ask for the e-mail address: `email`, `user:email`, `user:read:email`, `user-read-email`, `users.email`, and
+ * GitHub's `user`.
+ */
 const EMAIL_SCOPE = /\bemail\b|^user$/;
 
 export class LoginEndpoints {

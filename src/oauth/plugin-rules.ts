@@ -77,9 +77,11 @@ export function rulesOf(
       run({ routes }, report) {
         if (options.mode !== 'cookie') return; // in JSON mode a page may send the code to the callback
         const paths = providers.flatMap((provider) => callbackPathsOf(provider, providers));
-        const own = routes.filter(({ method }) => method === 'GET').map(({ template }) => template); // they may redirect
+        // a page of the application may redirect to the callback
+        const pages = routes.filter(({ method, template }) => method === 'GET' && template !== '/');
+        const ends = [...paths, ...pages.map(({ template }) => template)];
         options.allowedRedirectUris.forEach((entry, index) => {
-          if (!endsInOneOf(entry, [...paths, ...own.filter((path) => path.length > 1)]))
+          if (!endsInOneOf(entry, ends))
             report(
               subject,
               `entry ${index + 1} of allowedRedirectUris ends in no callback path: ${paths.join(', ')}`,

@@ -434,10 +434,9 @@ function repliesTo(
   status: string,
   handlers: readonly ExceptionHandlers[],
 ): readonly Reply[] | undefined {
-  const handled = handlerOf(prototype, handlers);
-  if (handled === undefined) return [[status, 'problem']];
-  const spec = handled.declared as ExceptionSpec | undefined;
-  if (spec === undefined || spec.response === PROBLEM_TYPE) return undefined;
+  const spec = declaredFor(prototype, handlers);
+  if (spec === 'problem') return [[status, 'problem']];
+  if (spec === undefined) return undefined;
   const { response } = spec;
   if (!isTypeSource(response)) return Object.entries(response) as [string, TypeSource][]; // its type loses the values
   if (spec.status !== undefined) return [[String(spec.status), response]];
@@ -447,22 +446,26 @@ function repliesTo(
   ];
 }
 
-/** Returns the handler that sends programs the response to errors of a class; undefined if svc sends it. */
-function handlerOf(
+/** Returns what the handler for a class declares, if anything; `problem` if programs get the problem details of svc. */
+function declaredFor(
   prototype: object,
   handlers: readonly ExceptionHandlers[],
-): ReturnType<ExceptionHandlers['findOf']> {
+): TypedSpec | 'problem' | undefined {
   const found = handlers.map((each) => each.findOf(prototype)).find((each) => each !== undefined);
-  const isOpen = found !== undefined && !alwaysThrows(found.handler);
-  return isOpen && (found.declared as ExceptionSpec | undefined)?.response !== PROBLEM_TYPE
-    ? found
-    : undefined;
+  if (found === undefined || alwaysThrows(found.handler)) return 'problem';
+  const spec = found.declared as ExceptionSpec | undefined;
+  return spec?.response === PROBLEM_TYPE ? 'problem' : (spec as TypedSpec | undefined);
+}
+
+interface TypedSpec extends ExceptionSpec {
+  readonly response: Exclude<ExceptionSpec['response'], typeof PROBLEM_TYPE>;
 }
 
 /** Returns the error statuses that the handler for a class declares, so that they need no range. */
 function declaredStatuses(prototype: object, handlers: readonly ExceptionHandlers[]): readonly string[] {
-  const { response, status } = (handlerOf(prototype, handlers)?.declared ?? {}) as Partial<ExceptionSpec>;
-  if (response === undefined || response === PROBLEM_TYPE) return [];
+  const spec = declaredFor(prototype, handlers);
+  if (spec === undefined || spec === 'problem') return [];
+  const { response, status } = spec;
   const found = isTypeSource(response) ? [status ?? 0] : Object.keys(response).map(Number);
   return found.filter((each) => each >= 400).map(String);
 }

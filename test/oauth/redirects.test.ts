@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { SessionMiddleware, Svc, localPath } from 'svc';
+import { RedirectResponse, SessionMiddleware, Svc, localPath } from 'svc';
 import { githubProvider, OAuthPlugin, OAuthProvider, oidcProvider } from 'svc/oauth';
 import { DevProvider } from 'svc/testing';
 import { URLS } from '../../src/oauth/provider/option-types.ts';
@@ -205,6 +205,7 @@ test('svc check warns of redirect URIs that end in no callback path of a provide
       }),
     );
     app.use(new SessionMiddleware());
+    app.get('/from/old', { public: true }, () => new RedirectResponse('/oauth/callback'));
     const { findings: found } = app.check();
     return found.filter(({ rule }) => rule === 'oauth/callback-path').map(({ message }) => message);
   };
@@ -217,6 +218,7 @@ test('svc check warns of redirect URIs that end in no callback path of a provide
     ['cookie', '/auth/done', ['a'], [one]],
     ['cookie', '/oauth/a/callback', ['a'], [one]],
     ['cookie', '/oauth/callback/', ['a'], [one]],
+    ['cookie', '/from/old', ['a'], []], // a page of the application may redirect
     ['cookie', '/oauth/b/callback', ['a', 'b'], []],
     ['cookie', '/oauth/c/callback', ['a', 'b'], [two]],
     ['json', '/auth/done', ['a'], []],
