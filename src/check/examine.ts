@@ -10,7 +10,7 @@ import { isOnlyInDevelopment } from './reader/once.ts';
 import { specOf } from './values/functions.ts';
 import { Sources, isInPage } from './sources.ts';
 import { Trace } from './statements/trace.ts';
-import { declaredColumns, sqlTexts } from './statements/written-schema.ts';
+import { declaredColumns } from './statements/written-schema.ts';
 import { StatementFinder } from './statements/finder.ts';
 import { DeclaredInputs, lineOfRoute, typeOfDeclaration, typeOfParameters } from './values/inputs.ts';
 import { Interpreter } from './values/interpreter.ts';
@@ -86,7 +86,7 @@ export function examineSources(
   engines: ReadonlyMap<string, Engine> = new Map(),
   deployment?: Deployment,
 ): SourceReport {
-  const sources = new Sources(project, deployment);
+  const sources = new Sources(project, migrations, deployment);
   const findings = new Map<string, Finding>();
   const reportOf = (part: SourcePart): ReportAt => reporter(part.id, rules, sources, findings);
   const watches = SOURCE_PARTS.flatMap((part): Watch[] => {
@@ -106,8 +106,8 @@ export function examineSources(
     settings: new Set(),
     hasHostLinks: false,
   };
-  const trace = new Trace(project, migrations, engines);
-  watches.push(watchReplies(notes, trace.migrations, project), trace.watch, sources.columns.watch);
+  const trace = new Trace(sources, engines);
+  watches.push(watchReplies(notes, sources), trace.watch, sources.columns.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   const typeOf: TypeOfInput = (route, input) => typeOfInput(inputs, route, input);
   new Interpreter(project, sources.handlers, { ...heard([...watches, statements]), typeOf }).run();
@@ -147,10 +147,10 @@ function reporter(
 }
 
 /** Returns the listeners that note what responses contain. */
-function watchReplies(notes: ReplyNotes, migrations: readonly string[], project: Project): Watch {
+function watchReplies(notes: ReplyNotes, sources: Sources): Watch {
   let documents: ReadonlySet<string> | undefined;
   const isDocument = (column: string): boolean =>
-    (documents ??= documentsIn([...sqlTexts(project), ...migrations])).has(column.toLowerCase());
+    (documents ??= documentsIn(sources.tableTexts)).has(column.toLowerCase());
   const noteReply = (value: Value, route: RouteCall | undefined, status = '200'): void => {
     const place = route === undefined ? '' : lineOfRoute(route);
     const openness = isConstant(value) ? 'constant' : isNamed(value, isDocument) ? 'named' : 'open';

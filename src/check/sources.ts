@@ -8,6 +8,7 @@ import { namesSecretVariable } from './names.ts';
 import { Functions } from './values/functions.ts';
 import { FALLBACK } from './values/marks.ts';
 import { WrittenColumns } from './statements/sending.ts';
+import { tablesIn } from './statements/written-schema.ts';
 import { madeIn } from './values/value.ts';
 import { calledName, functionAround, isWithin, nodesAround, partsIn, pathOf, walk } from './reader/nodes.ts';
 import type { Project, SourceModule, Spot } from './reader/modules.ts';
@@ -16,6 +17,7 @@ import type { Call, Node } from './reader/nodes.ts';
 import type { About, Place, Severity } from '../base/findings.ts';
 import type { CoreRule } from './check.ts';
 import type { Sending } from './statements/sending.ts';
+import type { KnownTable } from './statements/written-schema.ts';
 import type { Run, Trace } from './statements/trace.ts';
 import type { Site, ValueListeners } from './values/calls.ts';
 import type { Made } from './values/text.ts';
@@ -73,6 +75,13 @@ export interface Deployment {
 
 const NO_SETTINGS: Deployment = { isServedByMany: false, hasAuthSecret: false };
 
+/** A text in the sources. */
+export interface Definition extends Spot {
+  readonly text: string;
+}
+
+const DEFINES = /\bcreate\s|\balter\s+table/i;
+
 const OF_BROWSERS = /^(?:window|document|localStorage|sessionStorage)$/;
 
 /** A parsed project in which rules look up nodes and names. */
@@ -82,14 +91,21 @@ export class Sources {
   readonly handlers: Functions = new Functions();
   readonly variables: Variables = new Variables();
   readonly columns: WrittenColumns = new WrittenColumns();
+  /** Texts of the migrations. */
+  readonly migrations: readonly string[];
+  /** Texts in the sources that create or change tables. A template has a space in place of each value. */
+  readonly definitions: readonly Definition[];
   /** Nodes by their types, and the module of each node. */
   readonly #nodes = new Map<Node['type'], { readonly nodes: Node[]; readonly homes: SourceModule[] }>();
   readonly #unjudged = new Map<string, Unjudged>();
+  #tables: ReadonlyMap<string, KnownTable> | undefined;
   #ofBrowsers: Set<SourceModule> | undefined;
 
-  constructor(project: Project, deployment: Deployment = NO_SETTINGS) {
+  constructor(project: Project, migrations: readonly string[] = [], deployment: Deployment = NO_SETTINGS) {
     this.project = project;
+    this.migrations = migrations;
     this.deployment = deployment;
+    const definitions: Definition[] = [];
     for (const module of project.modules) {
       walk(module.body, (node) => {
         let same = this.#nodes.get(node.type);
@@ -97,8 +113,22 @@ export class Sources {
         same.nodes.push(node);
         same.homes.push(module);
         if (node.type === 'function') this.handlers.add(node, module);
+        const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
+        if (DEFINES.test(text)) definitions.push({ module, node, text });
       });
     }
+    this.definitions = definitions;
+  }
+
+  /** Texts of the statements that make tables, in the sources and in migrations. */
+  get tableTexts(): readonly string[] {
+    const written = this.definitions.map(({ text }) => text).filter((text) => /\bcreate\s/i.test(text));
+    return [...written, ...this.migrations];
+  }
+
+  /** Tables that migrations and texts in the sources create, by their names. */
+  get tables(): ReadonlyMap<string, KnownTable> {
+    return (this.#tables ??= tablesIn(this.tableTexts));
   }
 
   /** Calls that no rule could judge, by place. */

@@ -57,7 +57,7 @@ export const OWNERSHIP_RULES: readonly (SourceRule | SourcePart)[] = [
 
 /** SVC640: statements that select or change a row by an input, where the owner of the row is not compared. */
 function findForeignRows(trace: Trace, report: ReportAt, sources: Sources): void {
-  if (hasRowPolicies(trace, sources)) return;
+  if (hasRowPolicies(sources)) return;
   findUnverified(trace, report, sources);
   findAlternatives(trace, report);
   const owners = ownersOf(trace);
@@ -439,7 +439,7 @@ function inputOf(value: Value | undefined): string {
 }
 
 /** Whether the database itself compares the owner, by policies for rows. */
-function hasRowPolicies({ migrations }: Trace, { project }: Sources): boolean {
+function hasRowPolicies({ migrations, project }: Sources): boolean {
   return [...migrations, ...project.modules.map(({ source }) => source)].some((text) =>
     /\brow\s+level\s+security\b|\bcurrent_setting\s*\(/i.test(text),
   );

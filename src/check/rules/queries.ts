@@ -479,11 +479,8 @@ function statementOf(node: Node | undefined, module: SourceModule): string {
 }
 
 /** SVC423: statements in the sources that make tables. */
-function findTexts({ project }: Sources, report: ReportAt): void {
-  for (const module of project.modules)
-    for (const node of partsIn(module.body)) {
-      const text = node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : '';
-      for (const { token, message } of /\bcreate\s+table|\balter\s+table/i.test(text) ? rightsIn(text) : [])
-        report({ module, node: { ...node, start: node.start + 1 + token.start } }, message);
-    }
+function findTexts({ definitions }: Sources, report: ReportAt): void {
+  for (const { module, node, text } of definitions)
+    for (const { token, message } of /\b(?:create|alter)\s+table/i.test(text) ? rightsIn(text) : [])
+      report({ module, node: { ...node, start: node.start + 1 + token.start } }, message);
 }

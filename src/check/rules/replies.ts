@@ -11,7 +11,6 @@ import { constantIn } from '../values/tests.ts';
 import { clientPartsOf, hasAny, isStored, literalOf } from '../values/text.ts';
 import { columnOf, plain } from '../statements/sending.ts';
 import { clientPlaces, dangerOf, doubt } from './injection.ts';
-import { sqlTexts, tablesIn } from '../statements/written-schema.ts';
 import type { SourceModule, Spot } from '../reader/modules.ts';
 import type { Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
@@ -174,7 +173,7 @@ function watchRevealed(report: ReportAt, sources: Sources): Watch {
         shown.set(route.call, [...(shown.get(route.call) ?? []), [key, member]]);
     if (!declaresResponse(route)) replies.push([value, reply]);
   };
-  for (const { name, columns } of tablesIn(sqlTexts(sources.project)).values())
+  for (const { name, columns } of sources.tables.values())
     for (const column of columns) if (SECRET_COLUMN.test(column)) secrets.set(name, column);
   const judge = (value: Value | undefined, reply: Spot | undefined, depth = 0): void => {
     if (value === undefined || depth > 4) return;

@@ -9,14 +9,14 @@ import { isParser } from '../values/inputs.ts';
 import { inputsOf } from './sending.ts';
 import { ABSENT, clientIn, hasMark, idsIn, madeIn } from '../values/value.ts';
 import { isMySql } from '../../db/dialects.ts';
-import { sqlTexts, tablesIn } from './written-schema.ts';
 import type { Call, ClassNode, Fn, Node } from '../reader/nodes.ts';
 import type { RouteCall } from '../values/functions.ts';
-import type { Project, SourceModule } from '../reader/modules.ts';
+import type { SourceModule } from '../reader/modules.ts';
 import type { ValueListeners } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Sending } from './sending.ts';
+import type { Sources } from '../sources.ts';
 import type { KnownTable } from './written-schema.ts';
 
 /** A handler with the dependencies that it receives. */
@@ -117,16 +117,12 @@ export class Trace {
   /** Comparisons that let a principal go on only if an input names it. */
   readonly #ties = new ByHandler<Compared>();
   #hasTestingMiddleware: boolean | undefined;
-  /** Texts of the statements that make the tables. */
-  readonly migrations: readonly string[];
   /** Databases by the names of their plugins. */
   readonly #engines: ReadonlyMap<string, Engine>;
-  readonly #project: Project;
-  #tables: ReadonlyMap<string, KnownTable> | undefined;
+  readonly #sources: Pick<Sources, 'tables'>;
 
-  constructor(project: Project, migrations: readonly string[], engines: ReadonlyMap<string, Engine>) {
-    this.#project = project;
-    this.migrations = migrations;
+  constructor(sources: Pick<Sources, 'tables'>, engines: ReadonlyMap<string, Engine>) {
+    this.#sources = sources;
     this.#engines = engines;
   }
 
@@ -142,7 +138,7 @@ export class Trace {
 
   /** Tables that migrations and texts in the sources create, by their names. */
   get tables(): ReadonlyMap<string, KnownTable> {
-    return (this.#tables ??= tablesIn([...sqlTexts(this.#project), ...this.migrations]));
+    return this.#sources.tables;
   }
 
   /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */

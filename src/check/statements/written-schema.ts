@@ -2,9 +2,7 @@
  * Tables that SQL texts create, in migrations and in the sources: their columns, unique keys and foreign keys. Reads the
  * statements only, so no database is needed, and the dialect does not matter.
  */
-import { partsIn } from '../reader/nodes.ts';
 import { Outline, insideOf, splitAt, tableAt } from './outline.ts';
-import type { Project } from '../reader/modules.ts';
 import type { Token } from './outline.ts';
 
 /** A table as its statement declares it. All names are in lower case, with the schema unless that is the default one. */
@@ -118,14 +116,6 @@ export function newNames(texts: Iterable<string>): ReadonlyMap<string, string> {
     });
   }
   return names;
-}
-
-/** Returns the texts in the sources that create tables or keys. */
-export function sqlTexts({ modules }: Project): readonly string[] {
-  return modules
-    .flatMap(({ body }) => partsIn(body))
-    .map((node) => (node.type === 'text' ? node.value : node.type === 'template' ? node.texts.join(' ') : ''))
-    .filter((text) => /\bcreate\s/i.test(text));
 }
 
 type Parts = readonly (readonly Token[])[];

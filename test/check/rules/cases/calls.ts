@@ -212,6 +212,19 @@ export class Users {
   }
 }
 `,
+  'rows with a secret column that a migration makes': `
+// FILE app.ts
+import { Depends, Svc } from 'svc';
+import { db } from 'svc/db';
+const app = new Svc();
+app.get('/a', { public: 'a', db: Depends(db) }, ({ db }) => db.fetchAll('select * from member')); // SVC626
+app.get('/b', { public: 'b', db: Depends(db) }, ({ db }) => db.fetchAll('select name from member'));
+app.get('/c', { public: 'c', db: Depends(db) }, ({ db }) => db.fetchAll('select * from note'));
+app.get('/d', { public: 'd', db: Depends(db), response: Member }, ({ db }) => db.fetchAll('select * from member'));
+// FILE migrations/0001_member.up.sql
+create table member (name text, password_hash text);
+create table note (title text);
+`,
   'messages of errors in responses': `
 // FILE app.ts
 import { BadRequest, Depends, JSONResponse, NDJSONResponse, Svc, ValidationError, reply } from 'svc';
