@@ -19,7 +19,7 @@ import { SvcError, serverStops } from '../base/errors.ts';
 import { PluginRun, STEP_MS, stopped, type Plugin, type Replace } from '../routing/plugin.ts';
 import { HttpServer } from '../http/server/server.ts';
 import { flushed } from '../observability/log.ts';
-import { announceStop, delayAfter, endOnSignals } from '../operations/signals.ts';
+import { announceStop, delayAfter, endOnSignals, lastWordsMs } from '../operations/signals.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Endless } from '../http/chunks.ts';
@@ -366,7 +366,7 @@ export class Serving {
    */
   async serve(
     server: HttpServer,
-    { stop: { drainMs }, handleSignals, isSupervised = false, host, port, url }: OpenedServer,
+    { stop, handleSignals, isSupervised = false, host, port, url }: OpenedServer,
   ): Promise<OpenServer> {
     const { operations, log } = this.#app;
     operations.inFlight = () => server.inFlight;
@@ -386,7 +386,7 @@ export class Serving {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
       // a retired process, which another one replaces, stays "ready" until it exits
       if (how === 'stop') operations.isStopping = true;
-      return (closing ??= this.#drain(server, drainMs, how === 'retire' ? drainMs : LAST_REQUEST_MS).finally(
+      return (closing ??= this.#drain(server, stop, how === 'retire' ? stop.drainMs : LAST_REQUEST_MS).finally(
         async () => {
           await metrics?.close(0);
           watch[Symbol.dispose]();
@@ -428,10 +428,10 @@ export class Serving {
     return server;
   }
 
-  async #drain(server: HttpServer, deadlineMs: number, graceMs: number): Promise<void> {
+  async #drain(server: HttpServer, stop: StopTimes, graceMs: number): Promise<void> {
     const { log } = this.#app;
     log.info('draining', { in_flight: server.inFlight });
-    const cut = await server.close(deadlineMs, graceMs);
+    const cut = await server.close(stop.drainMs, graceMs, lastWordsMs(stop));
     if (cut > 0) log.warn('drain_deadline_exceeded', { requests_cut: cut });
     await this.#app.shutdown();
     log.info('stopped');

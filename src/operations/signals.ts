@@ -29,6 +29,14 @@ export function lastLinesMs(totalMs: number, log: Logger): number {
   return log.flush === undefined ? 0 : Math.min(FLUSH_MS, totalMs / 10);
 }
 
+/**
+ * Returns the time in milliseconds that handlers of cut requests have to end: a fifth of what the stop leaves for the hooks,
+ * at most a second.
+ */
+export function lastWordsMs({ delayMs, drainMs, totalMs }: StopTimes): number {
+  return Math.min(1_000, (totalMs - delayMs - drainMs) / 5);
+}
+
 /** Returns the time in milliseconds for which a process still accepts connections after a signal. */
 export function delayAfter(signal: NodeJS.Signals | undefined, { delayMs }: StopTimes): number {
   return signal === 'SIGTERM' ? delayMs : 0;

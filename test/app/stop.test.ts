@@ -159,6 +159,30 @@ test('delay, running requests and hooks share shutdownTimeoutSeconds: 28 seconds
   assert.deepEqual(exits, [1]);
 });
 
+test('in a stop of 5 seconds, hooks run although a handler does not end', async (t) => {
+  const { app, clock, exits, names, run } = stopping(t);
+  const entered = Promise.withResolvers<void>();
+  const hooked = Promise.withResolvers<void>();
+  app.get('/hangs', () => {
+    entered.resolve();
+    return new Promise<string>(() => undefined);
+  });
+  app.onShutdown(() => hooked.resolve());
+  const { port } = await run({ shutdownTimeoutSeconds: 5 });
+  await using client = await RawClient.open(port);
+  client.get('/hangs');
+  await entered.promise;
+  process.emit('SIGTERM', 'SIGTERM');
+  await clock.advance(1_000); // the delay
+  await turn();
+  await turn();
+  await clock.advance(3_000); // the running request
+  for (let ms = 0; !names().includes('drain_deadline_exceeded') && ms < 400; ms++) await clock.advance(1);
+  await hooked.promise;
+  await until(() => exits.length > 0);
+  assert.deepEqual([exits, names().includes('shutdown_deadline_exceeded')], [[0], false]);
+});
+
 test('close() answers a request that the operating system has already received on an idle connection', async (t) => {
   const { run } = stopping(t);
   const { port, close } = await run({ handleSignals: false });

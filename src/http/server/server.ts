@@ -260,10 +260,10 @@ export class HttpServer {
 
   /**
    * Stops accepting connections. Running requests have `deadlineMs` to end. Then their connections are
-   * closed, and handlers have one more second. Idle connections are closed at once, or after `graceMs` if
+   * closed, and handlers have `lastWordsMs` more. Idle connections are closed at once, or after `graceMs` if
    * another process accepted them. Returns the number of requests that did not end in time.
    */
-  async close(deadlineMs: number, graceMs = 0): Promise<number> {
+  async close(deadlineMs: number, graceMs = 0, lastWordsMs: number = LAST_WORDS_MS): Promise<number> {
     const adopted = this.#adopted;
     if (!this.#server.listening && adopted === undefined) return 0;
     this.#isDraining = true;
@@ -291,7 +291,7 @@ export class HttpServer {
       await closed;
       this.closeIdle();
       await idle.promise;
-      await Promise.all([this.#handled(), this.#sockets?.ended()]);
+      await Promise.all([this.#handled(lastWordsMs), this.#sockets?.ended(lastWordsMs)]);
     } finally {
       deadline[Symbol.dispose]();
       grace[Symbol.dispose]();
@@ -299,12 +299,12 @@ export class HttpServer {
     return cut;
   }
 
-  /** Resolves when all handlers have ended, at the latest after LAST_WORDS_MS. */
-  async #handled(): Promise<void> {
+  /** Resolves when all handlers have ended, at the latest after `limitMs`. */
+  async #handled(limitMs: number): Promise<void> {
     if (this.#inFlight === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenHandled = resolve;
-    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
+    await within(this.#app.clock, limitMs, promise, ignore);
   }
 
   /** Called by close(): closes idle connections, and lets close() end as soon as no request is left. */

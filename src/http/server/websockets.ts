@@ -186,12 +186,12 @@ export class OpenSockets {
       if (socket.isOpen) socket.close(CLOSE.goingAway, 'the server stops');
   }
 
-  /** Resolves when all handlers of WebSockets have ended, at the latest after LAST_WORDS_MS. */
-  async ended(): Promise<void> {
+  /** Resolves when all handlers of WebSockets have ended, at the latest after `limitMs`. */
+  async ended(limitMs: number = LAST_WORDS_MS): Promise<void> {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#whenEmpty = resolve;
-    await within(this.#app.clock, LAST_WORDS_MS, promise, ignore);
+    await within(this.#app.clock, limitMs, promise, ignore);
   }
 
   /** Closes all WebSockets that are open now. Their handlers have LAST_WORDS_MS to end. */
