@@ -386,13 +386,15 @@ export class Serving {
       if (how === 'stop' && closing !== undefined) server.closeIdle();
       // a retired process, which another one replaces, stays "ready" until it exits
       if (how === 'stop') operations.isStopping = true;
-      return (closing ??= this.#drain(server, stop, how === 'retire' ? stop.drainMs : LAST_REQUEST_MS).finally(
-        async () => {
-          await metrics?.close(0);
-          watch[Symbol.dispose]();
-          descriptors?.[Symbol.dispose]();
-        },
-      ));
+      return (closing ??= this.#drain(
+        server,
+        stop,
+        how === 'retire' ? stop.drainMs : LAST_REQUEST_MS,
+      ).finally(async () => {
+        await metrics?.close(0);
+        watch[Symbol.dispose]();
+        descriptors?.[Symbol.dispose]();
+      }));
     };
     return { host, port, url, announce, close };
   }
