@@ -76,7 +76,7 @@ export interface Deployment {
 const NO_SETTINGS: Deployment = { isServedByMany: false, hasAuthSecret: false };
 
 /** A text in the sources. */
-export interface Definition extends Spot {
+interface Definition extends Spot {
   readonly text: string;
 }
 

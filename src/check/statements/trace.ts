@@ -16,7 +16,6 @@ import type { ValueListeners } from '../values/calls.ts';
 import type { Value } from '../values/value.ts';
 import type { Dialect } from '../../db/driver.ts';
 import type { Sending } from './sending.ts';
-import type { Sources } from '../sources.ts';
 import type { KnownTable } from './written-schema.ts';
 
 /** A handler with the dependencies that it receives. */
@@ -96,6 +95,11 @@ class ByHandler<T> {
   }
 }
 
+/** Tables by their names. Read when a rule asks for them, because most applications need none. */
+interface WrittenTables {
+  readonly tables: ReadonlyMap<string, KnownTable>;
+}
+
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
   /** The values of `#runs`, which many rules ask for in loops. */
@@ -119,9 +123,9 @@ export class Trace {
   #hasTestingMiddleware: boolean | undefined;
   /** Databases by the names of their plugins. */
   readonly #engines: ReadonlyMap<string, Engine>;
-  readonly #sources: Pick<Sources, 'tables'>;
+  readonly #sources: WrittenTables;
 
-  constructor(sources: Pick<Sources, 'tables'>, engines: ReadonlyMap<string, Engine>) {
+  constructor(sources: WrittenTables, engines: ReadonlyMap<string, Engine>) {
     this.#sources = sources;
     this.#engines = engines;
   }
