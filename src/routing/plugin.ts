@@ -201,6 +201,8 @@ export class Replacements {
   readonly state: StateMap;
   readonly #provided: ProvidedValues;
   readonly #values = new Map<StateKey<unknown>, PlainSource>();
+  /** Keys whose replacement is being called. */
+  readonly #called = new Set<StateKey<unknown>>();
 
   constructor(overrides: ReadonlyMap<unknown, DependencySource>, provided: ProvidedValues, state: StateMap) {
     this.#provided = provided;
@@ -246,13 +248,19 @@ export class Replacements {
     const source = this.#values.get(key);
     if (source === undefined) return undefined;
     return () => {
-      const value = source(new StartContext(this.state));
-      if (isThenable(value) || isGenerator(value))
-        throw new SvcError('E_REPLACEMENT', [
-          key.name,
-          'its function returns a promise or a generator, but the value is read without Depends()',
-        ]);
-      return value;
+      const refuse = (why: string): SvcError => new SvcError('E_REPLACEMENT', [key.name, why]);
+      if (this.#called.has(key)) throw refuse('its function reads the value that it replaces');
+      this.#called.add(key);
+      try {
+        const value = source(new StartContext(this.state));
+        if (isThenable(value) || isGenerator(value))
+          throw refuse(
+            'its function returns a promise or a generator, but the value is read without Depends()',
+          );
+        return value;
+      } finally {
+        this.#called.delete(key);
+      }
     };
   }
 }

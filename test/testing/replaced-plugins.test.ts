@@ -270,6 +270,28 @@ test('a replacement by a promise serves Depends(), and throws E_REPLACEMENT wher
   await assert.rejects(client.get('/state'), fault('E_REPLACEMENT'));
 });
 
+test('a replacement that reads the value that it replaces throws E_REPLACEMENT', async () => {
+  const service = providing('service');
+  const app = application(service);
+  app.get('/', { it: Depends(service.key) }, ({ it }) => it.name());
+  app.get('/state', ({ state }) => state.get(service.key).name());
+  const plugin = new DatabasePlugin('sqlite::memory:');
+  app.register(plugin);
+  app.get('/database', { db: Depends(db) }, ({ db }) => typeof db);
+  await using client = new TestClient(app, {
+    overrides: [
+      [service.key, ({ state }) => state.get(service.key)],
+      [db, () => plugin.database],
+    ],
+  });
+  for (const path of ['/', '/state', '/database'])
+    await assert.rejects(client.get(path), (error: Error) => {
+      assert.ok(fault('E_REPLACEMENT')(error), `${path}: ${String(error)}`);
+      assert.match(error.message, /reads the value that it replaces/);
+      return true;
+    });
+});
+
 test('a class or provide() as a replacement leaves the plugin running, because they need a request', async () => {
   for (const replacement of [class extends Service {}, provide({}, () => fake())]) {
     const service = providing('service');
