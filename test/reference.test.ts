@@ -8,6 +8,7 @@ import { declarationsOf } from './support/reference/declarations.ts';
 import { entryPoints, exportsOf } from './support/reference/exports.ts';
 import { optionInterfaces, optionsOf } from './support/reference/options.ts';
 import { reference, withOptionTables } from './support/reference/render.ts';
+import { unreadEvents } from './support/reference/tables.ts';
 
 build();
 
@@ -30,6 +31,12 @@ test('src/REFERENCE.md has a row with a sentence for every exported name', () =>
     names.filter((name) => !/\w/.test(rows.get(name) ?? '')),
     [],
   );
+});
+
+test('the table of log events in src/REFERENCE.md has every event that the sources log', () => {
+  assert.deepEqual(unreadEvents(), []);
+  for (const event of ['response_refused', 'log_lines_dropped', 'migration_changed', 'client_disconnected'])
+    assert.match(manual('src/REFERENCE.md'), new RegExp(`^\\| \`${event}\` \\|`, 'm'));
 });
 
 for (const [name, section, reason] of [

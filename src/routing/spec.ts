@@ -90,7 +90,7 @@ export interface SharedSpec extends TextInputs {
   readonly tags?: readonly string[] | undefined;
   /** Declares that the route needs no authentication. A string states the reason. */
   readonly public?: boolean | string | undefined;
-  /** Custom data, which middleware reads from `req.route.meta`. */
+  /** Custom data, which middleware reads from `req.route.meta`. `{ docs: false }` hides the route from the API document. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined;
   /** Security requirements of the route. Only needed if no dependency declares them. */
   readonly security?: SecurityRequirement | readonly SecurityRequirement[] | undefined;

@@ -120,11 +120,13 @@ export async function migrateAtStart(
   const states = await migrator.status();
   const missing = states.filter(({ state }) => state === 'pending' || state === 'unfinished');
   if (missing.length > 0) throw new SvcError('E_MIGRATION_PENDING', [name, missing.map(labelOf)]);
-  for (const each of states) {
-    if (each.state !== 'applied')
-      // only a warning: an older version of the application must still start after a newer one has migrated
-      log.warn(`migration_${each.state}`, { database: name, id: each.id, name: each.name });
-  }
+  // only warnings: an older version of the application must still start after a newer one has migrated
+  for (const { id, name: title, state } of states.filter((each) => each.state !== 'applied'))
+    log.warn(state === 'changed' ? 'migration_changed' : 'migration_unknown', {
+      database: name,
+      id,
+      name: title,
+    });
 }
 
 /**

@@ -50,7 +50,7 @@ export interface SessionOptions {
    * thirty days. `regenerate()` starts a new lifetime.
    */
   readonly absoluteSeconds?: number | undefined;
-  /** Name and attributes of the cookie. */
+  /** `name`, `secure`, `sameSite`, `path` and `domain` of the cookie. Scripts can never read it (`HttpOnly`). */
   readonly cookie?: SessionCookieOptions | undefined;
   /**
    * Store for the sessions; the cookie then contains only a random id. Default: the cookie contains the

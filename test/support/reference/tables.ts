@@ -112,12 +112,12 @@ export function events(): string[] {
   for (const {
     file,
     match: [, level, event],
-  } of found(/\.(info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g))
+  } of found(/\.(debug|info|warn|error)\(\s*'([a-z]+(?:_[a-z]+)*)'/g))
     add(event!, level!, file);
   for (const {
     file,
     match: [, level, choice],
-  } of found(/[lL]og\.(info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g))
+  } of found(/[lL]og\.(debug|info|warn|error)\(([^'][^,\n]* \? '[^,\n]*),/g))
     // the event is one of several in a conditional expression
     for (const [, event] of choice!.matchAll(/[?:] '([a-z_]+)'/g)) add(event!, level!, file);
   for (const {
@@ -130,6 +130,16 @@ export function events(): string[] {
     match: [, event],
   } of found(/#report\('([a-z_]+)'/g))
     if (file === 'cache/cached.ts') add(event!, 'error', file);
+  for (const {
+    file,
+    match: [, event],
+  } of found(/#onFailure\([^()']*'([a-z_]+)'/g))
+    add(event!, 'error', file);
+  for (const {
+    file,
+    match: [, level, event],
+  } of found(/level: '([a-z]+)',\s*logger: [^,\n]*,\s*event: '([a-z_]+)'/g))
+    add(event!, level!, file); // written without a method
   return [
     '| event | level | manual |',
     '|---|---|---|',
@@ -140,6 +150,13 @@ export function events(): string[] {
           `| \`${event}\` | ${[...levels].sort().join(', ')} | ${explanationsOf(event, [...new Set([...files].map(folderOf))]).join(', ')} |`,
       ),
   ];
+}
+
+/** Returns calls of a log whose event events() cannot read, because it is neither a text nor a choice of texts. */
+export function unreadEvents(): string[] {
+  return found(/[lL]og\??\.(?:debug|info|warn|error)\(\s*([^'\s][^,)\n]*)/g)
+    .filter(({ match: [, event] }) => event !== 'event' && !event!.includes("? '"))
+    .map(({ file, match: [call] }) => `${file}: ${call}`);
 }
 
 /** Returns the folder of the nearest manual, else that of operations. */
