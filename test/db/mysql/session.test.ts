@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { ManualClock } from '../../../src/base/manual-clock.ts';
-import { ConstraintViolation, DataError, openDatabase } from '../../../src/db/index.ts';
+import { ConstraintViolation, DataError, ReadOnly, openDatabase } from '../../../src/db/index.ts';
 import { COMMAND } from '../../../src/db/mysql/wire.ts';
 import {
   CAPABILITIES,
@@ -22,6 +22,7 @@ import {
 } from '../../support/mysql-bytes.ts';
 import type { Socket } from 'node:net';
 import type { Database, Transaction } from '../../../src/db/index.ts';
+import type { PreparedStatement } from '../../../src/db/driver.ts';
 
 const AUTOCOMMIT_OFF = Buffer.from([0, 0, 0, 0, 0, 0, 0]);
 /** Error 1295. */
@@ -444,3 +445,97 @@ for (const [what, error, reply, columns] of [
       reply !== undefined,
     );
   });
+
+// ── statements that are only described, and sessions that are reset ──
+
+const described = (db: Database, text: string): Promise<PreparedStatement | undefined> =>
+  db.run('statement', (connection, limit) => connection.describe!(text, limit), {});
+
+test('MySQL client: describe() closes the statement, and tells its parameters and columns', async (t) => {
+  const { url, received } = await acceptingMySql(t);
+  await using db = await openDatabase(url, { pool: { max: 1 } });
+  assert.deepEqual(await described(db, 'update a set b = ? where c = ?'), {
+    parameters: [undefined, undefined],
+    columns: [],
+  });
+  await db.execute('select 1');
+  assert.equal(
+    received.some((bytes) => bytes.includes(packet(0, Buffer.of(COMMAND.stmtClose, 1, 0, 0, 0)))),
+    true,
+  );
+});
+
+test('MySQL client: describe() returns undefined for a statement that the server cannot prepare', async (t) => {
+  const { url } = await acceptingMySql(t, { prepare: () => UNPREPARABLE });
+  await using db = await openDatabase(url, { pool: { max: 1 } });
+  assert.equal(await described(db, 'lock tables a read'), undefined);
+});
+
+for (const [what, refusals, texts] of [
+  [
+    'prepares a write in a transaction that is rolled back if the session only reads',
+    1,
+    ['start transaction read write', 'rollback'],
+  ],
+  [
+    'rolls the transaction back if the server refuses the write there, too',
+    2,
+    ['start transaction read write', 'do 0', 'rollback'], // the second asks for the status of the transaction,
+  ],
+] as const)
+  test(`MySQL client: describe() ${what}`, async (t) => {
+    let left: number = refusals;
+    const server = await acceptingMySql(t, {
+      prepare: () =>
+        left-- > 0 ? failure(1792, 'Cannot execute statement in a READ ONLY transaction.') : prepared(1),
+    });
+    await using db = await openDatabase(server.url, { readOnly: true, pool: { max: 1 } });
+    server.texts.length = 0;
+    const result = described(db, 'update a set b = ?');
+    if (refusals === 1) assert.deepEqual(await result, { parameters: [undefined], columns: [] });
+    else await assert.rejects(result, ReadOnly);
+    assert.deepEqual(server.texts, texts);
+  });
+
+test('MySQL client: with the option reset: "full", a session gets its settings again after each use', async (t) => {
+  const { url, received, texts } = await acceptingMySql(t);
+  await using db = await openDatabase(url, { pool: { max: 1, reset: 'full' } });
+  const settings = texts.filter((text) => text.startsWith(ENCODING[0]!)).length;
+  const before = received.length;
+  await db.transaction((tx) => tx.execute('update a set b = 1'));
+  await db.execute('update a set b = 1');
+  const requests = packetsIn(Buffer.concat(received.slice(before)));
+  assert.ok(requests.some(([command]) => command === COMMAND.resetConnection));
+  assert.ok(texts.filter((text) => text.startsWith(ENCODING[0]!)).length > settings);
+  // statements of before the reset do not exist any more, so each is prepared again
+  assert.equal(requests.filter(([command]) => command === COMMAND.stmtPrepare).length, 2);
+});
+
+test('MySQL client: a connection whose transaction cannot begin with its isolation level is closed', async (t) => {
+  let logins = 0;
+  const { url } = await fakeMySql(t, greeting(), (received, count) => {
+    if (count === 0) return (logins++, packet(2, OK));
+    return Buffer.concat(
+      packetsIn(received)
+        .filter(needsReply)
+        .map((body) =>
+          body.includes('max_allowed_packet')
+            ? MOST
+            : body.includes('start transaction')
+              ? failure(1045, 'denied')
+              : body[0] === COMMAND.stmtPrepare
+                ? prepared()
+                : packet(1, OK),
+        ),
+    );
+  });
+  await using db = await openDatabase(url, { pool: { max: 1 } });
+  for (const expected of [2, 3]) {
+    await assert.rejects(
+      db.transaction(() => undefined, { isolation: 'serializable' }),
+      { errno: 1045 },
+    );
+    await db.execute('insert');
+    assert.equal(logins, expected);
+  }
+});
