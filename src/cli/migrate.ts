@@ -2,7 +2,7 @@
  * `svc migrate`: applies or reverts migrations of an application's database, and reports their state.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { denyStart } from '../app/lifecycle.ts';
 import { ENV_FILE_HELP, importApplication, readCount, textOf } from './command.ts';
 import { sourceOf, writeRowClasses } from '../db/row-classes.ts';
@@ -202,7 +202,8 @@ async function printStatus(
   const lines = states.map((each) =>
     `${each.state.padEnd(10)}  ${labelOf(each).padEnd(width)}  ${each.appliedAt ?? ''}`.trimEnd(),
   );
-  process.stdout.write(`${lines.length === 0 ? 'There are no migrations' : lines.join('\n')}\n`);
+  const none = `There are no migrations. Without migrationDirectory, their folder is ${resolve('migrations')}`;
+  process.stdout.write(`${lines.length === 0 ? none : lines.join('\n')}\n`);
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }
 

@@ -2,7 +2,7 @@
  * `svc migrate` and `svc check --live`, run as their users run them: bin/svc.js and the built package, in a folder of their own.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -194,6 +194,22 @@ app.register(new DatabasePlugin('sqlite:./other.db', { name: 'other' }));
   assert.equal(await db.scalar('select count(*) from notes'), 3);
   const other = await seed({ SVC_ENV: 'development' }, '--database', 'other');
   assert.match(other.stderr, /has no folder of seed files/);
+});
+
+test('svc migrate status in another folder than that of the project names the folder of the migrations', async (t) => {
+  const cwd = project(t, {
+    'shop/app.ts': `import { Svc } from 'svc';
+import { DatabasePlugin } from 'svc/db';
+export const app = new Svc({ env: 'development' });
+app.register(new DatabasePlugin('sqlite::memory:'));`,
+    'shop/migrations/0001_notes.up.sql': 'create table notes (id);',
+  });
+  const { status, stdout } = await svc(['migrate', 'status', 'shop/app.ts'], { cwd });
+  assert.equal(status, 0);
+  assert.equal(
+    stdout,
+    `There are no migrations. Without migrationDirectory, their folder is ${join(realpathSync(cwd), 'migrations')}\n`,
+  );
 });
 
 test('svc migrate status lists the migrations of a replica as applied, and svc check --live reports them for the primary only', async (t) => {
