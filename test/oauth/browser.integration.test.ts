@@ -7,7 +7,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
 import {
   BearerAuth,
   CSRFMiddleware,
@@ -156,6 +156,7 @@ async function answerAs(
 
 /** One browser for all tests; a hook of a test would close it with that test. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
+afterEach(() => chromium?.endVisitors());
 
 /** Opens a page of a new browser profile; undefined when the test is skipped. */
 async function visitor(t: TestContext): Promise<Page | undefined> {

@@ -84,6 +84,7 @@ export class Chromium {
   readonly #socket: WebSocket;
   readonly #answers = new Map<number, Waiting>();
   readonly #listeners = new Map<string, Listener>();
+  readonly #visitors = new Set<string>();
   #lastId = 0;
 
   private constructor(socket: WebSocket) {
@@ -122,7 +123,17 @@ export class Chromium {
   /** Opens a page of a new visitor, who shares no cookies with others. */
   async visitor(): Promise<Page> {
     const { browserContextId } = await this.send<{ browserContextId: string }>('Target.createBrowserContext');
+    this.#visitors.add(browserContextId);
     return this.page(browserContextId);
+  }
+
+  /** Closes the pages of all visitors. Otherwise those of earlier tests would take time and memory of later ones. */
+  async endVisitors(): Promise<void> {
+    const ended = [...this.#visitors].map((browserContextId) =>
+      this.send('Target.disposeBrowserContext', { browserContextId }),
+    );
+    this.#visitors.clear();
+    await Promise.all(ended);
   }
 
   /** Opens another page of the same visitor. */

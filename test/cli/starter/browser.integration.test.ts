@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
 import { assertAccessible, axeSource } from '../../support/axe.ts';
 import { BIN, build } from '../../support/build.ts';
 import { Chromium, chromiumProgram, needsChromium } from '../../support/chromium.ts';
@@ -15,6 +15,7 @@ import type { Page } from '../../support/chromium.ts';
 
 /** One project and one browser serve all tests of the file. */
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
+afterEach(() => chromium?.endVisitors());
 /** Address of the project; empty without a browser. */
 const url = chromium === undefined ? '' : await served();
 

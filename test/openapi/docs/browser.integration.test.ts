@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, test } from 'node:test';
+import { after, afterEach, test } from 'node:test';
 import {
   APIKeyAuth,
   BearerAuth,
@@ -362,6 +362,7 @@ function library(): Svc {
 }
 
 const chromium = chromiumProgram() === undefined ? undefined : await Chromium.start({ after });
+afterEach(() => chromium?.endVisitors());
 const server = chromium === undefined ? undefined : await library().run({ port: 0, handleSignals: false });
 after(() => server?.close());
 const url = server?.url ?? '';
