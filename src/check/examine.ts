@@ -106,7 +106,7 @@ export function examineSources(
     settings: new Set(),
     hasHostLinks: false,
   };
-  const trace = new Trace(sources, engines);
+  const trace = new Trace(sources.tables, engines);
   watches.push(watchReplies(notes, sources), trace.watch, sources.columns.watch);
   const statements = new StatementFinder((sending) => watches.forEach((each) => each.onStatement?.(sending)));
   const typeOf: TypeOfInput = (route, input) => typeOfInput(inputs, route, input);

@@ -202,7 +202,8 @@ async function printStatus(
   const lines = states.map((each) =>
     `${each.state.padEnd(10)}  ${labelOf(each).padEnd(width)}  ${each.appliedAt ?? ''}`.trimEnd(),
   );
-  const none = `There are no migrations. Without migrationDirectory, their folder is ${resolve('migrations')}`;
+  const folder = `. Without migrationDirectory, their folder is ${resolve('migrations')}`;
+  const none = `There are no migrations${plugin.name === 'database' ? folder : ''}`; // only this one has such a folder
   process.stdout.write(`${lines.length === 0 ? none : lines.join('\n')}\n`);
   return states.every(({ state }) => state === 'applied' || state === 'unknown') ? 0 : 1;
 }

@@ -95,11 +95,6 @@ class ByHandler<T> {
   }
 }
 
-/** Tables by their names. Read when a rule asks for them, because most applications need none. */
-interface WrittenTables {
-  readonly tables: ReadonlyMap<string, KnownTable>;
-}
-
 export class Trace {
   readonly #runs = new Map<Fn, Run>();
   /** The values of `#runs`, which many rules ask for in loops. */
@@ -121,12 +116,13 @@ export class Trace {
   /** Comparisons that let a principal go on only if an input names it. */
   readonly #ties = new ByHandler<Compared>();
   #hasTestingMiddleware: boolean | undefined;
+  /** Tables that migrations and texts in the sources create, by their names. */
+  readonly tables: ReadonlyMap<string, KnownTable>;
   /** Databases by the names of their plugins. */
   readonly #engines: ReadonlyMap<string, Engine>;
-  readonly #sources: WrittenTables;
 
-  constructor(sources: WrittenTables, engines: ReadonlyMap<string, Engine>) {
-    this.#sources = sources;
+  constructor(tables: ReadonlyMap<string, KnownTable>, engines: ReadonlyMap<string, Engine>) {
+    this.tables = tables;
     this.#engines = engines;
   }
 
@@ -138,11 +134,6 @@ export class Trace {
   /** Returns the run of a handler; undefined for a dependency. */
   runOf(handler: Fn | undefined): Run | undefined {
     return handler && this.#runs.get(handler);
-  }
-
-  /** Tables that migrations and texts in the sources create, by their names. */
-  get tables(): ReadonlyMap<string, KnownTable> {
-    return this.#sources.tables;
   }
 
   /** Returns the table whose rows a statement selects or changes; undefined if no text in the sources creates it. */
